@@ -97,6 +97,10 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes in all, and bytes still free, where this path lies."""
+        ...
+
 
 def read_all(files: FileSystem, path: str) -> bytes:
     """The whole content of a small file; `FileMissing` when there is none."""

@@ -1,0 +1,62 @@
+"""One file per API: what a node answers. `HANDLERS` is the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    update_features,
+)
+from tidelog.node.request import Reply, Request
+from tidelog.wire.apis import ApiKey
+
+Handler: TypeAlias = Callable[[BrokerState, Request], Reply]
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: produce.handle,
+        ApiKey.FETCH: fetch.handle,
+        ApiKey.LIST_OFFSETS: list_offsets.handle,
+        ApiKey.METADATA: metadata.handle,
+        ApiKey.API_VERSIONS: api_versions.handle,
+        ApiKey.CREATE_TOPICS: create_topics.handle,
+        ApiKey.DELETE_TOPICS: delete_topics.handle,
+        ApiKey.DELETE_RECORDS: delete_records.handle,
+        ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+        ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+        ApiKey.ALTER_CONFIGS: alter_configs.handle,
+        ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+        ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+        ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
+        ApiKey.UPDATE_FEATURES: update_features.handle,
+        ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+        ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+        ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    }
+)

@@ -1,0 +1,54 @@
+# Everything sets itself up: `make demo` and `make test` work on a fresh machine.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-java up demo test check format bench bench-vs-kafka lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 9092
+
+help: ## Show the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.done ## Make .venv with everything pinned in requirements.lock
+
+$(VENV)/.done: requirements.lock pyproject.toml scripts/setup
+	@scripts/setup
+
+setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for tests and benchmarks)
+
+.cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml
+	@scripts/setup-java
+
+up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
+	@$(BIN)/tidelog up --port $(PORT)
+
+demo: setup ## Produce, kill -9, recover, consume: the main job in one go
+	@$(BIN)/python examples/demo.py
+
+check: setup ## Format, lint, types, imports, tidiness
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/tidiness
+
+test: setup setup-java check ## All checks and all tests, stock clients and Apache Kafka's tools included
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+format: setup ## Rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CPU
+	@$(BIN)/python -m benchmarks
+
+bench-vs-kafka: setup setup-java ## The same table with Apache Kafka beside it, in one run
+	@$(BIN)/python -m benchmarks --versus-kafka
+
+lock: setup ## Pin all dependencies anew from pyproject.toml
+	$(BIN)/pip -q install uv
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-find-links \
+	  --no-emit-index-url --extra dev pyproject.toml -o requirements.lock
+
+clean: ## Remove the virtual environment, caches and fetched tools
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Measurements as commands with a table: one broker, stock clients, this machine."""

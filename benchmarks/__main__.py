@@ -1,0 +1,89 @@
+"""`python -m benchmarks`: measure one broker, with Apache Kafka beside it if asked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.servers import ApacheKafka, Server, Tidelog, running
+from benchmarks.workloads import (
+    Figure,
+    java_clients,
+    latency,
+    single_record_requests,
+    small_records,
+    throughput,
+)
+
+
+def measure(
+    server: Server, megabytes: int, with_java: bool, say: Callable[[str], None]
+) -> list[Figure]:
+    """All figures of one server."""
+    with running(server):
+        say(f"{server.name}: started")
+        figures = [
+            Figure("start to first acknowledgement", server.start_to_first_ack_s, "s", False),
+            Figure("memory, idle", server.rss_mb(), "MB", False),
+        ]
+        steps: list[tuple[str, Callable[[], list[Figure]]]] = [
+            ("throughput", lambda: throughput(server, megabytes)),
+            ("small records", lambda: small_records(server, megabytes // 5)),
+            ("latency", lambda: latency(server, 3000)),
+            ("one-record requests", lambda: single_record_requests(server, 60_000)),
+        ]
+        if with_java:
+            steps.append(("Java clients", lambda: java_clients(server, megabytes)))
+        for name, step in steps:
+            say(f"{server.name}: {name}")
+            figures += step()
+        figures.append(Figure("memory, loaded", server.rss_mb(), "MB", False))
+    return figures
+
+
+def show(columns: dict[str, list[Figure]]) -> None:
+    """One row a figure; with two servers, how ours relates to the other."""
+    table = Table(title="One broker, RF 1, acks=all, 6 partitions, 1000 B records")
+    table.add_column("figure")
+    for name in columns:
+        table.add_column(name, justify="right")
+    if len(columns) == 2:
+        table.add_column("ratio", justify="right")
+    rows = zip(*columns.values(), strict=True)
+    for row in rows:
+        cells = [f"{figure.value:,.2f} {figure.unit}" for figure in row]
+        if len(row) == 2:
+            cells.append(f"{row[0].value / row[1].value:.2f}")
+        table.add_row(row[0].name, *cells)
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument(
+        "--versus-kafka", action="store_true", help="measure Apache Kafka 4.3.1 too"
+    )
+    parser.add_argument(
+        "--megabytes", type=int, default=1000, help="how much to produce and consume"
+    )
+    arguments = parser.parse_args()
+    servers: list[Server] = [Tidelog()]
+    if arguments.versus_kafka:
+        servers.append(ApacheKafka())
+    columns = {
+        server.name: measure(
+            server,
+            arguments.megabytes,
+            arguments.versus_kafka,
+            lambda text: print(text, file=sys.stderr),
+        )
+        for server in servers
+    }
+    show(columns)
+
+
+main()

@@ -1,0 +1,184 @@
+"""What is measured: stock clients doing ordinary things to one broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from statistics import quantiles
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.servers import JARS, Server
+
+PARTITIONS = 6
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number; `higher_is_better` says how to read its ratio."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool = True
+
+
+def create_topic(server: Server, name: str, partitions: int = PARTITIONS) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+
+
+def fill(server: Server, topic: str, megabytes: int, record_bytes: int) -> tuple[float, float]:
+    """Produce with acks=all; seconds taken and CPU seconds of the broker."""
+    producer = Producer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 512_000,
+            "log_level": 0,
+        }
+    )
+    producer.list_topics(topic, timeout=10)
+    payload = os.urandom(record_bytes)
+    records = megabytes * 1_000_000 // record_bytes
+    cpu, began = server.cpu_seconds(), time.monotonic()
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, payload, partition=number // 64 % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    left = producer.flush(120)
+    if left:
+        raise SystemExit(f"{server.name}: {left} records were not acknowledged")
+    return time.monotonic() - began, server.cpu_seconds() - cpu
+
+
+def drain(server: Server, topic: str, records: int) -> tuple[float, float]:
+    """Consume from the beginning; seconds taken and CPU seconds of the broker."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "queued.max.messages.kbytes": 1_000_000,
+            "queued.min.messages": 1_000_000,
+            "fetch.message.max.bytes": 4_000_000,
+            "check.crcs": False,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+    cpu, began = server.cpu_seconds(), time.monotonic()
+    seen = 0
+    while seen < records:
+        batch = consumer.consume(10_000, 10)
+        if not batch:
+            raise SystemExit(f"{server.name}: consumed {seen} of {records} records, then nothing")
+        seen += len(batch)
+    taken = time.monotonic() - began
+    consumer.close()
+    return taken, server.cpu_seconds() - cpu
+
+
+def throughput(server: Server, megabytes: int) -> list[Figure]:
+    """MB/s and CPU per GB, produced and consumed, 1000 B records over six partitions."""
+    create_topic(server, "throughput")
+    seconds, cpu = fill(server, "throughput", megabytes, 1000)
+    read_seconds, read_cpu = drain(server, "throughput", megabytes * 1000)
+    gigabytes = megabytes / 1000
+    return [
+        Figure("librdkafka produce", megabytes / seconds, "MB/s"),
+        Figure("CPU per GB produced", cpu / gigabytes, "s", False),
+        Figure("librdkafka consume", megabytes / read_seconds, "MB/s"),
+        Figure("CPU per GB consumed", read_cpu / gigabytes, "s", False),
+    ]
+
+
+def small_records(server: Server, megabytes: int) -> list[Figure]:
+    """100 B records a second."""
+    create_topic(server, "small")
+    seconds, _ = fill(server, "small", megabytes, 100)
+    return [Figure("100 B records", megabytes * 10_000 / seconds, "1/s")]
+
+
+def latency(server: Server, rounds: int) -> list[Figure]:
+    """Time from produce to acknowledgement, one record at a time."""
+    create_topic(server, "latency", 1)
+    producer = Producer(
+        {"bootstrap.servers": server.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0}
+    )
+    taken: list[float] = []
+
+    def acknowledged(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            raise SystemExit(f"{server.name}: {error}")
+        taken.append(time.monotonic())
+
+    spans = []
+    for number in range(rounds + rounds // 10):
+        began = time.monotonic()
+        producer.produce("latency", b"x" * 1000, on_delivery=acknowledged)
+        while not taken:
+            producer.poll(1)
+        if number >= rounds // 10:
+            spans.append((taken[0] - began) * 1000)
+        taken.clear()
+    cuts = quantiles(spans, n=100)
+    return [
+        Figure("acknowledgement p50", cuts[49], "ms", False),
+        Figure("acknowledgement p99", cuts[98], "ms", False),
+    ]
+
+
+def single_record_requests(server: Server, requests: int) -> list[Figure]:
+    """Requests a second when each carries one record."""
+    create_topic(server, "requests", 1)
+    producer = Producer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "acks": "all",
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+        }
+    )
+    producer.list_topics("requests", timeout=10)
+    began = time.monotonic()
+    for _ in range(requests):
+        producer.produce("requests", b"x" * 100)
+    if producer.flush(120):
+        raise SystemExit(f"{server.name}: some requests were not acknowledged")
+    return [Figure("one-record requests", requests / (time.monotonic() - began), "1/s")]
+
+
+def java_clients(server: Server, megabytes: int) -> list[Figure]:
+    """Apache Kafka's own ProducerPerformance and ConsumerPerformance."""
+    create_topic(server, "java")
+    records = megabytes * 1000
+    produced = _tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        "--bootstrap-server", server.bootstrap, "--topic", "java", "--num-records", str(records),
+        "--record-size", "1000", "--throughput", "-1",
+        "--command-property", "acks=all", "--command-property", "batch.size=262144",
+        "--command-property", "linger.ms=5",
+    )  # fmt: skip
+    rate = produced.splitlines()[-1].split("records/sec")[0].split(",")[-1]
+    return [Figure("Java ProducerPerformance", float(rate.strip()) / 1000, "MB/s")]
+
+
+def _tool(main: str, *arguments: str) -> str:
+    ran = subprocess.run(
+        ["java", "-Xmx512m", "-cp", f"{JARS}/*", main, *arguments], capture_output=True, text=True
+    )
+    if ran.returncode != 0:
+        raise SystemExit(f"{main} failed:\n{ran.stdout}\n{ran.stderr}")
+    return ran.stdout

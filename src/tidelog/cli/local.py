@@ -1,0 +1,47 @@
+"""`tidelog down` and `tidelog status`: the cluster on this machine as a whole."""
+
+from __future__ import annotations
+
+from tidelog.cli.exits import answering
+from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
+from tidelog.cli.output import print_json, print_table, say
+
+
+def down(data: DataDirectory = None) -> None:
+    """Stop every node of the cluster cleanly; the data stays."""
+    with answering():
+        from tidelog.testing.local_cluster import LocalCluster
+
+        cluster = LocalCluster.open(cluster_directory(data))
+        stopped = cluster.stop()
+        if not stopped:
+            say(f"no node of the cluster in {cluster.directory} is running")
+        for node_id in stopped:
+            say(f"node {node_id} stopped")
+
+
+def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
+    """Show the nodes of the cluster: state, process, listeners, directories."""
+    with answering():
+        from tidelog.testing.local_cluster import LocalCluster
+
+        found = LocalCluster.open(cluster_directory(data)).status()
+        if as_json:
+            print_json(found)
+            return
+        say(f"cluster {found['cluster_id']}, controller {found['controller'] or 'none'}")
+        print_table(
+            ["node", "roles", "state", "pid", "listener", "controller listener", "data"],
+            [
+                (
+                    node["id"],
+                    node["roles"],
+                    node["state"],
+                    node["pid"],
+                    node["listener"],
+                    node["controller_listener"],
+                    node["data"],
+                )
+                for node in found["nodes"]
+            ],
+        )

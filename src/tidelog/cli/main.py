@@ -1,0 +1,75 @@
+"""The command `tidelog`: its groups, in the order of `tidelog --help`.
+
+Invariant  Importing this module is cheap: whatever a single command needs is imported when that
+           command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tidelog import __version__
+from tidelog.cli import cluster, configs, consume, local, log, node, placed, produce, topics, up
+from tidelog.cli.exits import ExitCode
+from tidelog.cli.output import print_line
+
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 refused, 2 wrong usage, 3 cluster unreachable. "
+    "Data goes to stdout, messages go to stderr."
+)
+
+app = typer.Typer(
+    name="tidelog",
+    help="A replicated log that speaks Kafka.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_LOCAL = "A cluster on this machine"
+_DATA = "Topics and records"
+_PLACED = "Nodes placed by hand"
+_DISK = "On disk"
+
+app.command(rich_help_panel=_LOCAL)(up.up)
+app.command(rich_help_panel=_LOCAL)(local.down)
+app.command(rich_help_panel=_LOCAL)(local.status)
+app.add_typer(node.app, name="node", rich_help_panel=_LOCAL)
+app.add_typer(topics.app, name="topics", rich_help_panel=_DATA)
+app.command(rich_help_panel=_DATA)(produce.produce)
+app.command(rich_help_panel=_DATA)(consume.consume)
+app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
+app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
+app.command(rich_help_panel=_PLACED)(placed.broker)
+app.command(name="format", rich_help_panel=_PLACED)(placed.format_directories)
+app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
+app.add_typer(log.app, name="log", rich_help_panel=_DISK)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"tidelog {__version__}")
+        raise typer.Exit(ExitCode.FINE)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """A replicated log that speaks Kafka."""
+
+
+def main() -> None:
+    """Entry point of the `tidelog` script."""
+    # kio imports hypothesis wherever it is installed, which is most of the time a node needs to
+    # start; no command has a use for it, so it counts as not installed.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # import's own convention
+    app()

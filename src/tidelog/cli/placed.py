@@ -1,0 +1,60 @@
+"""`tidelog broker`, `tidelog format`, `tidelog random-uuid`: nodes placed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.exits import ExitCode, answering
+from tidelog.cli.output import print_line, say
+
+ConfigFile = Annotated[
+    Path,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="The node's configuration, in Kafka's property names.",
+    ),
+]
+
+
+def broker(config: ConfigFile) -> None:
+    """Run one node in the foreground until SIGTERM or Ctrl-C."""
+    with answering():
+        from tidelog.broker.main import run
+
+        raise typer.Exit(run(config))
+
+
+def format_directories(
+    config: ConfigFile,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option("--cluster-id", metavar="ID", help="The same for every node of a cluster."),
+    ] = None,
+) -> None:
+    """Prepare a node's directories before its first start."""
+    if cluster_id is None:
+        say("--cluster-id is missing; for a new cluster, this one is free:")
+        random_uuid()
+        raise typer.Exit(ExitCode.USAGE)
+    with answering():
+        from tidelog.broker.main import read_config
+        from tidelog.testing.formatting import format_node
+
+        parsed = read_config(config)
+        format_node(parsed, cluster_id)
+        for directory in parsed.log_directories:
+            say(f"formatted {directory} for node {parsed.node_id} of cluster {cluster_id}")
+
+
+def random_uuid() -> None:
+    """Print a new identity, e.g. for `tidelog format --cluster-id`."""
+    from tidelog.broker.entropy import SystemEntropy
+    from tidelog.model.ids import uuid_text
+
+    print_line(uuid_text(SystemEntropy().uuid()))

@@ -1,0 +1,153 @@
+"""`tidelog produce`: lines in, records out.
+
+Invariant  A record waits for company only while more input is at hand: when reading would block,
+           what was read is sent first. So a slow pipe or a person sees each line arrive at once.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.exits import answering
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, key_values
+from tidelog.cli.output import say
+
+if TYPE_CHECKING:
+    from tidelog.client.producer import Producer
+
+_CHUNK = 262_144
+_PROGRESS_S = 0.5
+
+
+class Acks(StrEnum):
+    """How much safety an answer means."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+class Compression(StrEnum):
+    """Codecs, by the names Kafka gives them."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", exists=True, dir_okay=False, help="Not stdin."),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What stands before it in a line is the key."),
+    ] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--headers", metavar="NAME=VALUE", help="On every record; may be repeated."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="Not chosen by key, but this one.")
+    ] = None,
+    acks: Annotated[
+        Acks, typer.Option(help="Who must have a record before it counts as written.")
+    ] = Acks.ALL,
+    compression: Annotated[Compression, typer.Option(help="Codec.")] = Compression.NONE,
+    batch_bytes: Annotated[
+        int, typer.Option(min=1, help="Size at which a batch is sent.")
+    ] = 262_144,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Write each line of the input as one record."""
+    pairs = key_values(headers or [], "--headers")
+    if key_separator == "":
+        raise typer.BadParameter("must not be empty", param_hint="--key-separator")
+    with answering():
+        from tidelog.client.blocking import Client
+        from tidelog.client.producer import ACKS_ALL, Producer
+        from tidelog.records.compression import Codec
+
+        fixed_headers = tuple((name, value.encode()) for name, value in pairs.items())
+        separator = None if key_separator is None else key_separator.encode()
+        with Client(bootstrap) as client:
+            producer = Producer(
+                client,
+                topic,
+                acks=ACKS_ALL if acks is Acks.ALL else int(acks),
+                codec=Codec[compression.name],
+                batch_bytes=batch_bytes,
+            )
+            progress = _Progress()
+            with sys.stdin.buffer if file is None else file.open("rb") as source:
+                for line in _lines(source.fileno(), producer):
+                    key, value = _split(line, separator)
+                    producer.send(value, key=key, headers=fixed_headers, partition=partition)
+                    progress.note(len(line))
+            producer.flush()
+            progress.finish(topic)
+
+
+def _lines(source: int, producer: Producer) -> Iterator[bytes]:
+    """Lines without their ends; flushes the producer whenever reading would wait."""
+    partial = b""
+    while True:
+        if not select.select([source], [], [], 0)[0]:
+            producer.flush()
+        chunk = os.read(source, _CHUNK)
+        if not chunk:
+            break
+        *lines, partial = (partial + chunk).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r")
+    if partial:
+        yield partial
+
+
+def _split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator)
+    return (key, value) if found else (None, line)
+
+
+class _Progress:
+    """A line on stderr that counts, when a person is looking."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty() and not sys.stdin.isatty()
+        self._records = self._bytes = 0
+        self._start = self._shown = time.monotonic()
+
+    def note(self, size: int) -> None:
+        self._records += 1
+        self._bytes += size
+        if self._live and self._records % 1024 == 0:
+            now = time.monotonic()
+            if now - self._shown > _PROGRESS_S:
+                self._shown = now
+                print(f"\r{self._summary(now)}", end="", file=sys.stderr, flush=True)
+
+    def finish(self, topic: str) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr)
+        say(f"{self._summary(time.monotonic())} written to {topic}")
+
+    def _summary(self, now: float) -> str:
+        megabytes = self._bytes / 1e6
+        rate = megabytes / max(now - self._start, 1e-6)
+        plural = "" if self._records == 1 else "s"
+        return f"{self._records} record{plural} ({megabytes:.1f} MB, {rate:.1f} MB/s)"

@@ -1,0 +1,165 @@
+"""`tidelog up`: create a cluster on this machine or start the one that is there.
+
+Invariant  In the foreground nothing outlives the command: however it ends, its nodes are stopped.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.exits import answering, refuse
+from tidelog.cli.options import DataDirectory, cluster_directory, key_values
+from tidelog.cli.output import say
+
+if TYPE_CHECKING:
+    from tidelog.testing.local_cluster import LocalCluster
+
+DEFAULT_PORT = 9092
+_POLL_S = 0.1
+
+
+def up(
+    brokers: Annotated[int, typer.Option(min=1, help="Number of brokers.")] = 1,
+    controllers: Annotated[
+        int,
+        typer.Option(min=0, help="Number of separate controllers; 0: the brokers do it."),
+    ] = 0,
+    data: DataDirectory = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help=f"Port of the first broker.  [default: {DEFAULT_PORT}]"
+        ),
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Return when the cluster is ready and leave it running."),
+    ] = False,
+    dev: Annotated[
+        bool,
+        typer.Option("--dev", help="For development: quick retention and deletion of old data."),
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),
+    ] = None,
+) -> None:
+    """Start a cluster: a new one, or the one that DIR already holds.
+
+    In the foreground it shows what the nodes say until Ctrl-C stops them.
+    """
+    overrides = key_values(settings or [], "--set")
+    if brokers != 1 or controllers != 0:
+        refuse(
+            "this version runs exactly one broker, which is its own controller; "
+            "more brokers and controllers come with replication in the next release"
+        )
+    with answering():
+        cluster = _prepared(cluster_directory(data), port, dev, overrides)
+        if detach:
+            cluster.start()
+            _say_ready(cluster)
+        else:
+            _run(cluster)
+
+
+def _prepared(
+    directory: Path, port: int | None, dev: bool, overrides: dict[str, str]
+) -> LocalCluster:
+    """The cluster in `directory`, created when there is none, and not running."""
+    from tidelog.testing.local_cluster import LocalCluster, NoCluster
+    from tidelog.testing.node_process import NodeState
+
+    try:
+        cluster = LocalCluster.open(directory)
+    except NoCluster:
+        return LocalCluster.create(
+            directory, port=port or DEFAULT_PORT, development=dev, settings=overrides
+        )
+    for node_id, node in sorted(cluster.nodes.items()):
+        if node.state is not NodeState.STOPPED:
+            refuse(
+                f"the cluster in {directory} is up already "
+                f"(node {node_id}, pid {node.pid}); `tidelog down` stops it"
+            )
+        listens_on = cluster.descriptions[node_id].port
+        if port is not None and port != listens_on:
+            refuse(
+                f"the cluster in {directory} listens on port {listens_on}; "
+                "--port chooses for a new cluster only"
+            )
+    cluster.change_settings(overrides, development=dev)
+    return cluster
+
+
+def _run(cluster: LocalCluster) -> None:
+    """Start, show, and stop when told to."""
+    asked_to_stop: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        asked_to_stop.append(number)
+
+    previous = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    tails = [_Tail(node.log) for node in cluster.nodes.values()]
+    try:
+        cluster.start(cancelled=lambda: bool(asked_to_stop))
+        _say_ready(cluster)
+        while not asked_to_stop and cluster.running():
+            _show(tails)
+            time.sleep(_POLL_S)
+        _show(tails)
+        if not asked_to_stop:
+            _explain_end(cluster)
+    finally:
+        if cluster.running():
+            say("stopping")
+            cluster.stop()
+            say("stopped; the data is kept")
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _explain_end(cluster: LocalCluster) -> None:
+    for node_id, node in cluster.nodes.items():
+        if not node.ended_cleanly:
+            refuse(f"node {node_id} ended ({node.ending}):\n{node.last_words()}")
+    say("all nodes have ended; the data is kept")
+
+
+def _say_ready(cluster: LocalCluster) -> None:
+    first = next(iter(cluster.descriptions.values())).listener
+    option = "" if first.endswith(f":{DEFAULT_PORT}") else f" --bootstrap {first}"
+    say(f"ready: {cluster.bootstrap} (cluster {cluster.cluster_id}, data in {cluster.directory})")
+    say(f"try:   echo hello | tidelog produce greetings{option}")
+    say(f"       tidelog consume greetings --from beginning{option}")
+
+
+def _show(tails: list[_Tail]) -> None:
+    for tail in tails:
+        for line in tail.new_lines():
+            say(line)
+
+
+class _Tail:
+    """What has been added to a log file since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = path.stat().st_size if path.exists() else 0
+        self._partial = ""
+
+    def new_lines(self) -> list[str]:
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as log:
+            log.seek(self._position)
+            added = log.read()
+        self._position += len(added)
+        *lines, self._partial = (self._partial + added.decode("utf-8", "replace")).split("\n")
+        return lines

@@ -1,0 +1,50 @@
+"""What can go wrong between a client and its cluster.
+
+Unreachable        nobody answers: no connection, or silence past the timeout.
+RequestRefused     a broker answered with an error that trying again does not cure.
+BrokenConversation what came back is not an answer to what was asked; the connection is useless.
+"""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode, TidelogError
+
+
+class ClientError(TidelogError):
+    """Root of everything a client raises."""
+
+
+class Unreachable(ClientError):
+    """Nobody answered: connection refused, cut, or silent past the timeout."""
+
+
+class RequestRefused(ClientError):
+    """A broker said no; `code` is the protocol's reason."""
+
+    def __init__(self, code: ErrorCode, what: str, why: str | None = None) -> None:
+        self.code = code
+        reason = why or explanation(code)
+        super().__init__(f"{what}: {reason} ({code.name.upper()})")
+
+
+class BrokenConversation(ClientError):
+    """The peer does not follow the protocol."""
+
+
+_EXPLANATIONS = {
+    ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
+    ErrorCode.unknown_topic_id: "there is no topic with that identity",
+    ErrorCode.topic_already_exists: "a topic of that name exists already",
+    ErrorCode.invalid_topic_exception: "the name is not allowed for a topic",
+    ErrorCode.invalid_partitions: "the number of partitions is not allowed",
+    ErrorCode.invalid_replication_factor: "not enough brokers for that many replicas",
+    ErrorCode.offset_out_of_range: "the offset lies outside the log",
+    ErrorCode.message_too_large: "the batch is larger than the topic allows",
+    ErrorCode.leader_not_available: "the partition has no leader at the moment",
+    ErrorCode.unsupported_version: "the broker does not serve this request",
+}
+
+
+def explanation(code: ErrorCode) -> str:
+    """A reason in words for a code that came without one."""
+    return _EXPLANATIONS.get(code, code.name.replace("_", " "))

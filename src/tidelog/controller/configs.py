@@ -1,0 +1,278 @@
+"""Changes of dynamic settings: of topics, of one broker, of all brokers.
+
+Invariant  A resource's change is taken whole or not at all; every stored value can be read.
+Invariant  With eligible leader replicas on, the minimum ISR holds for the whole cluster or for a
+           topic, never for one broker, and changing it voids what was eligible under the old one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from tidelog.controller.decision import Decision
+from tidelog.controller.features import MIN_INSYNC_REPLICAS
+from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
+from tidelog.controller.image_delta import ConfigResource
+from tidelog.controller.leadership import elr_enabled
+from tidelog.controller.records import ClearElrRecord, ConfigRecord, MetadataRecord
+from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
+from tidelog.model.errors import ConfigError, ErrorCode, Refusal
+from tidelog.model.settings.effective import effective_topic_settings
+from tidelog.model.settings.setting import ConfigType, Scope, Setting, unknown_key
+
+MAX_VALUE_BYTES: Final = 32_767
+
+
+class ConfigOp(IntEnum):
+    """What to do with one setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One operation on one setting."""
+
+    name: str
+    op: int
+    value: str | None = None
+
+
+class ResourceChange(NamedTuple):
+    """Operations on the settings of one topic (2) or broker (4; an empty name is all of them)."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[ConfigChange]
+
+    @property
+    def resource(self) -> ConfigResource:
+        return self.resource_type, self.resource_name
+
+
+AlteredConfigs = list[tuple[ConfigResource, Refusal | None]]
+
+
+def incremental_alter_configs(
+    image: ClusterImage,
+    config: NodeConfig,
+    wishes: Collection[ResourceChange],
+    *,
+    validate_only: bool = False,
+) -> Decision[AlteredConfigs]:
+    """Change settings one by one; each resource for itself, in the order of the wishes."""
+    return _alter(image, config, wishes, _changed_values, validate_only)
+
+
+def alter_configs(
+    image: ClusterImage,
+    config: NodeConfig,
+    wishes: Collection[ResourceChange],
+    *,
+    validate_only: bool = False,
+) -> Decision[AlteredConfigs]:
+    """Replace all settings of each resource by those named, all of them SET."""
+    return _alter(image, config, wishes, _replaced_values, validate_only)
+
+
+Outcome = dict[str, str | None] | Refusal
+"""The new value of each touched setting, None for one that goes."""
+
+
+def _alter(
+    image: ClusterImage,
+    config: NodeConfig,
+    wishes: Collection[ResourceChange],
+    outcome_of: Callable[[Mapping[str, str], ResourceChange], Outcome],
+    validate_only: bool,
+) -> Decision[AlteredConfigs]:
+    times_named = Counter(wish.resource for wish in wishes)
+    records: list[MetadataRecord] = []
+    reply: AlteredConfigs = []
+    for wish in wishes:
+        refusal = _resource_refused(image, wish, times_named[wish.resource])
+        current = image.config(*wish.resource)
+        touched = refusal or outcome_of(current, wish)
+        if not isinstance(touched, Refusal):
+            touched = _values_refused(image, config, wish.resource, touched) or touched
+        if isinstance(touched, Refusal):
+            reply.append((wish.resource, touched))
+            continue
+        reply.append((wish.resource, None))
+        records.extend(_records(image, wish.resource, touched))
+    return Decision(() if validate_only else tuple(records), reply)
+
+
+def _resource_refused(
+    image: ClusterImage, wish: ResourceChange, times_named: int
+) -> Refusal | None:
+    if times_named > 1:
+        return Refusal(ErrorCode.invalid_request, "Each resource must appear at most once.")
+    name = wish.resource_name
+    if wish.resource_type == TOPIC_CONFIG:
+        if name not in image.topics_by_name:
+            return Refusal(ErrorCode.unknown_topic_or_partition, f"There is no topic {name}.")
+    elif wish.resource_type != BROKER_CONFIG:
+        why = f"Settings of resource type {wish.resource_type} cannot be changed here."
+        return Refusal(ErrorCode.invalid_request, why)
+    elif name and not (name.isascii() and name.isdigit()):
+        return Refusal(ErrorCode.invalid_request, f"The broker id {name!r} is not a number.")
+    elif name and int(name) not in image.brokers:
+        return Refusal(ErrorCode.broker_id_not_registered, f"Broker {name} is not registered.")
+    names = [change.name for change in wish.changes]
+    if len(set(names)) != len(names):
+        return Refusal(ErrorCode.invalid_request, "A setting is named twice for one resource.")
+    for change in wish.changes:
+        if change.op not in ConfigOp.__members__.values():
+            why = f"Unknown operation {change.op} for {change.name}."
+            return Refusal(ErrorCode.invalid_request, why)
+        if change.op != ConfigOp.DELETE and change.value is None:
+            why = f"Null value not supported for: {change.name}"
+            return Refusal(ErrorCode.invalid_request, why)
+    return None
+
+
+def _settings_of(resource_type: int) -> Mapping[str, Setting[Any]]:
+    return TOPIC_SETTINGS if resource_type == TOPIC_CONFIG else BROKER_SETTINGS
+
+
+def _changed_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome:
+    known = _settings_of(wish.resource_type)
+    touched: dict[str, str | None] = {}
+    for name, op, value in wish.changes:
+        given = value or ""
+        if op == ConfigOp.DELETE:
+            touched[name] = None
+        elif op == ConfigOp.SET:
+            touched[name] = given
+        elif name not in known or known[name].type is not ConfigType.LIST:
+            why = f"Can't {ConfigOp(op).name} to key {name} because its type is not LIST."
+            return Refusal(ErrorCode.invalid_config, why)
+        else:
+            before = _elements(current.get(name, known[name].text(known[name].default) or ""))
+            named = _elements(given)
+            if op == ConfigOp.APPEND:
+                after = before + [element for element in named if element not in before]
+            else:
+                after = [element for element in before if element not in named]
+            touched[name] = ",".join(after)
+    return touched
+
+
+def _elements(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _replaced_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome:
+    gone: dict[str, str | None] = dict.fromkeys(current)
+    return gone | {change.name: change.value for change in wish.changes}
+
+
+def _values_refused(
+    image: ClusterImage,
+    config: NodeConfig,
+    resource: ConfigResource,
+    touched: Mapping[str, str | None],
+) -> Refusal | None:
+    too_long = [
+        name for name, value in touched.items() if value and _bytes(value) > MAX_VALUE_BYTES
+    ]
+    if too_long:
+        why = f"The value of {too_long[0]} is longer than {MAX_VALUE_BYTES} bytes."
+        return Refusal(ErrorCode.invalid_config, why)
+    resource_type, name = resource
+    if resource_type == BROKER_CONFIG:
+        return _broker_values_refused(image, name, touched)
+    return refused_topic_configs(image, config, image.config(*resource), touched)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def refused_topic_configs(
+    image: ClusterImage,
+    config: NodeConfig,
+    current: Mapping[str, str],
+    touched: Mapping[str, str | None],
+) -> Refusal | None:
+    """Why a topic's settings cannot change like this; None when they can."""
+    for name, value in touched.items():
+        if value is None:
+            continue
+        if name not in TOPIC_SETTINGS:
+            why = unknown_key(name, TOPIC_SETTINGS, what="topic config name:")
+            return Refusal(ErrorCode.invalid_config, why)
+        try:
+            TOPIC_SETTINGS[name].parse(value)
+        except ConfigError as error:
+            return Refusal(ErrorCode.invalid_config, str(error))
+    after = {**current, **touched}
+    settings = effective_topic_settings(
+        {name: value for name, value in after.items() if value is not None},
+        image.config(BROKER_CONFIG, ""),
+        image.config(BROKER_CONFIG, str(config.node_id)),
+        config,
+    )
+    try:
+        settings.check_together()
+    except ConfigError as error:
+        return Refusal(ErrorCode.invalid_config, str(error))
+    return None
+
+
+def _broker_values_refused(
+    image: ClusterImage, broker: str, touched: Mapping[str, str | None]
+) -> Refusal | None:
+    for name, value in touched.items():
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None:
+            # What was stored by another implementation may go, but not come.
+            if value is None and name in image.config(BROKER_CONFIG, broker):
+                continue
+            return Refusal(ErrorCode.invalid_config, unknown_key(name, BROKER_SETTINGS))
+        if setting.scope is Scope.READ_ONLY:
+            why = f"Cannot update {name} dynamically: it is read at start only."
+            return Refusal(ErrorCode.invalid_request, why)
+        if setting.scope is Scope.PER_BROKER and not broker:
+            why = f"Cannot update {name} for all brokers: it is set for each of them."
+            return Refusal(ErrorCode.invalid_request, why)
+        if value is not None:
+            try:
+                setting.parse(value)
+            except ConfigError as error:
+                return Refusal(ErrorCode.invalid_request, str(error))
+    if elr_enabled(image) and MIN_INSYNC_REPLICAS in touched:
+        if broker:
+            why = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            return Refusal(ErrorCode.invalid_config, why)
+        if touched[MIN_INSYNC_REPLICAS] is None:
+            why = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+            return Refusal(ErrorCode.invalid_config, why)
+    return None
+
+
+def _records(
+    image: ClusterImage, resource: ConfigResource, touched: Mapping[str, str | None]
+) -> list[MetadataRecord]:
+    resource_type, resource_name = resource
+    current = image.config(*resource)
+    records: list[MetadataRecord] = [
+        ConfigRecord(
+            resource_type=resource_type, resource_name=resource_name, name=name, value=value
+        )
+        for name, value in touched.items()
+        # A broker's settings are written even when they stay: it reloads what they point to.
+        if resource_type == BROKER_CONFIG or value != current.get(name)
+    ]
+    minimum = touched.get(MIN_INSYNC_REPLICAS, current.get(MIN_INSYNC_REPLICAS))
+    if elr_enabled(image) and minimum != current.get(MIN_INSYNC_REPLICAS):
+        records.append(
+            ClearElrRecord(topic_name=resource_name if resource_type == TOPIC_CONFIG else "")
+        )
+    return records

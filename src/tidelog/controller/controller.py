@@ -1,0 +1,184 @@
+"""The active controller: every decision about the cluster, made by looking at one image.
+
+A decision's records are appended to the metadata log and replayed into `image` at once, so that
+the next decision sees them; its reply is held until they are committed. A controller that loses
+leadership is thrown away together with its image.
+
+    decision = controller.create_topics(wishes)
+    offsets = quorum.append(decision.records)          # the caller's part
+    controller.image.replay(record, offset)            # for each record
+
+Invariant  Nothing here changes the image. Sessions are the only state of its own, and they are
+           about brokers being alive, which no log can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from uuid import UUID
+
+from tidelog.controller import (
+    activation,
+    brokers,
+    configs,
+    controllers,
+    features,
+    heartbeats,
+    partitions,
+    producer_ids,
+    topics,
+)
+from tidelog.controller.decision import Decision
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.leadership import Leadership
+from tidelog.controller.records import MetadataRecord
+from tidelog.controller.sessions import BrokerSessions
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+
+
+class Controller:
+    """Decides; the caller appends, replays and answers."""
+
+    def __init__(
+        self, image: ClusterImage, entropy: Entropy, config: NodeConfig, cluster_id: str
+    ) -> None:
+        self.image = image
+        self.sessions = BrokerSessions(
+            timeout_ms=config.broker_session_timeout_ms,
+            disconnect_grace_ms=config.broker_disconnect_grace_ms,
+        )
+        self._entropy = entropy
+        self._config = config
+        self._cluster_id = cluster_id
+
+    @property
+    def _leadership(self) -> Leadership:
+        return Leadership(self.image, self._config)
+
+    # -- becoming active -----------------------------------------------------------------------
+
+    def activate(self, now: Now, bootstrap: Sequence[MetadataRecord] = ()) -> Decision[None]:
+        """Begin to serve: every broker gets a whole session, an empty log its first records."""
+        self.sessions.restart(self.image.brokers, now.monotonic_ms)
+        return activation.activation_records(self.image, self._config, bootstrap)
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def create_topics(
+        self, wishes: Collection[topics.NewTopic], *, validate_only: bool = False
+    ) -> Decision[list[tuple[str, topics.CreatedTopic | Refusal]]]:
+        return topics.create_topics(
+            self.image, self._entropy, self._config, wishes, validate_only=validate_only
+        )
+
+    def delete_topics(
+        self, wishes: Collection[tuple[str | None, UUID]]
+    ) -> Decision[list[topics.TopicDeletion]]:
+        return topics.delete_topics(self.image, self._config, wishes)
+
+    def create_partitions(
+        self, wishes: Collection[partitions.MorePartitions], *, validate_only: bool = False
+    ) -> Decision[list[tuple[str, Refusal | None]]]:
+        return partitions.create_partitions(
+            self.image, self._entropy, wishes, validate_only=validate_only
+        )
+
+    # -- settings ------------------------------------------------------------------------------
+
+    def incremental_alter_configs(
+        self, wishes: Collection[configs.ResourceChange], *, validate_only: bool = False
+    ) -> Decision[configs.AlteredConfigs]:
+        return configs.incremental_alter_configs(
+            self.image, self._config, wishes, validate_only=validate_only
+        )
+
+    def alter_configs(
+        self, wishes: Collection[configs.ResourceChange], *, validate_only: bool = False
+    ) -> Decision[configs.AlteredConfigs]:
+        return configs.alter_configs(self.image, self._config, wishes, validate_only=validate_only)
+
+    def update_features(
+        self, updates: Collection[features.FeatureUpdate], *, validate_only: bool = False
+    ) -> Decision[dict[str, Refusal | None]]:
+        return features.update_features(
+            self.image, self._config, updates, validate_only=validate_only
+        )
+
+    # -- brokers and controllers ---------------------------------------------------------------
+
+    def register_broker(
+        self, registration: brokers.Registration, *, next_offset: int, now: Now
+    ) -> Decision[int | Refusal]:
+        """`next_offset` is where the decision's first record will be appended."""
+        if registration.cluster_id != self._cluster_id:
+            why = f"This is cluster {self._cluster_id}, not {registration.cluster_id}."
+            return Decision((), Refusal(ErrorCode.inconsistent_cluster_id, why))
+        broker_id = registration.broker_id
+        decision = brokers.register_broker(
+            self.image,
+            self._leadership,
+            registration,
+            next_offset=next_offset,
+            has_live_session=self.sessions.is_live(broker_id, now.monotonic_ms),
+        )
+        existing = self.image.brokers.get(broker_id)
+        if existing is not None and existing.broker_epoch == decision.reply:
+            self.sessions.touch(broker_id, now.monotonic_ms)
+        elif not isinstance(decision.reply, Refusal):
+            self.sessions.begin(broker_id, now.monotonic_ms)
+        return decision
+
+    def broker_heartbeat(
+        self, heartbeat: brokers.Heartbeat, *, next_offset: int, now: Now
+    ) -> Decision[brokers.HeartbeatReply | Refusal]:
+        """`next_offset` is where the decision's first record will be appended."""
+        return heartbeats.broker_heartbeat(
+            self.image,
+            self._leadership,
+            self.sessions,
+            heartbeat,
+            next_offset=next_offset,
+            now_ms=now.monotonic_ms,
+        )
+
+    def broker_disconnected(self, broker_id: int, now: Now) -> None:
+        """The connection a broker sends its heartbeats on closed."""
+        self.sessions.disconnected(broker_id, now.monotonic_ms)
+
+    def fence_one_overdue(self, now: Now) -> Decision[int | None]:
+        """Fence the broker that has been overdue for the longest, if any; the reply names it.
+
+        One at a time, so that each fencing sees the effect of the one before.
+        """
+        broker_id = self.sessions.overdue(self._unfenced(), now.monotonic_ms)
+        if broker_id is None:
+            return Decision((), None)
+        records = heartbeats.fencing_records(self.image.brokers[broker_id], self._leadership)
+        return Decision(tuple(records), broker_id, atomic=False)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the next broker will be overdue, on the monotonic clock."""
+        return self.sessions.next_deadline_ms(self._unfenced())
+
+    def _unfenced(self) -> Iterable[int]:
+        return (broker.broker_id for broker in self.image.brokers.values() if not broker.fenced)
+
+    def unregister_broker(self, broker_id: int) -> Decision[Refusal | None]:
+        decision = brokers.unregister_broker(self.image, self._leadership, broker_id)
+        if decision.reply is None:
+            self.sessions.end(broker_id)
+        return decision
+
+    def register_controller(
+        self, joining: controllers.ControllerJoining
+    ) -> Decision[Refusal | None]:
+        return controllers.register_controller(self.image, joining)
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int
+    ) -> Decision[producer_ids.ProducerIdBlock | Refusal]:
+        return producer_ids.allocate_producer_ids(self.image, broker_id, broker_epoch)

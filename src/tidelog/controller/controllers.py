@@ -1,0 +1,38 @@
+"""Controllers that join: each tells the active one where it listens and what it supports."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.controller.decision import Decision
+from tidelog.controller.features import unsupported_by
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import Endpoint, FeatureRange, RegisterControllerRecord
+from tidelog.model.errors import ErrorCode, Refusal
+
+
+class ControllerJoining(NamedTuple):
+    """What a controller says about itself when it starts."""
+
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...]
+
+
+def register_controller(
+    image: ClusterImage, joining: ControllerJoining
+) -> Decision[Refusal | None]:
+    """Note a controller, unless it could not live with the cluster's features."""
+    unsupported = unsupported_by(image, joining.features)
+    if unsupported is not None:
+        why = f"Unable to register controller {joining.controller_id}: {unsupported}."
+        return Decision((), Refusal(ErrorCode.unsupported_version, why))
+    record = RegisterControllerRecord(
+        controller_id=joining.controller_id,
+        incarnation_id=joining.incarnation_id,
+        end_points=joining.endpoints,
+        features=joining.features,
+    )
+    return Decision((record,), None)

@@ -1,0 +1,161 @@
+"""New partitions: of a topic that is created, or more of one that exists.
+
+Invariant  A new partition has the active brokers of its assignment in its ISR, the first of them as
+           leader, and starts with leader epoch 0 and partition epoch 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from tidelog.controller.decision import Decision
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.placement import candidates, place
+from tidelog.controller.records import MetadataRecord, PartitionRecord
+from tidelog.controller.registrations import BrokerRegistration
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import DIRECTORY_UNASSIGNED
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+TOO_MANY: Final = Refusal(
+    ErrorCode.policy_violation,
+    f"A request may create at most {MAX_PARTITIONS_PER_REQUEST} partitions.",
+)
+
+
+class MorePartitions(NamedTuple):
+    """A wish for a topic to have `total` partitions in all."""
+
+    topic: str
+    total: int
+    assignments: Sequence[Sequence[int]] | None = None
+    """The replicas of each new partition; None lets the controller place them."""
+
+
+def create_partitions(
+    image: ClusterImage,
+    entropy: Entropy,
+    wishes: Collection[MorePartitions],
+    *,
+    validate_only: bool = False,
+) -> Decision[list[tuple[str, Refusal | None]]]:
+    """Each topic for itself; the reply is in the order of the wishes."""
+    times_named = Counter(wish.topic for wish in wishes)
+    records: list[MetadataRecord] = []
+    outcome: list[tuple[str, Refusal | None]] = []
+    for wish in wishes:
+        if times_named[wish.topic] > 1:
+            twice = Refusal(ErrorCode.invalid_request, "The topic is named twice in one request.")
+            outcome.append((wish.topic, twice))
+            continue
+        added = _more_partitions(image, entropy, wish, MAX_PARTITIONS_PER_REQUEST - len(records))
+        if isinstance(added, Refusal):
+            outcome.append((wish.topic, added))
+        else:
+            records.extend(added)
+            outcome.append((wish.topic, None))
+    return Decision(() if validate_only else tuple(records), outcome)
+
+
+def _more_partitions(
+    image: ClusterImage, entropy: Entropy, wish: MorePartitions, at_most: int
+) -> list[PartitionRecord] | Refusal:
+    topic = image.topics_by_name.get(wish.topic)
+    if topic is None:
+        why = f"There is no topic {wish.topic}."
+        return Refusal(ErrorCode.unknown_topic_or_partition, why)
+    existing = len(topic.partitions)
+    additional = wish.total - existing
+    if additional <= 0:
+        why = (
+            f"Topic already has {existing} partition(s)."
+            if additional == 0
+            else f"The topic {wish.topic} currently has {existing} partition(s); "
+            f"{wish.total} would not be an increase."
+        )
+        return Refusal(ErrorCode.invalid_partitions, why)
+    if additional > at_most:
+        return TOO_MANY
+    replication_factor = len(topic.partitions[0].replicas)
+    if wish.assignments is None:
+        placed = place(candidates(image.brokers.values()), additional, replication_factor, entropy)
+        if isinstance(placed, Refusal):
+            return placed
+        return new_partitions(image, topic.topic_id, placed, first=existing)
+    if len(wish.assignments) != additional:
+        why = (
+            f"{additional} partition(s) are to be added, but {len(wish.assignments)} "
+            "assignment(s) were given."
+        )
+        return Refusal(ErrorCode.invalid_replica_assignment, why)
+    refusal = assignment_refused(image, wish.assignments, replication_factor, first=existing)
+    if refusal is not None:
+        return refusal
+    return new_partitions(image, topic.topic_id, wish.assignments, first=existing)
+
+
+def assignment_refused(
+    image: ClusterImage,
+    assignments: Sequence[Sequence[int]],
+    replication_factor: int,
+    *,
+    first: int = 0,
+) -> Refusal | None:
+    """Why replicas cannot be where a client wants them."""
+    for index, replicas in enumerate(assignments, first):
+        why = None
+        unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
+        if not replicas:
+            why = "has no replicas"
+        elif unknown:
+            why = f"includes broker {unknown[0]}, but no such broker is registered"
+        elif len(set(replicas)) != len(replicas):
+            why = "includes a broker more than once"
+        elif len(replicas) != replication_factor:
+            why = (
+                f"has {len(replicas)} replica(s), but other partitions of the topic have "
+                f"{replication_factor}"
+            )
+        elif not any(image.brokers[broker_id].active for broker_id in replicas):
+            why = "includes only brokers that are fenced or in controlled shutdown"
+        if why is not None:
+            text = f"The manual assignment of partition {index} {why}."
+            return Refusal(ErrorCode.invalid_replica_assignment, text)
+    return None
+
+
+def new_partitions(
+    image: ClusterImage,
+    topic_id: UUID,
+    assignments: Sequence[Sequence[int]],
+    *,
+    first: int = 0,
+) -> list[PartitionRecord]:
+    """The records of partitions whose assignments have been checked or placed."""
+    records = []
+    for index, replicas in enumerate(assignments, first):
+        isr = tuple(broker_id for broker_id in replicas if image.brokers[broker_id].active)
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=tuple(replicas),
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=tuple(
+                    _default_directory(image.brokers[broker_id]) for broker_id in replicas
+                ),
+            )
+        )
+    return records
+
+
+def _default_directory(broker: BrokerRegistration) -> UUID:
+    """The only directory of a broker; one with several chooses and reports its choice."""
+    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED

@@ -1,0 +1,244 @@
+"""Creation and deletion of topics.
+
+Invariant  A topic's records come in the order topic, configs, partitions.
+Invariant  One bad topic never stands in the way of the others of its request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.controller.configs import refused_topic_configs
+from tidelog.controller.decision import Decision
+from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
+from tidelog.controller.partitions import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOO_MANY,
+    assignment_refused,
+    new_partitions,
+)
+from tidelog.controller.placement import candidates, place
+from tidelog.controller.records import (
+    ConfigRecord,
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tidelog.controller.topic_names import bad_name, colliding
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
+from tidelog.model.settings.describe import ConfigEntry, describe_topic
+
+
+class NewTopic(NamedTuple):
+    """A wish for a topic; -1 takes the cluster's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    """Partition indexes with their replicas, when the client places them itself."""
+    configs: Mapping[str, str | None] = MappingProxyType({})
+
+
+class CreatedTopic(NamedTuple):
+    """A topic that now exists (or could, when only validated)."""
+
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+    configs: Sequence[ConfigEntry]
+
+
+class TopicDeletion(NamedTuple):
+    """What became of a wish to delete a topic."""
+
+    name: str | None
+    topic_id: UUID
+    refusal: Refusal | None
+
+
+def create_topics(
+    image: ClusterImage,
+    entropy: Entropy,
+    config: NodeConfig,
+    wishes: Collection[NewTopic],
+    *,
+    validate_only: bool = False,
+) -> Decision[list[tuple[str, CreatedTopic | Refusal]]]:
+    """Each topic for itself; the reply is in the order of the wishes."""
+    if _total_partitions(wishes, config) > MAX_PARTITIONS_PER_REQUEST:
+        return Decision((), [(wish.name, TOO_MANY) for wish in wishes])
+    times_named = Counter(wish.name for wish in wishes)
+    taken = list(image.topics_by_name)
+    records: list[MetadataRecord] = []
+    outcome: list[tuple[str, CreatedTopic | Refusal]] = []
+    for wish in wishes:
+        refusal = _name_refused(wish.name, times_named[wish.name], image, taken)
+        assignments = refusal or _assignments(image, entropy, config, wish)
+        if not isinstance(assignments, Refusal):
+            assignments = _configs_refused(image, config, wish) or assignments
+        if isinstance(assignments, Refusal):
+            outcome.append((wish.name, assignments))
+            continue
+        taken.append(wish.name)
+        topic_id = ZERO_UUID if validate_only else entropy.uuid()
+        outcome.append((wish.name, _created(image, config, wish, topic_id, assignments)))
+        records.extend(_records(image, wish, topic_id, assignments))
+    return Decision(() if validate_only else tuple(records), outcome)
+
+
+def _total_partitions(wishes: Collection[NewTopic], config: NodeConfig) -> int:
+    return sum(
+        len(wish.assignments)
+        or (config.num_partitions if wish.partitions == -1 else wish.partitions)
+        for wish in wishes
+        if wish.partitions >= -1
+    )
+
+
+def _name_refused(
+    name: str, times_named: int, image: ClusterImage, taken: Collection[str]
+) -> Refusal | None:
+    if times_named > 1:
+        return Refusal(ErrorCode.invalid_request, "The topic is named twice in one request.")
+    if name == METADATA_TOPIC:
+        why = f"The topic {METADATA_TOPIC} belongs to the controllers."
+        return Refusal(ErrorCode.invalid_request, why)
+    why_not = bad_name(name)
+    if why_not is not None:
+        return Refusal(ErrorCode.invalid_topic_exception, why_not)
+    if name in image.topics_by_name:
+        return Refusal(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    other = colliding(name, taken)
+    if other is not None:
+        why = f"Topic '{name}' collides with existing topic: {other}"
+        return Refusal(ErrorCode.invalid_topic_exception, why)
+    return None
+
+
+def _assignments(
+    image: ClusterImage, entropy: Entropy, config: NodeConfig, wish: NewTopic
+) -> Sequence[Sequence[int]] | Refusal:
+    """The replicas of each partition, given or placed."""
+    if wish.assignments:
+        return _manual_assignments(image, wish)
+    if wish.replication_factor == 0 or wish.replication_factor < -1:
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        return Refusal(ErrorCode.invalid_replication_factor, why)
+    if wish.partitions == 0 or wish.partitions < -1:
+        why = "Number of partitions must be larger than 0, or -1 to use the default value."
+        return Refusal(ErrorCode.invalid_partitions, why)
+    return place(
+        candidates(image.brokers.values()),
+        config.num_partitions if wish.partitions == -1 else wish.partitions,
+        config.default_replication_factor
+        if wish.replication_factor == -1
+        else wish.replication_factor,
+        entropy,
+    )
+
+
+def _manual_assignments(image: ClusterImage, wish: NewTopic) -> Sequence[Sequence[int]] | Refusal:
+    for number, what in (
+        (wish.replication_factor, "replication factor"),
+        (wish.partitions, "number of partitions"),
+    ):
+        if number != -1:
+            why = f"A manual assignment was given, but the {what} was not set to -1."
+            return Refusal(ErrorCode.invalid_request, why)
+    by_index = dict(wish.assignments)
+    if len(by_index) != len(wish.assignments) or set(by_index) != set(range(len(by_index))):
+        why = "Partitions of a manual assignment must be numbered from 0 without gaps."
+        return Refusal(ErrorCode.invalid_replica_assignment, why)
+    assignments = [by_index[index] for index in range(len(by_index))]
+    return assignment_refused(image, assignments, len(assignments[0])) or assignments
+
+
+def _configs_refused(image: ClusterImage, config: NodeConfig, wish: NewTopic) -> Refusal | None:
+    missing = sorted(name for name, value in wish.configs.items() if value is None)
+    if missing:
+        why = f"Null value not supported for topic configs: {', '.join(missing)}"
+        return Refusal(ErrorCode.invalid_config, why)
+    return refused_topic_configs(image, config, {}, wish.configs)
+
+
+def _given_configs(wish: NewTopic) -> dict[str, str]:
+    return {name: value for name, value in wish.configs.items() if value is not None}
+
+
+def _created(
+    image: ClusterImage,
+    config: NodeConfig,
+    wish: NewTopic,
+    topic_id: UUID,
+    assignments: Sequence[Sequence[int]],
+) -> CreatedTopic:
+    entries = describe_topic(
+        _given_configs(wish),
+        image.config(BROKER_CONFIG, ""),
+        image.config(BROKER_CONFIG, str(config.node_id)),
+        config,
+    )
+    return CreatedTopic(topic_id, len(assignments), len(assignments[0]), entries)
+
+
+def _records(
+    image: ClusterImage, wish: NewTopic, topic_id: UUID, assignments: Sequence[Sequence[int]]
+) -> list[MetadataRecord]:
+    return [
+        TopicRecord(name=wish.name, topic_id=topic_id),
+        *(
+            ConfigRecord(
+                resource_type=TOPIC_CONFIG, resource_name=wish.name, name=name, value=value
+            )
+            for name, value in wish.configs.items()
+        ),
+        *new_partitions(image, topic_id, assignments),
+    ]
+
+
+def delete_topics(
+    image: ClusterImage,
+    config: NodeConfig,
+    wishes: Collection[tuple[str | None, UUID]],
+) -> Decision[list[TopicDeletion]]:
+    """Each topic, given by name or by id, for itself; the reply is in the order of the wishes."""
+    found = [_find(image, name, topic_id) for name, topic_id in wishes]
+    times_named = Counter(topic_id for topic_id in found if isinstance(topic_id, UUID))
+    records: list[MetadataRecord] = []
+    outcome: list[TopicDeletion] = []
+    for (name, asked_id), topic_id in zip(wishes, found, strict=True):
+        if not config.delete_topic_enable:
+            topic_id = Refusal(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
+        elif isinstance(topic_id, UUID) and times_named[topic_id] > 1:
+            why = "The topic is named twice in one request."
+            topic_id = Refusal(ErrorCode.invalid_request, why)
+        if isinstance(topic_id, Refusal):
+            outcome.append(TopicDeletion(name, asked_id, topic_id))
+            continue
+        records.append(RemoveTopicRecord(topic_id=topic_id))
+        outcome.append(TopicDeletion(image.topics_by_id[topic_id].name, topic_id, None))
+    return Decision(tuple(records), outcome)
+
+
+def _find(image: ClusterImage, name: str | None, topic_id: UUID) -> UUID | Refusal:
+    """The id of the topic a client means."""
+    if name is None and topic_id == ZERO_UUID:
+        return Refusal(ErrorCode.invalid_request, "Neither topic name nor topic id was given.")
+    if name is not None and topic_id != ZERO_UUID:
+        return Refusal(ErrorCode.invalid_request, "Both topic name and topic id were given.")
+    if name is None:
+        known = topic_id in image.topics_by_id
+        why = "There is no topic with this id."
+        return topic_id if known else Refusal(ErrorCode.unknown_topic_id, why)
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        return Refusal(ErrorCode.unknown_topic_or_partition, f"There is no topic {name}.")
+    return topic.topic_id

@@ -1,0 +1,242 @@
+"""A node's configuration file: checked once at the start, frozen from then on.
+
+Invariant  A `NodeConfig` has no unknown key, no value outside its limits, and no two values that
+           contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from tidelog.model.errors import ConfigError
+from tidelog.model.settings.coordinators import GroupSettings, TransactionSettings
+from tidelog.model.settings.endpoints import (
+    Endpoint,
+    Voter,
+    parse_address,
+    parse_listener,
+    parse_voter,
+)
+from tidelog.model.settings.network import NetworkSettings
+from tidelog.model.settings.quorum import QuorumSettings
+from tidelog.model.settings.replication import ReplicationSettings
+from tidelog.model.settings.setting import Setting, unknown_key
+from tidelog.model.settings.storage import StorageSettings
+from tidelog.model.settings.topic import TopicSettings
+from tidelog.model.settings.topic_defaults import TopicDefaults
+
+_ONE_LOOP: Final = "a node is one event loop; start more brokers to use more cores"
+WITHOUT_MEANING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "background.threads": _ONE_LOOP,
+        "broker.id": "the number of a node is node.id",
+        "num.io.threads": _ONE_LOOP,
+        "num.network.threads": _ONE_LOOP,
+        "queued.max.requests": _ONE_LOOP,
+        "zookeeper.connect": "controllers keep the metadata; see controller.quorum.voters",
+    }
+)
+"""Keys that Kafka's own example files hold and that have no meaning here, with the reason."""
+
+
+class NodeConfig(
+    NetworkSettings,
+    QuorumSettings,
+    ReplicationSettings,
+    TopicDefaults,
+    StorageSettings,
+    GroupSettings,
+    TransactionSettings,
+):
+    """The settings of one node, with Kafka's names and defaults."""
+
+    def __init__(self, values: Mapping[str, object], given: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.__dict__["given"] = MappingProxyType(dict(given))
+
+    given: Mapping[str, str]
+    """The keys the file names, as text; all others have their defaults."""
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> NodeConfig:
+        """Check a configuration; ConfigError tells everything that is wrong with it."""
+        values: dict[str, object] = {}
+        wrong: list[str] = []
+        for name, text in properties.items():
+            try:
+                values[name] = _declared(name).parse(text)
+            except ConfigError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ConfigError("\n".join(wrong))
+        config = cls(values, properties)
+        _check_given(config)
+        _check_listeners(config)
+        _check_together(config)
+        return config
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.process_roles
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """log.dirs, or else log.dir."""
+        if self.log_dirs is not None:
+            return self.log_dirs
+        return (self.log_dir,) if self.log_dir is not None else ()
+
+    @property
+    def metadata_directory(self) -> str:
+        """metadata.log.dir, or else the first log directory."""
+        return self.metadata_log_dir or self.log_directories[0]
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where this node listens."""
+        return tuple(parse_listener("listeners", text) for text in self.listeners)
+
+    @property
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """The listeners that serve the quorum."""
+        names = self.controller_names
+        return tuple(endpoint for endpoint in self.endpoints if endpoint.name in names)
+
+    @property
+    def broker_endpoints(self) -> tuple[Endpoint, ...]:
+        """The listeners that serve clients and other brokers."""
+        names = self.controller_names
+        return tuple(endpoint for endpoint in self.endpoints if endpoint.name not in names)
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where clients and other brokers are told to find this one."""
+        if self.advertised_listeners is None:
+            return self.broker_endpoints
+        return tuple(
+            parse_listener("advertised.listeners", text) for text in self.advertised_listeners
+        )
+
+    @property
+    def controller_names(self) -> tuple[str, ...]:
+        """controller.listener.names in the upper case that listener names have."""
+        return tuple(name.upper() for name in self.controller_listener_names)
+
+    @property
+    def inter_broker_name(self) -> str:
+        """The name of the listener brokers use among themselves."""
+        if self.inter_broker_listener_name is not None:
+            return self.inter_broker_listener_name.upper()
+        return next((endpoint.name for endpoint in self.broker_endpoints), "PLAINTEXT")
+
+    @property
+    def quorum_voters(self) -> tuple[Voter, ...]:
+        """The voters of a fixed quorum; empty when the log itself names them."""
+        key = "controller.quorum.voters"
+        return tuple(parse_voter(key, text) for text in self.controller_quorum_voters)
+
+    @property
+    def quorum_bootstrap(self) -> tuple[tuple[str, int], ...]:
+        """Addresses at which to look for a quorum whose log names the voters."""
+        key = "controller.quorum.bootstrap.servers"
+        return tuple(parse_address(key, text) for text in self.controller_quorum_bootstrap_servers)
+
+
+BROKER_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(NodeConfig.known())
+TOPIC_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(TopicSettings.known())
+
+
+def _declared(name: str) -> Setting[Any]:
+    reason = WITHOUT_MEANING.get(name)
+    if reason is not None:
+        raise ConfigError(f"{name} has no meaning here: {reason}")
+    if name in TOPIC_SETTINGS and name not in BROKER_SETTINGS:
+        keys = " or ".join(TOPIC_SETTINGS[name].synonyms)
+        raise ConfigError(
+            f"{name} is a topic setting" + (f"; its default is set with {keys}" if keys else "")
+        )
+    if name not in BROKER_SETTINGS:
+        raise ConfigError(unknown_key(name, BROKER_SETTINGS))
+    return BROKER_SETTINGS[name]
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ConfigError(why)
+
+
+def _check_given(config: NodeConfig) -> None:
+    for name in ("node.id", "process.roles", "controller.listener.names"):
+        if not config.given.get(name, "").strip():
+            _refuse(f"{name} must be given")
+    directories = config.log_directories
+    if not directories or not all(directories):
+        _refuse("log.dirs must name at least one directory")
+    if len(set(directories)) != len(directories):
+        _refuse("log.dirs names a directory twice")
+    if not config.quorum_voters and not config.quorum_bootstrap:
+        _refuse("controller.quorum.voters or controller.quorum.bootstrap.servers must be given")
+    voters = [voter.node_id for voter in config.quorum_voters]
+    if len(set(voters)) != len(voters):
+        _refuse("controller.quorum.voters names a node twice")
+    if voters and config.is_controller != (config.node_id in voters):
+        member = "is not" if config.is_controller else "is"
+        _refuse(
+            f"node {config.node_id} has the roles {', '.join(config.process_roles)}, but {member} "
+            "among controller.quorum.voters"
+        )
+
+
+def _check_listeners(config: NodeConfig) -> None:
+    names = [endpoint.name for endpoint in config.endpoints]
+    if len(set(names)) != len(names):
+        _refuse("listeners gives one name to two addresses")
+    mapped = {pair.partition(":")[0].upper() for pair in config.listener_security_protocol_map}
+    if "listener.security.protocol.map" not in config.given:
+        mapped.update(config.controller_names)
+    for name in names:
+        if name not in mapped:
+            _refuse(f"listener.security.protocol.map has no protocol for the listener {name}")
+    if config.is_controller and not config.controller_endpoints:
+        _refuse("listeners must hold one of controller.listener.names on a controller")
+    if not config.is_controller and config.controller_endpoints:
+        _refuse("listeners must not hold any of controller.listener.names on a mere broker")
+    if not config.is_broker:
+        return
+    if not config.broker_endpoints:
+        _refuse("listeners must hold one that is not among controller.listener.names on a broker")
+    advertised = {endpoint.name for endpoint in config.advertised_endpoints}
+    if config.inter_broker_name not in advertised:
+        _refuse(
+            f"inter.broker.listener.name {config.inter_broker_name} is not among the advertised "
+            "listeners"
+        )
+    for endpoint in config.advertised_endpoints:
+        if endpoint.name not in names:
+            _refuse(f"advertised.listeners holds {endpoint.name}, which listeners does not")
+        if config.advertised_listeners is not None and endpoint.host in ("", "0.0.0.0", "::"):
+            _refuse(
+                f"advertised.listeners needs an address for {endpoint.name} that others can reach"
+            )
+
+
+def _check_together(config: NodeConfig) -> None:
+    ordered = (
+        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+        ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+        ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+        ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+        ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+        ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    )
+    for lower, upper in ordered:
+        low, high = config.value(lower), config.value(upper)
+        if isinstance(low, int) and isinstance(high, int) and low > high:
+            _refuse(f"{lower} {low} must not exceed {upper} {high}")

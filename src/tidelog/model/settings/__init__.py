@@ -1,0 +1,1 @@
+"""Every setting Tidelog knows, declared once: name, type, default, limits, scope and meaning."""

@@ -1,0 +1,120 @@
+"""What the handlers of a node share: its configuration, its view of the cluster, its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.ids import NO_LEADER
+from tidelog.node.deadlines import Deadlines
+from tidelog.node.effects import Announce, Effect
+from tidelog.node.fetch_sessions import FetchSessions
+from tidelog.node.jobs import Jobs
+from tidelog.node.replicas import Replicas
+from tidelog.observe.events import Event
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.wire.apis import ListenerScope
+from tidelog.wire.produce import NodeEndpoint
+
+if TYPE_CHECKING:
+    from tidelog.node.control_plane import ControlPlane
+    from tidelog.node.parked_fetches import ParkedFetches
+    from tidelog.node.producer_ids import ProducerIds
+
+
+class ClusterNode(NamedTuple):
+    """A node of the cluster and where a client finds it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+class BrokerState:
+    """One node's state; `Node` routes what happens to it, handlers read and change it."""
+
+    control: ControlPlane
+    parked: ParkedFetches
+    producer_ids: ProducerIds
+
+    def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
+        self.config = config
+        self.cluster_id = ""
+        self.node_id = config.node_id
+        self.files = files
+        self.entropy = entropy
+        self.image = ClusterImage()
+        self.replicas = Replicas()
+        self.directories: list[LogDirectory] = []
+        self.deadlines = Deadlines()
+        self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
+        self.effects: list[Effect] = []
+        self.jobs = Jobs(self.effects)
+        self.fetch_max_bytes = config.fetch_max_bytes
+
+    def announce(self, event: Event) -> None:
+        """Let people see that something happened."""
+        self.effects.append(Announce(event))
+
+    def scope_of(self, listener: str) -> ListenerScope:
+        """Whether a listener serves clients and brokers, or the quorum."""
+        if listener in self.config.controller_names:
+            return ListenerScope.CONTROLLER
+        return ListenerScope.BROKER
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name behind a topic id."""
+        topic = self.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def is_live(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        registration = self.image.brokers.get(broker_id)
+        return registration is not None and not registration.fenced
+
+    def endpoint(self, broker_id: int, listener: str) -> tuple[str, int] | None:
+        """Where a live broker can be reached by somebody who uses that listener."""
+        if not self.is_live(broker_id):
+            return None
+        point = self.image.brokers[broker_id].endpoint(listener)
+        return None if point is None else (point.host, point.port)
+
+    def live_brokers(self, listener: str, *, include_fenced: bool = False) -> list[ClusterNode]:
+        """The brokers that a client of this listener can use."""
+        return [
+            ClusterNode(broker_id, point.host, point.port, registration.rack, registration.fenced)
+            for broker_id, registration in sorted(self.image.brokers.items())
+            if (point := registration.endpoint(listener)) is not None
+            and (include_fenced or not registration.fenced)
+        ]
+
+    def controllers(self) -> list[ClusterNode]:
+        """The controllers, as a client of the controller listener sees them."""
+        return [
+            ClusterNode(node_id, point.host, point.port, None, False)
+            for node_id, registration in sorted(self.image.controllers.items())
+            for point in registration.endpoints[:1]
+        ]
+
+    def any_live_broker(self) -> int:
+        """Some live broker: where clients send what a controller decides, to be passed on."""
+        live = sorted(node for node, broker in self.image.brokers.items() if not broker.fenced)
+        return live[self.entropy.below(len(live))] if live else NO_LEADER
+
+    def leader_endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
+        """Addresses of the leaders that an answer names."""
+        listener = self.config.inter_broker_name
+        found = []
+        for leader in sorted(set(leaders)):
+            point = self.endpoint(leader, listener)
+            if point is not None:
+                rack = self.image.brokers[leader].rack
+                found.append(NodeEndpoint(leader, *point, rack))
+        return found

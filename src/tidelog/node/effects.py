@@ -1,0 +1,72 @@
+"""Everything a node can ask of the world: the complete border, outward.
+
+Effects are carried out in list order. A promise to someone else (an answer) always stands
+behind the write that makes it true: storage is written inside `step`, before its effects exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from tidelog.observe.events import Event
+from tidelog.wire.fetch import Part
+
+
+class Send(NamedTuple):
+    """Write one answer: its length as four bytes, then the parts, one after the other."""
+
+    connection: int
+    parts: list[Part]
+
+
+class Close(NamedTuple):
+    """Close the connection once everything sent before has been written."""
+
+    connection: int
+    reason: str
+
+
+class PauseReading(NamedTuple):
+    """Too many unanswered requests: take no more bytes from this peer."""
+
+    connection: int
+
+
+class ResumeReading(NamedTuple):
+    """The peer may be read again."""
+
+    connection: int
+
+
+class OpenListeners(NamedTuple):
+    """The node is ready for peers on these listeners: start accepting connections."""
+
+    names: tuple[str, ...]
+
+
+class RunJob(NamedTuple):
+    """Run blocking work (an fsync) away from the loop, then report `JobFinished`.
+
+    Jobs of one node run one after the other, in the order in which they were asked for.
+    """
+
+    job_id: int
+    work: Callable[[], None]
+
+
+class Announce(NamedTuple):
+    """Something happened that people may want to see."""
+
+    event: Event
+
+
+class Stopped(NamedTuple):
+    """Everything is on disk and closed; the process may end. `failure` says why it must."""
+
+    failure: str | None
+
+
+Effect: TypeAlias = (
+    Send | Close | PauseReading | ResumeReading | OpenListeners | RunJob | Announce | Stopped
+)

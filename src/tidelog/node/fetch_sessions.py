@@ -1,0 +1,241 @@
+"""Fetch sessions (KIP-227): a reader names its partitions once, then only what changes.
+
+A context holds the partitions of one fetch: for a session it lives on between requests, for a
+plain fetch it serves one. It keeps a ready set of partitions that may have something to say, so
+that the cost of a fetch follows what changed and not how many partitions are watched.
+
+Invariant  A partition outside the ready set has nothing that its reader has not been told.
+Invariant  A session is used only with the epoch it expects next; anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import UUID
+
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.replication.partition import Partition
+from tidelog.wire.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from tidelog.node.parked_fetches import ParkedFetch
+
+IDLE_EVICTION_MS: Final = 120_000
+EPOCH_MAX: Final = 2**31 - 1
+FULL_FETCH_EPOCHS: Final = (0, -1)
+
+WantedKey: TypeAlias = tuple[str | UUID, int]
+NameOf: TypeAlias = Callable[[UUID], str | None]
+
+
+class WantedPartition:
+    """One partition that a reader wants, and what it was last told about it."""
+
+    __slots__ = (
+        "_context",
+        "hosted",
+        "key",
+        "name",
+        "told_high_watermark",
+        "told_log_start",
+        "topic_id",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        context: FetchContext,
+        key: WantedKey,
+        name: TopicPartition | None,
+        topic_id: UUID | None,
+        wanted: FetchPartition,
+    ) -> None:
+        self._context = context
+        self.key = key
+        self.name = name
+        self.topic_id = topic_id
+        self.wanted = wanted
+        self.hosted: Partition | None = None
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+
+    def partition_moved(self, new_bytes: int) -> None:
+        """The watched partition has news."""
+        context = self._context
+        context.ready[self] = None
+        if context.parked is not None:
+            context.parked.news(new_bytes)
+
+    def watch(self, hosted: Partition | None) -> None:
+        """Be told of news of this replica from now on, and of no other."""
+        if self.hosted is hosted:
+            return
+        if self.hosted is not None:
+            self.hosted.unwatch(self)
+        self.hosted = hosted
+        if hosted is not None:
+            hosted.watch(self)
+
+
+class FetchContext:
+    """The partitions of one fetch, or of one session."""
+
+    __slots__ = (
+        "by_topic_id",
+        "created_ms",
+        "next_epoch",
+        "parked",
+        "partitions",
+        "privileged",
+        "ready",
+        "session_id",
+        "used_ms",
+    )
+
+    def __init__(self, session_id: int, by_topic_id: bool, privileged: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.by_topic_id = by_topic_id
+        self.privileged = privileged
+        self.created_ms = self.used_ms = now_ms
+        self.next_epoch = 0
+        self.partitions: dict[WantedKey, WantedPartition] = {}
+        self.ready: dict[WantedPartition, None] = {}
+        self.parked: ParkedFetch | None = None
+
+    @property
+    def is_session(self) -> bool:
+        return self.session_id != 0
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether only news is told: true from the second fetch of a session on."""
+        return self.next_epoch > 1
+
+    def want(self, request: FetchRequest, name_of: NameOf) -> None:
+        """Add or change what the request names, and drop what it forgets."""
+        for topic in request.topics:
+            known: str | None
+            if self.by_topic_id and topic.topic_id is not None:
+                identity: str | UUID = topic.topic_id
+                known = name_of(topic.topic_id)
+            else:
+                identity = known = topic.name or ""
+            for wanted in topic.partitions:
+                key = (identity, wanted.partition)
+                entry = self.partitions.get(key)
+                if entry is None:
+                    name = None if known is None else TopicPartition(known, wanted.partition)
+                    entry = WantedPartition(self, key, name, topic.topic_id, wanted)
+                    self.partitions[key] = entry
+                entry.wanted = wanted
+                self.ready[entry] = None
+        for forgotten, topic_id, indexes in request.forgotten:
+            topic_key = topic_id if self.by_topic_id and topic_id is not None else forgotten or ""
+            for index in indexes:
+                self._forget((topic_key, index))
+
+    def watch_all(self, hosted_of: Callable[[TopicPartition], Partition | None]) -> None:
+        """Be told of news of every wanted partition: what a parked plain fetch needs."""
+        for entry in self.partitions.values():
+            entry.watch(None if entry.name is None else hosted_of(entry.name))
+
+    def release(self) -> None:
+        """Watch nothing any more."""
+        for entry in self.partitions.values():
+            entry.watch(None)
+
+    def _forget(self, key: WantedKey) -> None:
+        entry = self.partitions.pop(key, None)
+        if entry is not None:
+            entry.watch(None)
+            self.ready.pop(entry, None)
+
+
+class FetchSessions:
+    """All sessions of a node, bounded by `max.incremental.fetch.session.cache.slots`."""
+
+    def __init__(self, slots: int, entropy: Entropy) -> None:
+        self._slots = slots
+        self._entropy = entropy
+        self._sessions: dict[int, FetchContext] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context_for(
+        self, request: FetchRequest, version: int, now_ms: int, name_of: NameOf
+    ) -> FetchContext | ErrorCode:
+        """The context that this request speaks of, brought up to date with it."""
+        by_topic_id = version >= 13
+        if request.session_epoch in FULL_FETCH_EPOCHS:
+            self._end(request.session_id)
+            privileged = request.replica_id >= 0
+            context = FetchContext(0, by_topic_id, privileged, now_ms)
+            context.want(request, name_of)
+            if request.session_epoch == 0 and version >= 7 and context.partitions:
+                self._try_to_keep(context, now_ms)
+            return context
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.fetch_session_id_not_found
+        if session.next_epoch != request.session_epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        if session.by_topic_id != by_topic_id:
+            return ErrorCode.fetch_session_topic_id_error
+        session.want(request, name_of)
+        session.next_epoch = session.next_epoch + 1 if session.next_epoch < EPOCH_MAX else 1
+        session.used_ms = now_ms
+        if not session.partitions:
+            self._end(session.session_id)
+            session.session_id = 0
+        return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.release()
+
+    def _try_to_keep(self, context: FetchContext, now_ms: int) -> None:
+        if len(self._sessions) >= self._slots and not self._evict_for(context, now_ms):
+            return
+        session_id = self._entropy.below(EPOCH_MAX) + 1
+        while session_id in self._sessions:
+            session_id = self._entropy.below(EPOCH_MAX) + 1
+        context.session_id = session_id
+        context.next_epoch = 1
+        self._sessions[session_id] = context
+
+    def _evict_for(self, newcomer: FetchContext, now_ms: int) -> bool:
+        """Make room: an idle session goes first, then a lesser one that had its time."""
+        victim = self._idle(now_ms) or self._lesser(newcomer, now_ms)
+        if victim is None:
+            return False
+        self._end(victim.session_id)
+        return True
+
+    def _idle(self, now_ms: int) -> FetchContext | None:
+        oldest = min(self._sessions.values(), key=lambda session: session.used_ms, default=None)
+        if oldest is None or now_ms - oldest.used_ms <= IDLE_EVICTION_MS:
+            return None
+        return oldest
+
+    def _lesser(self, newcomer: FetchContext, now_ms: int) -> FetchContext | None:
+        candidates: Iterable[FetchContext] = (
+            session
+            for session in self._sessions.values()
+            if not session.privileged and session.parked is None
+        )
+        smallest = min(candidates, key=lambda session: len(session.partitions), default=None)
+        if smallest is None:
+            return None
+        if newcomer.privileged:
+            return smallest
+        had_its_time = now_ms - smallest.created_ms > IDLE_EVICTION_MS
+        return (
+            smallest
+            if had_its_time and len(smallest.partitions) < len(newcomer.partitions)
+            else None
+        )

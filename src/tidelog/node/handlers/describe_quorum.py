@@ -1,0 +1,68 @@
+"""DescribeQuorum (key 55, versions 0-2): who leads the metadata log, and how far everyone is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import METADATA_TOPIC
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.request import Reply, Request
+from tidelog.quorum.description import QuorumDescription, ReplicaProgress
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Describe the one partition there is; anything else is unknown."""
+    quorum = broker.control.describe(request.now)
+    return {
+        "error_code": ErrorCode.none,
+        "topics": [
+            {
+                "topic_name": topic.topic_name,
+                "partitions": [
+                    _partition(quorum, topic.topic_name, partition.partition_index)
+                    for partition in topic.partitions
+                ],
+            }
+            for topic in request.body.topics
+        ],
+        "nodes": [
+            {
+                "node_id": node.node_id,
+                "listeners": [
+                    {"name": point.name, "host": point.host, "port": point.port}
+                    for point in node.endpoints
+                ],
+            }
+            for node in quorum.nodes
+        ],
+    }
+
+
+def _partition(quorum: QuorumDescription, topic: str, index: int) -> dict[str, Any]:
+    if topic != METADATA_TOPIC or index != 0:
+        return {
+            "partition_index": index,
+            "error_code": ErrorCode.unknown_topic_or_partition,
+            "current_voters": [],
+            "observers": [],
+        }
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.none,
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "current_voters": [_replica(voter) for voter in quorum.voters],
+        "observers": [_replica(observer) for observer in quorum.observers],
+    }
+
+
+def _replica(replica: ReplicaProgress) -> dict[str, Any]:
+    return {
+        "replica_id": replica.replica_id,
+        "replica_directory_id": replica.directory_id,
+        "log_end_offset": replica.log_end_offset,
+        "last_fetch_timestamp": replica.last_fetch_ms,
+        "last_caught_up_timestamp": replica.last_caught_up_ms,
+    }

@@ -1,0 +1,141 @@
+"""Metadata (key 3, versions 0-13): brokers, topics, partitions and their leaders.
+
+Answers come from this broker's own image of the cluster. A client that names a topic which does
+not exist may have it created (`auto.create.topics.enable`); its answer then waits for the topic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidelog.controller.partition_image import PartitionImage, TopicImage
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.request import Fields, Reply, Request
+from tidelog.wire.messages import field
+
+TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Answer at once, or after the missing topics have been created."""
+    missing = _to_create(broker, request)
+    if not missing:
+        return _answer(broker, request, {})
+    refused: dict[str, tuple[ErrorCode, str]] = {}
+    later = request.park()
+    broker.control.create_missing_topics(
+        missing,
+        request.now,
+        refused,
+        then=lambda: request.answer(_answer(broker, request, refused)),
+    )
+    return later
+
+
+def _to_create(broker: BrokerState, request: Request) -> list[str]:
+    topics = request.body.topics
+    allowed = field(request.body, "allow_auto_topic_creation", True)
+    if not topics or not allowed or not broker.config.auto_create_topics_enable:
+        return []
+    return [
+        topic.name
+        for topic in topics
+        if topic.name is not None
+        and field(topic, "topic_id", None) is None
+        and topic.name not in broker.image.topics_by_name
+    ]
+
+
+def _answer(
+    broker: BrokerState, request: Request, refused: dict[str, tuple[ErrorCode, str]]
+) -> Fields:
+    listener = request.connection.listener
+    asked = request.body.topics
+    with_operations = field(request.body, "include_topic_authorized_operations", False)
+    if asked is None or (request.api_version == 0 and not asked):
+        topics = [
+            _topic(broker, topic, request.api_version, listener)
+            for _, topic in sorted(broker.image.topics_by_name.items())
+        ]
+    else:
+        topics = [_asked_topic(broker, entry, request, refused) for entry in asked]
+    if with_operations:
+        for topic in topics:
+            topic["topic_authorized_operations"] = TOPIC_OPERATIONS
+    with_cluster = field(request.body, "include_cluster_authorized_operations", False)
+    return {
+        "brokers": [
+            {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in broker.live_brokers(listener)
+        ],
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.any_live_broker(),
+        "topics": topics,
+        "cluster_authorized_operations": CLUSTER_OPERATIONS
+        if with_cluster
+        else OPERATIONS_NOT_ASKED,
+        "error_code": ErrorCode.none,
+    }
+
+
+def _asked_topic(
+    broker: BrokerState,
+    asked: Any,
+    request: Request,
+    refused: dict[str, tuple[ErrorCode, str]],
+) -> dict[str, Any]:
+    topic_id = field(asked, "topic_id", None)
+    if topic_id is not None and asked.name is None:
+        topic = broker.image.topics_by_id.get(topic_id)
+        missing: dict[str, Any] = {
+            "name": None,
+            "topic_id": topic_id,
+            "error_code": ErrorCode.unknown_topic_id,
+            "partitions": [],
+        }
+    else:
+        topic = broker.image.topics_by_name.get(asked.name)
+        error = refused.get(asked.name, (ErrorCode.unknown_topic_or_partition, ""))[0]
+        missing = {"name": asked.name, "error_code": error, "partitions": []}
+    if topic is None:
+        return missing
+    return _topic(broker, topic, request.api_version, request.connection.listener)
+
+
+def _topic(broker: BrokerState, topic: TopicImage, version: int, listener: str) -> dict[str, Any]:
+    return {
+        "error_code": ErrorCode.none,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.name in INTERNAL_TOPICS,
+        "partitions": [
+            partition_fields(broker, index, partition, listener, version)
+            for index, partition in sorted(topic.partitions.items())
+        ],
+    }
+
+
+def partition_fields(
+    broker: BrokerState, index: int, partition: PartitionImage, listener: str, version: int
+) -> dict[str, Any]:
+    """One partition as clients see it: its leader only when it can be reached."""
+    leader = partition.leader
+    error = ErrorCode.none
+    if leader == NO_LEADER or not broker.is_live(leader):
+        leader, error = NO_LEADER, ErrorCode.leader_not_available
+    elif broker.endpoint(leader, listener) is None:
+        leader = NO_LEADER
+        error = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available
+    return {
+        "error_code": error,
+        "partition_index": index,
+        "leader_id": leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": list(partition.replicas),
+        "isr_nodes": list(partition.isr),
+        "offline_replicas": [node for node in partition.replicas if not broker.is_live(node)],
+    }

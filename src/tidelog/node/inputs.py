@@ -1,0 +1,75 @@
+"""Everything that can happen to a node: the complete border, inward.
+
+Invariant  An input carries the time at which it happened; a node never asks for it.
+Invariant  The bytes of `FrameArrived.frame` belong to the shell: they are valid, and may be
+           patched in place, only until `step` returns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from tidelog.model.time import Now
+
+
+class ConnectionOpened(NamedTuple):
+    """A peer connected to one of our listeners."""
+
+    now: Now
+    connection: int
+    listener: str
+    peer_host: str
+
+
+class FrameArrived(NamedTuple):
+    """One whole request, without its length field."""
+
+    now: Now
+    connection: int
+    frame: memoryview
+
+
+class ConnectionClosed(NamedTuple):
+    """The peer went away, or the shell closed the connection."""
+
+    now: Now
+    connection: int
+    reason: str
+
+
+class TimePassed(NamedTuple):
+    """`next_deadline_ms` has been reached."""
+
+    now: Now
+
+
+class TickEnded(NamedTuple):
+    """The shell has handed over everything that was ready: the moment to wake who waits."""
+
+    now: Now
+
+
+class JobFinished(NamedTuple):
+    """Blocking work that a `RunJob` effect asked for has ended."""
+
+    now: Now
+    job_id: int
+    error: str | None
+
+
+class StopRequested(NamedTuple):
+    """Somebody asked the node to stop in an orderly way."""
+
+    now: Now
+    reason: str
+
+
+Input: TypeAlias = (
+    ConnectionOpened
+    | FrameArrived
+    | ConnectionClosed
+    | TimePassed
+    | TickEnded
+    | JobFinished
+    | StopRequested
+)

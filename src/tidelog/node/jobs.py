@@ -1,0 +1,34 @@
+"""Blocking work that runs away from the loop, and what happens when it is done.
+
+Invariant  Every job reports back exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TypeAlias
+
+from tidelog.model.time import Now
+from tidelog.node.effects import Effect, RunJob
+
+Finished: TypeAlias = Callable[[Now, str | None], None]
+
+
+class Jobs:
+    """The jobs under way."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._ids = count(1)
+        self._under_way: dict[int, Finished] = {}
+
+    def run(self, work: Callable[[], None], finished: Finished) -> None:
+        """Run `work` elsewhere, then call `finished` with the error it raised, if any."""
+        job_id = next(self._ids)
+        self._under_way[job_id] = finished
+        self._effects.append(RunJob(job_id, work))
+
+    def finished(self, job_id: int, now: Now, error: str | None) -> None:
+        """A job has ended."""
+        self._under_way.pop(job_id)(now, error)

@@ -1,0 +1,131 @@
+"""A whole node without IO: what happens goes in, what is to be done comes out.
+
+The same class runs under asyncio in a broker and under the simulator. Storage is written inside
+`step`; everything else that touches the world is an effect, carried out in order.
+
+Invariant  `step` never blocks: what may take long (an fsync) becomes a `RunJob` effect.
+Invariant  Effects leave in the order in which they were decided.
+"""
+
+from __future__ import annotations
+
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import DiskError
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.connections import Connection
+from tidelog.node.control_plane import ControlPlane
+from tidelog.node.effects import Effect, Stopped
+from tidelog.node.handlers.fetch import retry
+from tidelog.node.hosting import Hosting
+from tidelog.node.housekeeping import Housekeeping
+from tidelog.node.inputs import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameArrived,
+    Input,
+    JobFinished,
+    StopRequested,
+    TickEnded,
+    TimePassed,
+)
+from tidelog.node.lifecycle import Lifecycle
+from tidelog.node.opening import bootstrap_records, open_directories, open_quorum
+from tidelog.node.parked_fetches import ParkedFetches
+from tidelog.node.producer_ids import ProducerIds
+from tidelog.node.requests import frame_arrived
+from tidelog.observe.events import NodeStopped
+from tidelog.storage.filesystem import FileSystem
+
+
+class Node:
+    """One node: broker and controller in one, for now the only one of its cluster."""
+
+    def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
+        self._connections: dict[int, Connection] = {}
+        self._stopped = False
+        self.broker = broker = BrokerState(config, files, entropy)
+        broker.parked = ParkedFetches(
+            broker.deadlines,
+            lambda parked, now, time_is_up: retry(broker, parked, now, time_is_up),
+        )
+        self._hosting = Hosting(broker)
+        self._lifecycle = Lifecycle(broker, self._hosting)
+        self._housekeeping = Housekeeping(broker, self._hosting)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `TimePassed` is due, on the monotonic clock."""
+        return self.broker.deadlines.next_ms
+
+    def step(self, happened: Input) -> list[Effect]:
+        """Let one thing happen."""
+        if self._stopped:
+            return []
+        if type(happened) is FrameArrived:
+            connection = self._connections.get(happened.connection)
+            if connection is not None and not connection.closed:
+                frame_arrived(self.broker, happened.now, connection, happened.frame)
+        elif type(happened) is TickEnded:
+            self.broker.parked.tick_ended(happened.now)
+        else:
+            self._step_rarely(happened)
+        return self._take_effects()
+
+    def _step_rarely(self, happened: Input) -> None:
+        match happened:
+            case TimePassed():
+                self.broker.deadlines.run_due(happened.now)
+                self.broker.parked.tick_ended(happened.now)
+            case JobFinished():
+                self.broker.jobs.finished(happened.job_id, happened.now, happened.error)
+            case ConnectionOpened():
+                self._connections[happened.connection] = Connection(
+                    happened.connection,
+                    happened.listener,
+                    happened.peer_host,
+                    self.broker.effects,
+                )
+            case ConnectionClosed():
+                connection = self._connections.pop(happened.connection, None)
+                if connection is not None:
+                    connection.lost()
+            case StopRequested():
+                self._stop(happened.now, happened.reason)
+
+    def start(self, now: Now) -> list[Effect]:
+        """Open the metadata log and join the cluster; called once, before any step."""
+        broker = self.broker
+        broker.directories = open_directories(broker.config, broker.files, broker.entropy)
+        broker.cluster_id = broker.directories[0].identity.cluster_id
+        broker.control = ControlPlane(
+            broker,
+            open_quorum(broker, self._lifecycle.controller_endpoints, now),
+            bootstrap_records(broker),
+            self._hosting.apply,
+            self._lifecycle.controller_is_active,
+        )
+        broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
+        broker.control.start(now)
+        self._housekeeping.start(now)
+        return self._take_effects()
+
+    def _stop(self, now: Now, reason: str) -> None:
+        """Put everything on disk and mark the shutdown as clean."""
+        broker = self.broker
+        self._stopped = True
+        try:
+            self._hosting.close(self._lifecycle.broker_epoch)
+        except DiskError as error:
+            broker.announce(NodeStopped(node_id=broker.node_id, clean=False, cause=str(error)))
+            broker.effects.append(Stopped(str(error)))
+            return
+        broker.announce(NodeStopped(node_id=broker.node_id, clean=True, cause=reason))
+        broker.effects.append(Stopped(None))
+
+    def _take_effects(self) -> list[Effect]:
+        # Connections hold on to the list, so it is emptied in place, never replaced.
+        effects = self.broker.effects[:]
+        self.broker.effects.clear()
+        return effects

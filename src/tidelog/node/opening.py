@@ -1,0 +1,86 @@
+"""Opening what a formatted node has on disk: its directories, its metadata log, its first records.
+
+Invariant  A directory that is not formatted, or that belongs to another node or cluster, is
+           refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from tidelog.controller.records import Endpoint, MetadataRecord, decode_record, encode_record
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ConfigError
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.quorum.control_records import Voter, VoterEndpoint
+from tidelog.quorum.formatting import read_bootstrap
+from tidelog.quorum.metadata_log import metadata_log_config
+from tidelog.quorum.quorum import Quorum, RecordCodec
+from tidelog.quorum.snapshots import SnapshotRules
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.identity import check_identities
+from tidelog.storage.log_directory import LogDirectory
+
+CODEC = RecordCodec(encode=encode_record, decode=decode_record)
+
+
+def open_directories(config: NodeConfig, files: FileSystem, entropy: Entropy) -> list[LogDirectory]:
+    """The log directories of this node, all of the same cluster and of this node."""
+    directories = [LogDirectory(files, path, entropy) for path in config.log_directories]
+    check_identities(
+        {directory.path: directory.identity for directory in directories}, config.node_id
+    )
+    for directory in directories:
+        directory.begin()
+    return directories
+
+
+def open_quorum(
+    broker: BrokerState, endpoints: tuple[Endpoint, ...], now: Now
+) -> Quorum[MetadataRecord]:
+    """The quorum of which this node is the only voter."""
+    config = broker.config
+    home = _metadata_home(broker)
+    log = home.load_metadata_log(
+        now, metadata_log_config(config.metadata_log_segment_bytes, config.metadata_log_segment_ms)
+    )
+    own = tuple(
+        VoterEndpoint(name=point.name, host=point.host, port=point.port) for point in endpoints
+    )
+    return Quorum(
+        files=broker.files,
+        log=log,
+        node_id=broker.node_id,
+        directory_id=home.identity.directory_id,
+        endpoints=own,
+        codec=CODEC,
+        now=now,
+        rules=SnapshotRules(
+            bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+            interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            retention_bytes=config.metadata_max_retention_bytes,
+            retention_ms=config.metadata_max_retention_ms,
+        ),
+        static_voters=tuple(
+            Voter(
+                voter_id=voter.node_id,
+                voter_directory_id=home.identity.directory_id,
+                endpoints=own,
+            )
+            for voter in config.quorum_voters
+        ),
+    )
+
+
+def bootstrap_records(broker: BrokerState) -> tuple[MetadataRecord, ...]:
+    """The records that formatting left for the first controller."""
+    stored = read_bootstrap(broker.files, _metadata_home(broker).path)
+    return tuple(decode_record(value) for value in stored or ())
+
+
+def _metadata_home(broker: BrokerState) -> LogDirectory:
+    path = broker.config.metadata_directory
+    for directory in broker.directories:
+        if directory.path == path:
+            return directory
+    raise ConfigError(f"metadata.log.dir {path} must be one of log.dirs")

@@ -1,0 +1,67 @@
+"""The partitions this node hosts.
+
+Invariant  A replica is served only under the topic id that the metadata knows (D22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.replication.partition import Partition
+
+
+class Replicas:
+    """Hosted partitions by name, and the protocol's answer for those that are not here."""
+
+    def __init__(self) -> None:
+        self._hosted: dict[TopicPartition, Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._hosted.values())
+
+    def __len__(self) -> int:
+        return len(self._hosted)
+
+    def get(self, name: TopicPartition) -> Partition | None:
+        return self._hosted.get(name)
+
+    def host(self, partition: Partition) -> None:
+        self._hosted[partition.name] = partition
+
+    def abandon(self, name: TopicPartition) -> Partition | None:
+        """Stop hosting; whoever waits for the partition is told."""
+        partition = self._hosted.pop(name, None)
+        if partition is not None:
+            partition.abandon()
+        return partition
+
+    def locate(
+        self,
+        image: ClusterImage,
+        name: TopicPartition | None,
+        topic_id: UUID | None,
+        *,
+        other_id: ErrorCode = ErrorCode.unknown_topic_id,
+    ) -> Partition | ErrorCode:
+        """The hosted replica a request speaks of, or why there is none.
+
+        `name` is None when the topic id of the request is not known; `other_id` is the answer
+        when the name is hosted here under another topic id than the request's.
+        """
+        if name is None:
+            return ErrorCode.unknown_topic_id
+        partition = self._hosted.get(name)
+        if partition is None:
+            topic = image.topics_by_name.get(name.topic)
+            if topic is None or name.partition not in topic.partitions:
+                return ErrorCode.unknown_topic_or_partition
+            return ErrorCode.not_leader_or_follower
+        if partition.log.health.offline_reason is not None:
+            return ErrorCode.kafka_storage_error
+        if topic_id is not None and topic_id != partition.log.topic_id:
+            return other_id
+        return partition

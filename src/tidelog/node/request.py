@@ -1,0 +1,76 @@
+"""One request on its way through the node, and what a handler may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+from tidelog.model.time import Now
+from tidelog.node.connections import Connection, Slot
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.fetch import Part
+from tidelog.wire.messages import encode_response
+
+
+class Later(Enum):
+    """What a handler returns when there is no answer to send now."""
+
+    PARKED = "the handler kept the request and will answer it"
+    NO_REPLY = "the protocol wants no answer"
+    HANG_UP = "the protocol's only answer is to close the connection"
+
+
+Fields: TypeAlias = Mapping[str, Any]
+Reply: TypeAlias = Fields | list[Part] | Later
+
+
+class Request:
+    """A decoded request: who sent it, when, and its place in the queue of answers."""
+
+    __slots__ = (
+        "_slot",
+        "api_key",
+        "api_version",
+        "body",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "now",
+    )
+
+    def __init__(
+        self,
+        now: Now,
+        connection: Connection,
+        api_key: ApiKey,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: Any,
+    ) -> None:
+        self.now = now
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+        self._slot: Slot | None = None
+
+    def park(self) -> Later:
+        """Keep the place of the answer; `answer` fills it."""
+        self._slot = self.connection.reserve()
+        return Later.PARKED
+
+    def encode(self, reply: Fields | list[Part]) -> list[Part]:
+        """The answer as bytes."""
+        if isinstance(reply, list):
+            return reply
+        return [encode_response(self.api_key, self.api_version, self.correlation_id, reply)]
+
+    def answer(self, reply: Fields | list[Part]) -> None:
+        """Answer a parked request."""
+        if self._slot is not None and not self.connection.closed:
+            self.connection.fill(self._slot, self.encode(reply))
+            self._slot = None

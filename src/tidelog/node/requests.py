@@ -1,0 +1,56 @@
+"""From a frame to its handler and back: decode, handle, put the answer in its place.
+
+Invariant  A frame that cannot be read closes its own connection and touches nothing else.
+"""
+
+from __future__ import annotations
+
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.connections import Connection
+from tidelog.node.handlers import HANDLERS
+from tidelog.node.request import Later, Request
+from tidelog.observe.events import ConnectionDropped
+from tidelog.wire.apis import SUPPORTED, ApiKey
+from tidelog.wire.fetch import decode_fetch
+from tidelog.wire.frame import MalformedRequest, read_request_header
+from tidelog.wire.messages import decode_request
+from tidelog.wire.produce import decode_produce
+
+
+def frame_arrived(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> None:
+    """Work on one request."""
+    try:
+        request = _decode(broker, now, connection, frame)
+    except MalformedRequest as error:
+        broker.announce(
+            ConnectionDropped(
+                listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
+            )
+        )
+        connection.close(str(error))
+        return
+    reply = HANDLERS[request.api_key](broker, request)
+    if isinstance(reply, Later):
+        if reply is Later.HANG_UP:
+            connection.close("a request without acknowledgement failed")
+        return
+    connection.answer_now(request.encode(reply))
+
+
+def _decode(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> Request:
+    header = read_request_header(frame)
+    key, version = header.api_key, header.api_version
+    if not SUPPORTED[key].scope & broker.scope_of(connection.listener):
+        raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
+    body = frame[header.body_offset :]
+    decoded: object
+    if key is ApiKey.PRODUCE:
+        decoded = decode_produce(body, version)
+    elif key is ApiKey.FETCH:
+        decoded = decode_fetch(body, version)
+    elif version > SUPPORTED[key].max:
+        decoded = None
+    else:
+        decoded = decode_request(key, version, body)
+    return Request(now, connection, key, version, header.correlation_id, header.client_id, decoded)

@@ -1,0 +1,94 @@
+"""The vote and epoch a node has promised, kept in `quorum-state`.
+
+One line of JSON: version 1 with the directory of the candidate voted for, version 0 (written by
+clusters whose voters stand in the configuration) with the list of voters.
+
+Invariant  It is durable before the promise leaves the node: a vote forgotten in a crash could be
+           given twice, and one epoch could have two leaders.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from tidelog.model.errors import DiskError
+from tidelog.model.ids import ZERO_UUID, parse_uuid_text, uuid_text
+from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
+
+FILE_NAME: Final = "quorum-state"
+NOBODY: Final = -1
+
+
+class ElectionState(NamedTuple):
+    """The latest epoch, who leads it as far as known, and whom this node voted for in it."""
+
+    epoch: int = 0
+    leader_id: int = NOBODY
+    voted_id: int = NOBODY
+    voted_directory_id: UUID = ZERO_UUID
+
+
+def read_election_state(files: FileSystem, directory: str) -> ElectionState:
+    """What was promised; nothing when there is no file, DiskError when it cannot be read."""
+    path = f"{directory}/{FILE_NAME}"
+    if not files.exists(path):
+        return ElectionState()
+    try:
+        content = json.loads(read_all(files, path))
+        if content["data_version"] not in (0, 1):
+            raise ValueError(f"data_version {content['data_version']}")
+        state = ElectionState(
+            epoch=_number(content, "leaderEpoch"),
+            leader_id=_number(content, "leaderId"),
+            voted_id=_number(content, "votedId"),
+            voted_directory_id=parse_uuid_text(
+                content.get("votedDirectoryId", uuid_text(ZERO_UUID))
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DiskError(
+            f"{path} cannot be used, and without it this node could vote twice: {error!r}. "
+            f"Restore it from a backup, or remove the node from the quorum and format it anew"
+        ) from error
+    return state
+
+
+def write_election_state(
+    files: FileSystem,
+    directory: str,
+    state: ElectionState,
+    *,
+    kraft_version: int,
+    voter_ids: tuple[int, ...],
+) -> None:
+    """Make the promise durable, in the version that kraft.version calls for."""
+    content: dict[str, Any]
+    if kraft_version == 0:
+        content = {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": state.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter_id} for voter_id in voter_ids],
+            "data_version": 0,
+        }
+    else:
+        content = {
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.epoch,
+            "votedId": state.voted_id,
+            "votedDirectoryId": uuid_text(state.voted_directory_id),
+            "data_version": 1,
+        }
+    encoded = json.dumps(content, separators=(",", ":")).encode("ascii")
+    write_atomically(files, f"{directory}/{FILE_NAME}", encoded)
+
+
+def _number(content: dict[str, Any], key: str) -> int:
+    value = content[key]
+    if not isinstance(value, int):
+        raise TypeError(f"{key} is {value!r}")
+    return value

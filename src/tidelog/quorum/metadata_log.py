@@ -1,0 +1,238 @@
+"""The metadata log on disk: batches and snapshots in `__cluster_metadata-0`.
+
+Invariant  A log that does not start at 0 has a snapshot that reaches its start (C9).
+Invariant  There is always a newest snapshot once there was one; the log below it goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import DiskError, InvariantBroken, Refusal
+from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from tidelog.model.time import Now
+from tidelog.quorum.snapshot_file import (
+    DELETED_SUFFIX,
+    PART_SUFFIX,
+    SnapshotContent,
+    SnapshotId,
+    read_snapshot,
+    snapshot_timestamp,
+)
+from tidelog.records.batch import BatchHeader, read_header, whole_batches
+from tidelog.records.validation import AcceptedBatch
+from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.flush import FlushJob
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.origin import Origin
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.recovery import create_log, load_log
+from tidelog.storage.segmented_log import LogPlace
+
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+_READ_BYTES: Final = 1 << 20
+
+
+def metadata_log_config(segment_bytes: int = 1 << 30, segment_ms: int = 604_800_000) -> LogConfig:
+    """The settings of the metadata log: only snapshots decide what may go."""
+    return LogConfig(
+        segment_bytes=segment_bytes,
+        segment_ms=segment_ms,
+        retention_ms=-1,
+        retention_bytes=-1,
+        cleanup_delete=False,
+    )
+
+
+def open_metadata_log(
+    files: FileSystem,
+    metadata_directory: str,
+    config: LogConfig,
+    *,
+    entropy: Entropy,
+    health: DirectoryHealth,
+    clean: bool,
+    now: Now,
+) -> PartitionLog:
+    """The log below a node's metadata directory, made if there is none.
+
+    After an unclean stop it is read again from the newest snapshot on: what lies below was
+    durable when the snapshot was written.
+    """
+    place = LogPlace(
+        files=files,
+        directory=f"{metadata_directory}/{METADATA_PARTITION}",
+        entropy=entropy,
+        health=health,
+        lowered=lambda: None,
+    )
+    names = files.list(place.directory)
+    if not any(name.endswith(".log") for name in names):
+        return create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)
+    snapshots = [found for name in names if (found := SnapshotId.from_file_name(name))]
+    return load_log(
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        config,
+        place,
+        now,
+        clean=clean,
+        recovery_point=max(snapshots).offset if snapshots else 0,
+        log_start=None,
+    )
+
+
+class StoredSnapshot(NamedTuple):
+    """A snapshot in the directory."""
+
+    id: SnapshotId
+    size: int
+    last_contained_timestamp: int
+
+
+class MetadataLog:
+    """The log and its snapshots, which only make sense together."""
+
+    def __init__(self, files: FileSystem, log: PartitionLog, now: Now) -> None:
+        self._files = files
+        self._log = log
+        self._snapshots: list[StoredSnapshot] = []
+        for name in files.list(log.directory):
+            if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
+                files.remove(f"{log.directory}/{name}")
+            elif (found := SnapshotId.from_file_name(name)) is not None:
+                self.snapshot_stored(found)
+        self._join_snapshot(now)
+
+    def _join_snapshot(self, now: Now) -> None:
+        """A log that a newer snapshot has overtaken continues behind the snapshot."""
+        newest = self.newest_snapshot
+        log = self._log
+        if newest is not None and (
+            newest.epoch > self.latest_epoch
+            or (newest.epoch == self.latest_epoch and newest.offset > log.end_offset)
+        ):
+            log.truncate_fully_and_start_at(newest.offset, now)
+        if log.start_offset > 0:
+            self._start_at_a_snapshot()
+
+    def _start_at_a_snapshot(self) -> None:
+        """Raise the start to the oldest snapshot that reaches it; older ones are of no use."""
+        start = self._log.start_offset
+        useful = [snapshot for snapshot in self._snapshots if snapshot.id.offset >= start]
+        if not useful:
+            raise DiskError(
+                f"{self.directory} starts at offset {start} and no snapshot reaches that far: "
+                f"restore one from a backup, or format the directory anew"
+            )
+        for snapshot in self._snapshots[: -len(useful)]:
+            self._files.remove(self.path_of(snapshot.id))
+        self._snapshots = useful
+        self._log.raise_start_to(useful[0].id.offset)
+
+    @property
+    def directory(self) -> str:
+        return self._log.directory
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def durable_end(self) -> int:
+        return self._log.recovery_point
+
+    @property
+    def latest_epoch(self) -> int:
+        return self._log.epochs.latest_epoch or 0
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was written."""
+        epoch = self._log.epochs.epoch_for_offset(offset)
+        if epoch is None:
+            raise InvariantBroken(f"offset {offset} lies below the epochs of the metadata log")
+        return epoch
+
+    def append(self, batch: bytearray, epoch: int, now: Now) -> int:
+        """Write a batch at the end; the new end. A log that cannot be written stops the node."""
+        accepted = AcceptedBatch(read_header(batch), memoryview(batch))
+        appended = self._log.append_as_leader(accepted, epoch, now, origin=Origin.RAFT)
+        if isinstance(appended, Refusal):
+            raise DiskError(f"the metadata log cannot be written: {appended.why}")
+        return appended.last_offset + 1
+
+    def batches(self, start: int, up_to: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches with records in [start, up_to), in order."""
+        offset = start
+        while offset < up_to:
+            chunk = self._log.read(offset, _READ_BYTES, up_to)
+            if chunk is None:
+                raise InvariantBroken(f"the metadata log has nothing at offset {offset}")
+            for header, batch in whole_batches(chunk.read()):
+                if header.next_offset > offset:
+                    yield header, batch
+                    offset = header.next_offset
+
+    def timestamp_before(self, offset: int) -> int:
+        """The time of the last record below `offset`."""
+        timestamp = 0
+        for header, _ in self.batches(offset - 1, offset):
+            timestamp = header.max_timestamp
+        return timestamp
+
+    def flush_job(self) -> FlushJob | None:
+        return self._log.flush_job()
+
+    def flushed(self, job: FlushJob) -> None:
+        self._log.flushed(job)
+
+    def flush_failed(self, job: FlushJob, why: str) -> None:
+        self._log.flush_failed(job, why)
+
+    def sweep(self, now: Now) -> None:
+        self._log.sweep(now)
+
+    def close(self) -> None:
+        self._log.close()
+
+    # Snapshots
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        return self._snapshots[-1].id if self._snapshots else None
+
+    def read_newest(self) -> SnapshotContent | None:
+        newest = self.newest_snapshot
+        return None if newest is None else read_snapshot(self._files, self.path_of(newest))
+
+    def path_of(self, snapshot: SnapshotId) -> str:
+        return f"{self.directory}/{snapshot.file_name}"
+
+    def snapshot_stored(self, snapshot: SnapshotId) -> None:
+        """A snapshot of that id is whole and in place."""
+        path = self.path_of(snapshot)
+        stored = StoredSnapshot(
+            snapshot, self._files.size(path), snapshot_timestamp(self._files, path)
+        )
+        self._snapshots = sorted({*self._snapshots, stored})
+
+    def clean(self, now: Now, *, retention_bytes: int, retention_ms: int) -> None:
+        """Remove old snapshots, never the newest, and the log below the oldest that stays."""
+        while len(self._snapshots) > 1:
+            oldest = self._snapshots[0]
+            held = self._log.size_bytes + sum(snapshot.size for snapshot in self._snapshots)
+            aged = now.wall_ms - oldest.last_contained_timestamp > retention_ms >= 0
+            if not aged and not held > retention_bytes >= 0:
+                return
+            # The log goes first: a start that finds it shorter still has a snapshot to load.
+            self._log.raise_start_to(self._snapshots[1].id.offset)
+            self._log.delete_expired(now, self._snapshots[1].id.offset)
+            self._files.remove(self.path_of(oldest.id))
+            del self._snapshots[0]

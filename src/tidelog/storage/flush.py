@@ -1,0 +1,138 @@
+"""Making a log durable, apart from the thread that appends to it.
+
+Invariant  A job names everything that must be durable before the recovery point may move to
+           `up_to`: files, indexes, snapshots, and the directory when names in it changed.
+Invariant  A job made before a truncation moves no recovery point after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tidelog.model.errors import invariant
+from tidelog.model.time import Now
+from tidelog.storage.filesystem import FileMissing, FileSystem
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.producer_snapshot import ProducerSnapshots
+from tidelog.storage.segments import Segments
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FlushJob:
+    """What to sync; `run` blocks and may be called from any thread, once."""
+
+    up_to: int
+    generation: int
+    names_version: int
+    steps: Sequence[Callable[[], None]]
+
+    def run(self) -> None:
+        """Sync everything; raises `DiskError` at the first failure."""
+        for step in self.steps:
+            step()
+
+
+class FlushState:
+    """How much of a log is durable, and what is on its way to be."""
+
+    __slots__ = (
+        "_dirty_since_ms",
+        "_generation",
+        "_names_synced",
+        "_names_version",
+        "_requested",
+        "_snapshots",
+        "jobs_under_way",
+        "recovery_point",
+    )
+
+    def __init__(self, recovery_point: int, names_durable: bool) -> None:
+        self.recovery_point = recovery_point
+        self.jobs_under_way = 0
+        self._requested = recovery_point
+        self._generation = 0
+        self._names_version = 0 if names_durable else 1
+        self._names_synced = 0
+        self._snapshots: list[int] = []
+        self._dirty_since_ms: int | None = None
+
+    def names_changed(self) -> None:
+        """A file was created, renamed or removed in the log's directory."""
+        self._names_version += 1
+
+    def snapshot_taken(self, offset: int) -> None:
+        """A producer snapshot was written that is not durable yet."""
+        self._snapshots.append(offset)
+
+    def lowered_to(self, offset: int) -> None:
+        """The log was cut at `offset`: what lies above will be written anew."""
+        self.recovery_point = min(self.recovery_point, offset)
+        self._requested = self.recovery_point
+        self._generation += 1
+
+    def is_due(self, segments: Segments, end_offset: int, config: LogConfig, now: Now) -> bool:
+        """Whether a segment was rolled, or records wait for longer than the topic allows."""
+        waiting = end_offset - self._requested
+        if waiting <= 0:
+            self._dirty_since_ms = None
+            return False
+        if self._dirty_since_ms is None:
+            self._dirty_since_ms = now.monotonic_ms
+        return (
+            segments.active.base_offset > self._requested
+            or waiting >= config.flush_messages
+            or now.monotonic_ms - self._dirty_since_ms >= config.flush_ms
+        )
+
+    def job(
+        self,
+        files: FileSystem,
+        directory: str,
+        segments: Segments,
+        snapshots: ProducerSnapshots,
+        end_offset: int,
+    ) -> FlushJob | None:
+        """Everything not durable and not requested yet, as one job; None if there is nothing."""
+        if end_offset == self._requested and self._names_version == self._names_synced:
+            return None
+        steps: list[Callable[[], None]] = []
+        for slot, segment in enumerate(segments):
+            if segments.end_of(slot, end_offset) > self.recovery_point and segment.size:
+                segment.file.size()  # opened here, so that the job's thread need not
+                steps.append(segment.sync)
+        taken, self._snapshots = self._snapshots, []
+        steps.extend(_sync_of(snapshots, offset) for offset in taken)
+        if self._names_version != self._names_synced:
+            steps.append(lambda: _sync_names(files, directory))
+        self._requested = end_offset
+        self._dirty_since_ms = None
+        self.jobs_under_way += 1
+        return FlushJob(
+            up_to=end_offset,
+            generation=self._generation,
+            names_version=self._names_version,
+            steps=steps,
+        )
+
+    def done(self, job: FlushJob) -> None:
+        """The job has run: the recovery point follows, unless the log was cut meanwhile."""
+        self.ended()
+        self._names_synced = max(self._names_synced, job.names_version)
+        if job.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, job.up_to)
+
+    def ended(self) -> None:
+        """A job is no longer under way, whatever came of it."""
+        invariant(self.jobs_under_way > 0, "a job ends once")
+        self.jobs_under_way -= 1
+
+
+def _sync_of(snapshots: ProducerSnapshots, offset: int) -> Callable[[], None]:
+    return lambda: snapshots.sync(offset)
+
+
+def _sync_names(files: FileSystem, directory: str) -> None:
+    with suppress(FileMissing):  # the log was deleted meanwhile
+        files.sync_directory(directory)

@@ -1,0 +1,55 @@
+"""What a follower takes from a fetch answer.
+
+Invariant  Every batch taken was checked: checksum, offsets that go on from the log's end, an epoch
+           that is not below the one before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, whole_batches
+
+if TYPE_CHECKING:
+    from tidelog.storage.segmented_log import SegmentedLog
+
+
+class FetchedBatches(NamedTuple):
+    """Whole batches that fit behind a log."""
+
+    batches: list[tuple[BatchHeader, memoryview]]
+    data: memoryview
+    max_timestamp: int
+
+
+def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> FetchedBatches | None:
+    """The batches of a fetch answer up to the first of a later epoch than `fetch_epoch`.
+
+    A batch at the end that is only there in part is left out. The first batch of an empty log may
+    begin before the log does: the leader's log start lies inside that batch.
+    """
+    taken: list[tuple[BatchHeader, memoryview]] = []
+    expected, size, max_timestamp = log.end_offset, 0, -1
+    epoch = log.epochs.latest_epoch
+    epoch = -1 if epoch is None else epoch
+    for header, batch in whole_batches(data):
+        if header.leader_epoch > fetch_epoch:
+            break
+        if not crc_matches(batch):
+            raise CorruptBatch(f"{log.partition}: checksum of the batch at {header.base_offset}")
+        straddles = not taken and log.start_offset == expected and header.last_offset >= expected
+        if header.last_offset_delta < 0 or (header.base_offset < expected and not straddles):
+            raise CorruptBatch(
+                f"{log.partition}: fetched offsets {header.base_offset} to {header.last_offset} "
+                f"do not follow {expected}"
+            )
+        if header.leader_epoch < epoch:
+            raise CorruptBatch(
+                f"{log.partition}: batch at {header.base_offset} has epoch {header.leader_epoch} "
+                f"behind epoch {epoch}"
+            )
+        taken.append((header, batch))
+        expected, epoch = header.next_offset, header.leader_epoch
+        size += header.size
+        max_timestamp = max(max_timestamp, header.max_timestamp)
+    return FetchedBatches(taken, data[:size], max_timestamp) if taken else None

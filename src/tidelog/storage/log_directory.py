@@ -1,0 +1,286 @@
+"""One directory of `log.dirs`: its identity, the logs in it and what is written down about them.
+
+Invariant  The mark of a clean stop is gone for good before anything is loaded, and comes back only
+           when all that was loaded is closed and durable.
+Invariant  No recovery point on disk is above what is durable, nor a log start above the log's own.
+Invariant  After a failure in the directory nothing in it is written down any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+from uuid import UUID
+
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ConfigError, DiskError, invariant
+from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from tidelog.model.time import Now
+from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.identity import (
+    UNKNOWN_BROKER_EPOCH,
+    DirectoryIdentity,
+    delete_clean_shutdown,
+    read_clean_shutdown,
+    read_identity,
+    read_topic_id,
+    write_clean_shutdown,
+)
+from tidelog.storage.kept_checkpoint import KeptCheckpoint
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.recovery import create_log, load_log
+from tidelog.storage.segment import LOG
+from tidelog.storage.segmented_log import LogPlace
+
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+_DELETE: Final = "-delete"
+_STRAY: Final = "-stray"
+_NAME_LENGTH_MAX: Final = 255
+
+
+class LogDirectory:
+    """Made for a formatted directory; `begin` must come before anything else is asked of it."""
+
+    def __init__(self, files: FileSystem, path: str, entropy: Entropy) -> None:
+        identity = read_identity(files, path)
+        if identity is None:
+            raise ConfigError(f"{path} is not formatted: run `tidelog format` for it first")
+        self.identity: DirectoryIdentity = identity
+        self.path = path
+        self.health = DirectoryHealth()
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.metadata_log: PartitionLog | None = None
+        self.was_clean = False
+        """Whether the last stop left everything in order."""
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.ignored: list[str] = []
+        """Names of directories that are no logs of this node."""
+        self._files = files
+        self._entropy = entropy
+        self._recovery_points = KeptCheckpoint(files, f"{path}/{RECOVERY_POINTS}")
+        self._log_starts = KeptCheckpoint(files, f"{path}/{LOG_STARTS}")
+        self._high_watermarks = KeptCheckpoint(files, f"{path}/{HIGH_WATERMARKS}")
+        self._begun = False
+        self._loaded = False
+        self._removals: list[tuple[int, str, PartitionLog | None]] = []
+
+    @property
+    def offline_reason(self) -> str | None:
+        """Why nothing in here can be used any more; None while all is well."""
+        return self.health.offline_reason
+
+    @property
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """As they were last written down."""
+        return self._high_watermarks.offsets
+
+    # Starting
+
+    def begin(self) -> None:
+        """Take the mark of a clean stop away and read the checkpoints; comes before any log."""
+        with self.health:
+            broker_epoch = read_clean_shutdown(self._files, self.path)
+            self.was_clean = broker_epoch is not None
+            if broker_epoch is not None:
+                self.previous_broker_epoch = broker_epoch
+            delete_clean_shutdown(self._files, self.path)
+            for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
+                checkpoint.read()
+            self._begun = True
+
+    def load(
+        self, now: Now, config_of: Callable[[TopicPartition], LogConfig]
+    ) -> dict[TopicPartition, PartitionLog]:
+        """Load every log but the metadata log. May take long: run it before serving anybody."""
+        invariant(self._begun, "the mark of a clean stop is read before any log")
+        with self.health:
+            for name in self._files.list(self.path):
+                self._load_entry(name, now, config_of)
+            self._loaded = True
+        return self.logs
+
+    def load_metadata_log(self, now: Now, config: LogConfig) -> PartitionLog:
+        """The log of the metadata quorum, made if it is not there."""
+        invariant(self._begun, "the mark of a clean stop is read before any log")
+        with self.health:
+            place = self._place(METADATA_PARTITION)
+            if self._files.is_directory(place.directory):
+                log = self._load_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now)
+            else:
+                log = create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)
+            self.metadata_log = log
+            return log
+
+    def _load_entry(
+        self, name: str, now: Now, config_of: Callable[[TopicPartition], LogConfig]
+    ) -> None:
+        path = f"{self.path}/{name}"
+        if not self._files.is_directory(path):
+            return
+        partition = TopicPartition.from_directory(name)
+        if name.endswith(_DELETE):
+            self._removals.append((now.monotonic_ms, path, None))
+        elif partition is None:
+            self.ignored.append(name)
+        elif partition != METADATA_PARTITION:
+            topic_id = read_topic_id(self._files, path)
+            if topic_id is not None:
+                log = self._load_log(partition, topic_id, config_of(partition), now)
+                self.logs[partition] = log
+            elif self._holds_records(path):
+                self._rename(partition, _STRAY)
+            else:  # it never got a record, which would have come after its topic id
+                self._files.remove_directory(path)
+
+    def _load_log(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
+    ) -> PartitionLog:
+        return load_log(
+            partition,
+            topic_id,
+            config,
+            self._place(partition),
+            now,
+            clean=self.was_clean,
+            recovery_point=self._recovery_points.offsets.get(partition),
+            log_start=self._log_starts.offsets.get(partition),
+        )
+
+    def _holds_records(self, path: str) -> bool:
+        return any(
+            self._files.size(f"{path}/{name}") > 0
+            for name in self._files.list(path)
+            if name.endswith(LOG)
+        )
+
+    def _place(self, partition: TopicPartition) -> LogPlace:
+        return LogPlace(
+            files=self._files,
+            directory=f"{self.path}/{partition}",
+            entropy=self._entropy,
+            health=self.health,
+            lowered=lambda: self._lower(partition),
+        )
+
+    # Coming and going
+
+    def create_log(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
+    ) -> PartitionLog:
+        """An empty log for a new partition."""
+        invariant(partition not in self.logs, f"{partition} is in {self.path} already")
+        with self.health:
+            place = self._place(partition)
+            if self._files.is_directory(place.directory):
+                self._rename(partition, _STRAY)
+            log = create_log(partition, topic_id, config, place, now)
+        self.logs[partition] = log
+        return log
+
+    def delete_log(self, partition: TopicPartition, now: Now) -> None:
+        """Take a log out of service at once; its files go after `file.delete.delay.ms`."""
+        log = self.logs.pop(partition)
+        with self.health:
+            path = self._rename(partition, _DELETE)
+        log.moved_to(path)
+        due_ms = now.monotonic_ms + log.config.file_delete_delay_ms
+        self._removals.append((due_ms, path, log))
+
+    def set_aside_stray(self, partition: TopicPartition) -> str:
+        """Take a log out of service that belongs to no partition of this node, and keep it."""
+        log = self.logs.pop(partition)
+        log.close()
+        with self.health:
+            path = self._rename(partition, _STRAY)
+        log.moved_to(path)
+        return path
+
+    def sweep(self, now: Now) -> None:
+        """Remove what was deleted long enough ago, here and in every log."""
+        with self.health:
+            self.health.require()
+            for log in self._all_logs():
+                log.sweep(now)
+            kept = []
+            for due_ms, path, log_or_none in self._removals:
+                busy = log_or_none is not None and log_or_none.flushes.jobs_under_way > 0
+                if due_ms > now.monotonic_ms or busy:
+                    kept.append((due_ms, path, log_or_none))
+                    continue
+                if log_or_none is not None:
+                    log_or_none.release()
+                self._files.remove_directory(path)
+            self._removals = kept
+
+    def _rename(self, partition: TopicPartition, suffix: str) -> str:
+        ending = f".{self._entropy.uuid().hex}{suffix}"
+        name = str(partition)[: _NAME_LENGTH_MAX - len(ending)] + ending
+        path = f"{self.path}/{name}"
+        self._files.rename(f"{self.path}/{partition}", path)
+        return path
+
+    # Writing down
+
+    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down recovery points, log starts and high watermarks, where they changed."""
+        if self.health.offline_reason is None:
+            with self.health:
+                self._recovery_points.write(self._recovery_points_now())
+                self._log_starts.write(self._log_starts_now())
+                self._high_watermarks.write(high_watermarks)
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down the high watermarks alone, if one changed."""
+        if self.health.offline_reason is None:
+            with self.health:
+                self._high_watermarks.write(high_watermarks)
+
+    def _lower(self, partition: TopicPartition) -> None:
+        """A log is about to be cut: nothing on disk may claim more for it than will be there."""
+        log = self.metadata_log if partition == METADATA_PARTITION else self.logs.get(partition)
+        if log is None:
+            return
+        if self._recovery_points.offsets.get(partition, 0) > log.recovery_point:
+            self._recovery_points.write(self._recovery_points_now())
+        if self._log_starts.offsets.get(partition, 0) > log.start_offset:
+            self._log_starts.write(self._log_starts_now())
+
+    def _recovery_points_now(self) -> dict[TopicPartition, int]:
+        return {log.partition: log.recovery_point for log in self._all_logs()}
+
+    def _log_starts_now(self) -> dict[TopicPartition, int]:
+        return {
+            log.partition: log.start_offset
+            for log in self._all_logs()
+            if log.start_offset > log.segments.first.base_offset
+        }
+
+    def _all_logs(self) -> Iterator[PartitionLog]:
+        yield from self.logs.values()
+        if self.metadata_log is not None:
+            yield self.metadata_log
+
+    # Stopping
+
+    def close(
+        self,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """Close every log; after a failure, or before all was loaded, the stop is not a clean one.
+
+        Blocks until everything is durable.
+        """
+        with suppress(DiskError):  # noted in `offline_reason`
+            for log in self._all_logs():
+                log.close()
+            marks = self.high_watermarks if high_watermarks is None else high_watermarks
+            self.write_checkpoints(marks)
+            if self._loaded and self.health.offline_reason is None:
+                with self.health:
+                    write_clean_shutdown(self._files, self.path, broker_epoch)
+        self._loaded = False

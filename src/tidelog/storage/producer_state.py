@@ -1,0 +1,258 @@
+"""What a log remembers of its producers: sequences to refuse repeats, transactions to bound reads.
+
+Invariant  The state is that of replaying the log up to its end, whoever wrote it: client,
+           coordinator, leader or recovery. Checking changes nothing, updating refuses nothing.
+Invariant  A batch of a known producer and epoch is accepted once, and only right after the one
+           before it. A repeat of one of the last five is answered with the offsets it has.
+Invariant  A producer with an open transaction is never forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tidelog.model.errors import Refusal
+from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.open_transactions import OpenTransactions
+from tidelog.storage.origin import Origin
+from tidelog.storage.producer import NONE, Duplicate, Producer
+from tidelog.storage.producer_rules import check_batch, check_marker
+from tidelog.storage.producer_snapshot import CorruptSnapshotError, ProducerEntry, ProducerSnapshots
+from tidelog.storage.transaction_index import AbortedTransaction
+from tidelog.storage.transaction_marker import TransactionMarker
+from tidelog.storage.transaction_verification import Verification, Verifications
+
+__all__ = ["ActiveProducer", "Duplicate", "Origin", "ProducerState"]
+
+PRODUCER_EXPIRY_MS: Final = 86_400_000
+_CLIENT: Final = Origin.CLIENT
+_REPLICA: Final = Origin.REPLICA
+
+
+class ActiveProducer(NamedTuple):
+    """One producer as DescribeProducers shows it; -1 stands for none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class ProducerState:
+    """The producers of one log, and the snapshots of them in its directory.
+
+    With `verify_transactions` a client's write can begin a transaction only after the coordinator
+    was asked (see `begin_verification`).
+    """
+
+    __slots__ = (
+        "_producers",
+        "_snapshot_offset",
+        "_transactions",
+        "_verifications",
+        "expiry_ms",
+        "snapshots",
+        "verify_transactions",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: str,
+        expiry_ms: int = PRODUCER_EXPIRY_MS,
+        *,
+        verify_transactions: bool = False,
+    ) -> None:
+        self.snapshots = ProducerSnapshots(files, directory)
+        self.expiry_ms = expiry_ms
+        self.verify_transactions = verify_transactions
+        self._producers: dict[int, Producer] = {}
+        self._transactions = OpenTransactions()
+        self._verifications = Verifications()
+        self._snapshot_offset = NONE
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(
+        self, header: BatchHeader, origin: Origin, verification: Verification | None = None
+    ) -> Duplicate | Refusal | None:
+        """Whether a batch of records may be appended: None if so."""
+        producer_id = header.producer_id
+        if producer_id < 0 or origin >= _REPLICA:
+            return None
+        asked = self._verifications.of(producer_id)
+        if self.verify_transactions and header.attributes & TRANSACTIONAL:
+            confirmed = verification is not None and verification is asked
+        else:
+            confirmed = True
+        producer = self._producers.get(producer_id)
+        return check_batch(header, producer, asked, confirmed=confirmed, client=origin == _CLIENT)
+
+    def update(self, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+        """Take note of a batch of records that is now in the log at these offsets."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(header.producer_epoch)
+        if producer.add(header, first_offset, last_offset):
+            self._transactions.begin(producer_id, first_offset)
+        if header.attributes & TRANSACTIONAL:
+            self._verifications.end(producer_id)
+
+    def check_marker(
+        self,
+        header: BatchHeader,
+        marker: TransactionMarker,
+        origin: Origin,
+        *,
+        transaction_version: int = 1,
+    ) -> Refusal | None:
+        """Whether a batch that ends a transaction may be appended: None if so."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or origin >= _REPLICA:
+            return None
+        return check_marker(header, marker, producer, transaction_version)
+
+    def end_transaction(
+        self, header: BatchHeader, marker: TransactionMarker, offset: int
+    ) -> AbortedTransaction | None:
+        """Take note of a marker that is now in the log at `offset`.
+
+        An aborted transaction comes back, to be added to the transaction index of the segment.
+        """
+        producer_id = header.producer_id
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(header.producer_epoch)
+        first_offset = producer.transaction_start
+        producer.end_transaction(header.producer_epoch, marker, header.max_timestamp)
+        self._verifications.end(producer_id)
+        if first_offset == NONE:  # nothing was written here: nothing becomes stable or aborted
+            return None
+        next_open = self._transactions.first_open_besides(producer_id)
+        self._transactions.end(producer_id, offset)
+        if marker.committed:
+            return None
+        stable = offset + 1 if next_open is None else next_open
+        return AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins that is open, or ended at or above the mark."""
+        return self._transactions.first_unstable_offset(high_watermark)
+
+    def begin_verification(
+        self,
+        header: BatchHeader,
+        wall_ms: int,
+        *,
+        epoch_per_transaction: bool,
+    ) -> Verification | None:
+        """What a transactional batch must be checked with once the coordinator has confirmed it.
+
+        None when its transaction is under way here already, so that nobody needs to be asked.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is not None and producer.in_transaction(header.producer_epoch):
+            return None
+        return self._verifications.begin(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            wall_ms,
+            epoch_per_transaction=epoch_per_transaction,
+        )
+
+    def expire(self, wall_ms: int) -> int:
+        """Forget the producers that were silent for too long; how many those were."""
+        expired = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if self._is_expired(producer.last_timestamp, producer.transaction_start, wall_ms)
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        self._verifications.expire(wall_ms - self.expiry_ms)
+        return len(expired)
+
+    def active(self) -> Iterator[ActiveProducer]:
+        """Every producer known here, for DescribeProducers."""
+        for producer_id, producer in self._producers.items():
+            yield ActiveProducer(
+                producer_id,
+                producer.epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.transaction_start,
+            )
+
+    def load(self, start_offset: int, end_offset: int, wall_ms: int) -> int:
+        """Go back to the newest usable snapshot of a log that spans these offsets.
+
+        For start-up and for truncation alike. Snapshots outside of the log, and damaged ones, are
+        removed. The caller has to replay the log from the offset that comes back.
+        """
+        self._forget()
+        offsets = self.snapshots.offsets()
+        outside = [at for at in offsets if not start_offset < at <= end_offset]
+        self.snapshots.remove(outside)
+        for offset in sorted(set(offsets).difference(outside), reverse=True):
+            try:
+                entries = self.snapshots.read(offset)
+            except CorruptSnapshotError:
+                self.snapshots.remove([offset])
+            else:
+                self._restore(entries, wall_ms)
+                self._snapshot_offset = offset
+                return offset
+        return start_offset
+
+    def clear(self) -> None:
+        """Forget every producer and remove every snapshot: the log starts over."""
+        self._forget()
+        self.snapshots.remove(self.snapshots.offsets())
+
+    def take_snapshot(self, offset: int) -> str:
+        """Write what is known at the end of the log, `offset`; the path of the file.
+
+        Not durable before `snapshots.sync(offset)`. Written once per offset.
+        """
+        if offset == self._snapshot_offset and self.snapshots.exists(offset):
+            return self.snapshots.path(offset)
+        entries = (producer.to_entry(number) for number, producer in self._producers.items())
+        path = self.snapshots.write(offset, entries)
+        self._snapshot_offset = offset
+        return path
+
+    def moved_to(self, directory: str) -> None:
+        """The log's directory was renamed: go by the new name from now on."""
+        self.snapshots.directory = directory
+
+    def _restore(self, entries: list[ProducerEntry], wall_ms: int) -> None:
+        alive = [
+            entry
+            for entry in entries
+            if not self._is_expired(entry.timestamp, entry.current_txn_first_offset, wall_ms)
+        ]
+        self._producers = {entry.producer_id: Producer.from_entry(entry) for entry in alive}
+        self._transactions.load(
+            (entry.producer_id, entry.current_txn_first_offset)
+            for entry in alive
+            if entry.current_txn_first_offset != NONE
+        )
+
+    def _is_expired(self, last_timestamp: int, transaction_start: int, wall_ms: int) -> bool:
+        return transaction_start == NONE and wall_ms - last_timestamp >= self.expiry_ms
+
+    def _forget(self) -> None:
+        self._producers = {}
+        self._transactions.load(())
+        self._verifications = Verifications()
+        self._snapshot_offset = NONE

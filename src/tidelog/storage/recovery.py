@@ -1,0 +1,245 @@
+"""Starting with a log that is there already, and making one that is not.
+
+After a clean stop a log is taken as it was left: one look at the end of the last file tells
+whether that is true. After any other stop, everything from the recovery point on is read again.
+
+Invariant  A start never refuses a log: what cannot be used is rebuilt, cut off or reported.
+Invariant  Loading a log twice gives the same, also when the first time ended in a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.records.batch import CorruptBatch
+from tidelog.storage.leader_epoch_cache import FILE_NAME as EPOCHS_FILE
+from tidelog.storage.leader_epoch_cache import LeaderEpochCache
+from tidelog.storage.leftovers import base_offset_of, clear_leftovers
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_scan import LogScan
+from tidelog.storage.log_values import Damage
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.producer_replay import replay
+from tidelog.storage.producer_snapshot import SUFFIX as SNAPSHOT
+from tidelog.storage.producer_state import ProducerState
+from tidelog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, Segment, file_name
+from tidelog.storage.segmented_log import LogContent, LogPlace
+from tidelog.storage.segments import Segments
+
+
+def create_log(
+    partition: TopicPartition, topic_id: UUID, config: LogConfig, place: LogPlace, now: Now
+) -> PartitionLog:
+    """An empty log in a new directory."""
+    place.files.make_directory(place.directory)
+    loading = _Loading(config, place, now)
+    loading.start_empty_at(0)
+    content = loading.content(0, 0, is_new=True)
+    return PartitionLog(partition, topic_id, config, place, content)
+
+
+def load_log(
+    partition: TopicPartition,
+    topic_id: UUID,
+    config: LogConfig,
+    place: LogPlace,
+    now: Now,
+    *,
+    clean: bool,
+    recovery_point: int | None,
+    log_start: int | None,
+) -> PartitionLog:
+    """The log in a directory; values of checkpoints are None when they are not known."""
+    loading = _Loading(config, place, now)
+    loading.find_segments()
+    first = loading.segments[0].base_offset if loading.segments else 0
+    start = max(log_start or 0, first)
+    trusted = clean and loading.take_as_left(start, recovery_point or 0)
+    if not trusted and loading.segments:
+        loading.read_again(start, recovery_point or 0, tail_only=clean)
+    if not loading.segments or loading.end_offset < start:
+        loading.start_empty_at(start)
+    loading.settle(start)
+    durable = loading.end_offset if trusted else min(recovery_point or 0, loading.end_offset)
+    return PartitionLog(partition, topic_id, config, place, loading.content(start, durable))
+
+
+class _Loading:
+    """A log on its way from files to a `PartitionLog`."""
+
+    def __init__(self, config: LogConfig, place: LogPlace, now: Now) -> None:
+        self.config = config
+        self.place = place
+        self.files = place.files
+        self.directory = place.directory
+        self.now = now
+        self.epochs = LeaderEpochCache(self.files, f"{self.directory}/{EPOCHS_FILE}")
+        self.producers = ProducerState(self.files, self.directory, config.producer_expiry_ms)
+        self.segments: list[Segment] = []
+        self.end_offset = 0
+        self.damage: list[Damage] = []
+        self.cut_bytes = 0
+        self._unindexed: list[Segment] = []
+        self._bad_transactions: list[int] = []
+        self._stray_snapshots = False
+        self._changed = False
+
+    def find_segments(self) -> None:
+        """Put the directory in order and take stock of it, without opening a log file."""
+        names = clear_leftovers(self.files, self.directory)
+        there = set(names)
+        bases = [base for name in names if (base := base_offset_of(name, LOG)) is not None]
+        for slot, base in enumerate(sorted(bases)):
+            segment = Segment(
+                self.files,
+                self.directory,
+                base,
+                size=self.files.size(f"{self.directory}/{file_name(base, LOG)}"),
+                config=self.config,
+                created_ms=self.now.monotonic_ms,
+            )
+            self.segments.append(segment)
+            if not {file_name(base, INDEX), file_name(base, TIME_INDEX)} <= there:
+                self._unindexed.append(segment)
+            transactions = segment.transaction_index
+            if file_name(base, TRANSACTION_INDEX) in there and not transactions.sane(base):
+                self._bad_transactions.append(slot)
+        known = set(bases)
+        snapshots = {base_offset_of(name, SNAPSHOT) for name in names if name.endswith(SNAPSHOT)}
+        self._stray_snapshots = len(snapshots - known) > 1
+
+    def take_as_left(self, start: int, recovery_point: int) -> bool:
+        """Believe that the last stop was clean, unless something speaks against it."""
+        if not self.segments or self._bad_transactions:
+            return False
+        active = self.segments[-1]
+        end, last_epoch = active.base_offset, -1
+        if active.size:
+            last = active.last_header()
+            if last is None:
+                return False
+            end, last_epoch = last.next_offset, last.leader_epoch
+        if end < recovery_point:
+            return False
+        self._index(self.segments)
+        try:
+            replayed_from = self.producers.load(start, end, self.now.wall_ms)
+            replay(self.producers, Segments(self.segments), replayed_from, end)
+            if not self._epochs_reach(end, last_epoch):
+                self.epochs.replace(_epochs_in(self.segments))
+        except CorruptBatch:
+            return False
+        self.end_offset = end
+        return True
+
+    def read_again(self, start: int, flushed_to: int, *, tail_only: bool) -> None:
+        """Read every batch from the recovery point on, or from where something is wrong."""
+        slot = Segments(self.segments).slot_of(flushed_to)
+        if tail_only:
+            slot = len(self.segments) - 1
+        slot = min([slot, *self._bad_transactions])
+        known_epochs: LeaderEpochCache | None = self.epochs
+        epochs: list[tuple[int, int]] = []
+        try:
+            base = self.segments[slot].base_offset
+            self._index(self.segments[:slot])
+            replayed_from = self.producers.load(start, base, self.now.wall_ms)
+            replay(self.producers, Segments(self.segments), replayed_from, base)
+            epochs, trusted = self._epochs_below(slot)
+            if not trusted:
+                known_epochs = None
+        except CorruptBatch:  # damage far below the recovery point: have a look at everything
+            slot = 0
+            self.producers.load(start, self.segments[0].base_offset, self.now.wall_ms)
+        scan = LogScan(
+            files=self.files,
+            directory=self.directory,
+            segments=self.segments,
+            known_epochs=known_epochs,
+            producers=self.producers,
+            flushed_to=flushed_to,
+            contiguous=not self.config.cleanup_compact,
+        )
+        scan.run(slot, epochs[-1][0] if epochs else -1)
+        self.end_offset = scan.end_offset
+        self.damage = scan.damage
+        self.cut_bytes = scan.cut_bytes
+        self.epochs.replace([*epochs, *scan.found_epochs])
+        self._changed = True
+
+    def start_empty_at(self, offset: int) -> None:
+        """Begin anew, with nothing left of what there was."""
+        for segment in reversed(self.segments):
+            segment.remove()
+        if self.segments:
+            self.files.sync_directory(self.directory)
+        self.epochs.clear()
+        self.producers.clear()
+        segment = Segment.create(
+            self.files, self.directory, offset, self.config, self.place.entropy, self.now
+        )
+        self.segments = [segment]
+        self.end_offset = offset
+        self._changed = True
+
+    def settle(self, start: int) -> None:
+        """Bring epochs and snapshots in line with where the log now starts and ends."""
+        self.epochs.truncate_from_end(self.end_offset)
+        self.epochs.truncate_from_start(start)
+        if self.end_offset > start:
+            self.producers.take_snapshot(self.end_offset)
+        if self._stray_snapshots:
+            self.producers.snapshots.remove_strays(
+                [segment.base_offset for segment in self.segments]
+            )
+
+    def content(self, start: int, recovery_point: int, *, is_new: bool = False) -> LogContent:
+        return LogContent(
+            segments=Segments(self.segments),
+            epochs=self.epochs,
+            producers=self.producers,
+            start_offset=start,
+            end_offset=self.end_offset,
+            recovery_point=recovery_point,
+            has_topic_id=not is_new,
+            names_durable=not self._changed,
+            damage=self.damage,
+            cut_bytes=self.cut_bytes,
+        )
+
+    def _index(self, segments: Sequence[Segment]) -> None:
+        """Write the indexes of those segments that lack one."""
+        for segment in segments:
+            if segment in self._unindexed:
+                segment.rebuild_indexes()
+                self._changed = True
+
+    def _epochs_below(self, slot: int) -> tuple[list[tuple[int, int]], bool]:
+        """The epochs of the segments before `slot`, and whether the epoch file knew them."""
+        base = self.segments[slot].base_offset
+        below = self.segments[:slot]
+        if not self.epochs.entries:
+            return list(_epochs_in(below)), False
+        last = below[-1].last_header() if below and below[-1].size else None
+        if last is not None and not self._epochs_reach(base, last.leader_epoch):
+            return list(_epochs_in(below)), False
+        return [entry for entry in self.epochs.entries if entry.start_offset < base], True
+
+    def _epochs_reach(self, end: int, last_epoch: int) -> bool:
+        """Whether the epoch file knows the epoch of the last batch below `end`."""
+        if not self.epochs.entries:
+            return not any(segment.size for segment in self.segments)
+        return last_epoch in (-1, self.epochs.epoch_for_offset(end - 1))
+
+
+def _epochs_in(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
+    """Every epoch with the offset of its first batch, from the headers in the files."""
+    latest = -1
+    for segment in segments:
+        for _, header in segment.headers_from(segment.base_offset):
+            if header.leader_epoch > latest:
+                latest = header.leader_epoch
+                yield latest, header.base_offset

@@ -1,0 +1,71 @@
+"""Cutting a log: every part of it follows.
+
+Invariant  A recovery point that may be on disk is lowered there before any byte goes, so that no
+           start takes for flushed what was cut off and written anew.
+Invariant  After a crash in the middle the log is as before, as afterwards or in between, but never
+           has a hole: later segments are gone for good before an earlier one is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidelog.model.errors import invariant
+from tidelog.model.time import Now
+from tidelog.storage.producer_replay import replay
+from tidelog.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from tidelog.storage.segmented_log import SegmentedLog
+
+
+def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
+    """Drop everything at or above `offset`, a batch boundary; whether records went.
+
+    An offset at or above the end still takes away epochs in which nothing was written.
+    """
+    invariant(offset >= 0, f"{log.partition}: truncated to {offset}")
+    if offset >= log.end_offset:
+        log.epochs.truncate_from_end(log.end_offset)
+        return False
+    if offset < log.segments.first.base_offset:
+        truncate_fully_and_start_at(log, offset, offset, now)
+        return True
+    _lower(log, offset, min(log.start_offset, offset))
+    slot = log.segments.slot_of(offset)
+    _set_aside(log, log.segments.take_after(slot), now)
+    segment = log.segments[slot]
+    segment.cut(segment.position_of(offset), offset)
+    log.ends_at(offset)
+    log.epochs.truncate_from_end(offset)
+    replayed_from = log.producers.load(log.start_offset, offset, now.wall_ms)
+    replay(log.producers, log.segments, replayed_from, offset)
+    return True
+
+
+def truncate_fully_and_start_at(
+    log: SegmentedLog, offset: int, start_offset: int, now: Now
+) -> None:
+    """Drop everything; the log goes on at `offset` and shows what is from `start_offset` on."""
+    _lower(log, min(offset, log.segments.first.base_offset), start_offset)
+    _set_aside(log, list(log.segments), now)
+    log.epochs.clear()
+    log.producers.clear()
+    log.segments.replace_all(log.new_segment(offset, now))
+    log.ends_at(offset)
+
+
+def _lower(log: SegmentedLog, offset: int, start_offset: int) -> None:
+    log.start_offset = start_offset
+    log.flushes.lowered_to(offset)
+    log.place.lowered()
+
+
+def _set_aside(log: SegmentedLog, segments: Sequence[Segment], now: Now) -> None:
+    """Newest first: whatever a crash brings back is the beginning of what there was."""
+    due_ms = now.monotonic_ms + log.config.file_delete_delay_ms
+    for segment in reversed(segments):
+        log.removals.add(segment, due_ms)
+    if segments:
+        log.place.files.sync_directory(log.directory)

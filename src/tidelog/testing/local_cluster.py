@@ -1,0 +1,221 @@
+"""A cluster on this machine: its description, its directories and its processes.
+
+    DIR/cluster.json               which nodes there are and where they listen
+    DIR/node-100/node.properties   the node's configuration, in Kafka's property names
+    DIR/node-100/node.log          everything the process has said
+    DIR/node-100/pid               its process, while it runs
+    DIR/node-100/data/             its log directory: partition directories lie directly in it
+
+Invariant  `cluster.json` is written last, after every node is formatted: a directory without it
+           holds no cluster, and one with it can be started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog.model.errors import ConfigError
+from tidelog.testing.node_process import NodeProcess, NodeState, NodeTrouble
+from tidelog.testing.node_setup import (
+    FIRST_NODE_ID,
+    NodeDescription,
+    change_settings,
+    local_node,
+    node_directory,
+    set_up_node,
+)
+from tidelog.testing.ports import HOST, port_is_free
+
+_DESCRIPTION: Final = "cluster.json"
+_POLL_S: Final = 0.01
+
+
+class NoCluster(NodeTrouble):
+    """The directory holds no cluster."""
+
+
+class StartCancelled(NodeTrouble):
+    """Whoever asked for the start has changed their mind."""
+
+
+class LocalCluster:
+    """The cluster in one directory; every method works from any process."""
+
+    def __init__(
+        self, directory: Path, cluster_id: str, descriptions: list[NodeDescription]
+    ) -> None:
+        self.directory = directory
+        self.cluster_id = cluster_id
+        self.descriptions = {each.node_id: each for each in descriptions}
+        self.nodes = {
+            each.node_id: NodeProcess(each.node_id, node_directory(directory, each.node_id))
+            for each in descriptions
+        }
+
+    @classmethod
+    def open(cls, directory: Path) -> LocalCluster:
+        """The cluster that was created in `directory` before."""
+        try:
+            text = (directory / _DESCRIPTION).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoCluster(f"there is no cluster in {directory}") from None
+        try:
+            stored = json.loads(text)
+            nodes = [
+                NodeDescription(
+                    node["id"], tuple(node["roles"]), node["listener"], node["controller_listener"]
+                )
+                for node in stored["nodes"]
+            ]
+            return cls(directory, stored["cluster_id"], nodes)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{directory / _DESCRIPTION} is damaged: {error!r}") from error
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        *,
+        port: int,
+        controller_port: int | None = None,
+        development: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> LocalCluster:
+        """Format a new cluster of one combined node in an empty or missing directory."""
+        if directory.exists() and any(directory.iterdir()):
+            raise NodeTrouble(f"{directory} is not empty and holds no cluster")
+        node = local_node(FIRST_NODE_ID, port, controller_port)
+        cluster_id = set_up_node(directory, node, development=development, settings=settings or {})
+        cluster = cls(directory, cluster_id, [node])
+        cluster._write_description()
+        return cluster
+
+    @property
+    def bootstrap(self) -> str:
+        """Where a client starts."""
+        return ",".join(each.listener for each in self.descriptions.values())
+
+    def node(self, node_id: int) -> NodeProcess:
+        found = self.nodes.get(node_id)
+        if found is None:
+            known = ", ".join(map(str, sorted(self.nodes)))
+            raise NodeTrouble(f"there is no node {node_id}; this cluster has {known}")
+        return found
+
+    def change_settings(self, settings: Mapping[str, str], *, development: bool = False) -> None:
+        """Add properties to every node's configuration; they hold from the next start."""
+        for node in self.nodes.values():
+            change_settings(node.properties, settings, development=development)
+
+    def running(self) -> list[int]:
+        """The nodes that have a process, paused ones included."""
+        return [each for each, node in self.nodes.items() if node.state is not NodeState.STOPPED]
+
+    def start(
+        self, timeout_s: float = 30.0, *, cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Start every stopped node and wait until all are ready; if one fails, none is left."""
+        running = self.running()
+        self._start([each for each in self.nodes if each not in running], timeout_s, cancelled)
+
+    def start_node(self, node_id: int, timeout_s: float = 30.0) -> None:
+        """Start one stopped node and wait until it is ready."""
+        if (pid := self.node(node_id).pid) is not None:
+            raise NodeTrouble(f"node {node_id} is already running with pid {pid}")
+        self._start([node_id], timeout_s, lambda: False)
+
+    def stop(self) -> list[int]:
+        """Stop every node cleanly; the ids of those that were running."""
+        running = self.running()
+        for node_id in running:
+            self.nodes[node_id].stop()
+        return running
+
+    def status(self) -> dict[str, Any]:
+        """The object `tidelog status --json` prints."""
+        running = self.running()
+        controllers = [each for each in running if "controller" in self.descriptions[each].roles]
+        return {
+            "cluster_id": self.cluster_id,
+            "controller": controllers[0] if controllers else None,
+            "nodes": [self._node_status(each) for each in sorted(self.nodes)],
+        }
+
+    def _node_status(self, node_id: int) -> dict[str, Any]:
+        node, description = self.nodes[node_id], self.descriptions[node_id]
+        return {
+            "id": node_id,
+            "roles": list(description.roles),
+            "pid": node.pid,
+            "listener": description.listener,
+            "controller_listener": description.controller_listener,
+            "data": str(node.data),
+            "log": str(node.log),
+            "state": str(node.state),
+        }
+
+    def _start(self, node_ids: list[int], timeout_s: float, cancelled: Callable[[], bool]) -> None:
+        for node_id in node_ids:
+            self._refuse_taken_ports(node_id)
+        try:
+            for node_id in node_ids:
+                self.nodes[node_id].start()
+            for node_id in node_ids:
+                self._wait_until_ready(node_id, timeout_s, cancelled)
+        except BaseException:
+            for node_id in node_ids:
+                if self.nodes[node_id].state is not NodeState.STOPPED:
+                    self.nodes[node_id].kill()
+            raise
+
+    def _refuse_taken_ports(self, node_id: int) -> None:
+        """Say it before the node does, and in plainer words."""
+        description = self.descriptions[node_id]
+        for port in (description.port, description.controller_port):
+            if not port_is_free(port):
+                raise NodeTrouble(
+                    f"port {port} is taken by another program, and node {node_id} needs it; "
+                    "free it, or choose another port for a new cluster"
+                )
+
+    def _wait_until_ready(
+        self, node_id: int, timeout_s: float, cancelled: Callable[[], bool]
+    ) -> None:
+        """Return once the node shows itself, unfenced, in its own answer to Metadata."""
+        from tidelog.client.probe import is_unfenced
+
+        node, description = self.nodes[node_id], self.descriptions[node_id]
+        deadline = time.monotonic() + timeout_s
+        while not is_unfenced(HOST, description.port, node_id, timeout_s=1.0):
+            if cancelled():
+                raise StartCancelled("stopped before the cluster was ready")
+            if node.state is NodeState.STOPPED:
+                raise NodeTrouble(
+                    f"node {node_id} ended during its start ({node.ending}):\n{node.last_words()}"
+                )
+            if time.monotonic() > deadline:
+                raise NodeTrouble(
+                    f"node {node_id} was not ready after {timeout_s:g} s:\n{node.last_words()}"
+                )
+            time.sleep(_POLL_S)
+
+    def _write_description(self) -> None:
+        nodes = [
+            {
+                "id": node.node_id,
+                "roles": list(node.roles),
+                "listener": node.listener,
+                "controller_listener": node.controller_listener,
+            }
+            for node in self.descriptions.values()
+        ]
+        content = {"cluster_id": self.cluster_id, "nodes": nodes}
+        path = self.directory / _DESCRIPTION
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, path)

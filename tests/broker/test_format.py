@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.broker.directory_lock import DirectoryInUse, DirectoryLock
+from tidelog.broker.format import format_node
+from tidelog.broker.os_filesystem import OsFileSystem
+from tidelog.controller.records import decode_record
+from tidelog.model.config import NodeConfig
+from tidelog.model.errors import ConfigError
+from tidelog.quorum.formatting import read_bootstrap
+from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, read_snapshot
+from tidelog.storage.identity import read_identity
+
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+
+
+def config(directory: Path, **changes: str) -> NodeConfig:
+    return NodeConfig.from_properties(
+        {
+            "node.id": "7",
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+            "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+            "log.dirs": f"{directory}/one,{directory}/two",
+        }
+        | {key.replace("_", "."): value for key, value in changes.items()}
+    )
+
+
+def test_every_directory_gets_an_identity_and_the_first_records(tmp_path: Path) -> None:
+    assert format_node(config(tmp_path), CLUSTER) == CLUSTER
+
+    files = OsFileSystem()
+    identities = [read_identity(files, f"{tmp_path}/{name}") for name in ("one", "two")]
+    assert all(one is not None and one[:2] == (CLUSTER, 7) for one in identities)
+    assert len({one.directory_id for one in identities if one is not None}) == 2
+    for name in ("one", "two"):
+        values = read_bootstrap(files, f"{tmp_path}/{name}")
+        assert values
+        assert "metadata.version" in str([decode_record(value) for value in values])
+    assert files.open_descriptors == 0
+
+
+def test_the_first_controller_is_the_first_voter_in_its_metadata_directory(tmp_path: Path) -> None:
+    format_node(config(tmp_path, metadata_log_dir=f"{tmp_path}/meta"), CLUSTER)
+
+    files = OsFileSystem()
+    name = f"__cluster_metadata-0/{BOOTSTRAP_ID.file_name}"
+    content = read_snapshot(files, f"{tmp_path}/meta/{name}")
+    [voter] = content.voters
+    identity = read_identity(files, f"{tmp_path}/meta")
+    assert identity is not None
+    assert (voter.voter_id, voter.voter_directory_id) == (7, identity.directory_id)
+    assert [(one.name, one.port) for one in voter.endpoints] == [("CONTROLLER", 9093)]
+    assert not files.exists(f"{tmp_path}/one/{name}")
+
+
+def test_a_fixed_quorum_has_no_voters_in_its_log(tmp_path: Path) -> None:
+    fixed = {"controller_quorum_voters": "7@127.0.0.1:9093"}
+    format_node(config(tmp_path, **fixed), CLUSTER)
+    assert not OsFileSystem().exists(f"{tmp_path}/one/__cluster_metadata-0")
+
+
+def test_a_new_cluster_gets_an_id_of_its_own(tmp_path: Path) -> None:
+    first = format_node(config(tmp_path / "a"))
+    second = format_node(config(tmp_path / "b"))
+    assert first != second
+    assert len(first) == 22
+
+
+def test_a_formatted_directory_is_left_alone_and_nothing_else_is_written(tmp_path: Path) -> None:
+    format_node(config(tmp_path, log_dirs=f"{tmp_path}/two"), CLUSTER)
+    with pytest.raises(ConfigError, match="two is formatted already, for node 7"):
+        format_node(config(tmp_path), "another")
+    assert read_identity(OsFileSystem(), f"{tmp_path}/one") is None
+
+
+def test_a_directory_in_use_is_not_formatted(tmp_path: Path) -> None:
+    lock = DirectoryLock(f"{tmp_path}/two")
+    with pytest.raises(DirectoryInUse):
+        format_node(config(tmp_path), CLUSTER)
+    lock.release()
+
+
+def test_a_cluster_id_is_more_than_spaces(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be a cluster id"):
+        format_node(config(tmp_path), " ")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.broker.os_filesystem import OsFileSystem
+from tidelog.node.effects import Close, Effect, PauseReading, ResumeReading, Send
+from tidelog.wire.parts import FileRegion
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Shell
+
+
+async def misbehave(shell: Shell, dice: random.Random) -> None:
+    """One peer's life: any mix of good frames, garbage, silence and sudden ends."""
+    client = await shell.connect(receive_buffer=dice.choice([None, 4096, 65536]))
+    with suppress(OSError, EOFError):
+        for _ in range(dice.randrange(6)):
+            body = dice.randbytes(dice.choice([1, 50, 5000, 300_000, 2_000_000]))
+            framed = len(body).to_bytes(4, "big") + body
+            match dice.randrange(6):
+                case 0:
+                    await client.send(framed)
+                    await client.receive_frame()
+                case 1:
+                    await client.send(framed[: dice.randrange(len(framed))])
+                    break
+                case 2:
+                    await client.send(dice.randbytes(dice.randrange(100)))
+                case 3:
+                    await client.send(framed)
+                    await client.receive(dice.randrange(4, 100))
+                case 4:
+                    await client.send(framed * 3)
+                    break
+                case _:
+                    client.socket.shutdown(socket.SHUT_WR)
+                    break
+    if dice.randrange(2):
+        reset = (1).to_bytes(4, "little") + (0).to_bytes(4, "little")
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    client.socket.close()
+
+
+async def behave(client: Client, turns: int) -> None:
+    for turn in range(turns):
+        body = b"!%d" % turn
+        await client.send_frame(body)
+        assert await client.receive_frame() == body
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_good_peer_is_served_among_bad_ones(shell: Shell, tmp_path: Path, seed: int) -> None:
+    files = OsFileSystem(max_descriptors=1)
+    segment = files.open(str(tmp_path / "segment"))
+    segment.append(os.urandom(3_000_000))
+    dice = random.Random(seed)
+
+    def answer(connection: int, frame: memoryview) -> list[Effect]:
+        send: list[Effect] = [Send(connection, [bytes(frame)])]
+        if frame[0] == ord("!"):
+            return send
+        match dice.randrange(6):
+            case 0:
+                return [Send(connection, [FileRegion(segment, 0, 3_000_000)])]
+            case 1:
+                return [*send, Close(connection, "enough")]
+            case 2:
+                return [*send, PauseReading(connection), ResumeReading(connection)]
+            case 3:
+                return []
+            case _:
+                return send
+
+    shell.node.on_frame = answer
+
+    async def scenario() -> None:
+        good = await shell.connect()
+        bad = [asyncio.wait_for(misbehave(shell, random.Random(n)), 20) for n in range(60)]
+        silent = asyncio.gather(*bad, return_exceptions=True)
+        await behave(good, 300)
+        good.socket.close()
+        silent.cancel()
+        with suppress(asyncio.CancelledError):
+            await silent
+        shell.hang_up()
+        await shell.until(lambda: shell.driver.connection_count == 0)
+
+    shell.run(scenario())
+    assert len(shell.node.closings()) == shell.node.kinds().count("ConnectionOpened")
+    segment.close()
+    assert files.open_descriptors == 0

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from tidelog.broker.process import run_node
+from tidelog.model.config import NodeConfig
+from tidelog.model.errors import DiskError, InvariantBroken, TidelogError
+from tidelog.node.effects import Announce, OpenListeners, RunJob, Send, Stopped
+from tidelog.node.inputs import FrameArrived, JobFinished, StopRequested
+from tidelog.observe.events import NodeStarted
+
+class Node:
+    next_deadline_ms = None
+
+    def __init__(self, config, files, entropy):
+        self.config = config
+
+    def start(self, now):
+        started = NodeStarted(
+            node_id=1, cluster_id="c", roles=("broker",), cause=self.config.listeners[0]
+        )
+        return [Announce(started), OpenListeners(("PLAINTEXT",))]
+
+    def step(self, happened):
+        if isinstance(happened, FrameArrived):
+            return self.handle(happened.connection, bytes(happened.frame))
+        if isinstance(happened, StopRequested) and MODE != "deaf":
+            return [Stopped("the disk is gone" if MODE == "sick" else None)]
+        return []
+
+    def handle(self, connection, frame):
+        if frame == b"break":
+            raise InvariantBroken("the high watermark went back")
+        if frame == b"bug":
+            return [][0]
+        if frame == b"disk":
+            raise DiskError("cannot sync /d: the disk failed")
+        if frame == b"job":
+            return [RunJob(1, lambda: 1 / 0)]
+        return [Send(connection, [frame])]
+
+MODE, port, directory = sys.argv[1:]
+config = NodeConfig.from_properties({
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093",
+    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0",
+    "log.dirs": directory,
+})
+try:
+    sys.exit(run_node(config, Node, directory + "/events.jsonl"))
+except TidelogError as error:
+    sys.exit(f"refused: {error}")
+"""
+
+
+class Process:
+    """A node in a process of its own, and one connection to it."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.child = child
+        self.said = b""
+        assert child.stderr is not None
+        while (found := re.search(rb"listens on PLAINTEXT://127.0.0.1:(\d+)\n", self.said)) is None:
+            line = child.stderr.readline()
+            assert line, self.said
+            self.said += line
+        self.port = int(found[1])
+
+    def ask(self, body: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as peer:
+            peer.sendall(len(body).to_bytes(4, "big") + body)
+            return peer.recv(1000)[4:]
+
+    def end(self) -> int:
+        assert self.child.stderr is not None
+        self.said += self.child.stderr.read()
+        return self.child.wait(30)
+
+
+@contextmanager
+def node_process(mode: str, directory: Path, port: int = 0) -> Iterator[Process]:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, mode, str(port), str(directory)], stderr=subprocess.PIPE
+    ) as child:
+        try:
+            yield Process(child)
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_node_in_an_orderly_way(tmp_path: Path, number: signal.Signals) -> None:
+    with node_process("echo", tmp_path) as process:
+        assert process.ask(b"hello") == b"hello"
+        process.child.send_signal(number)
+        assert process.end() == 0
+    assert b"node 1 started" in process.said
+    assert f"PLAINTEXT://127.0.0.1:{process.port}".encode() in process.said.splitlines()[0]
+    assert '"event":"NodeStarted"' in (tmp_path / "events.jsonl").read_text()
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
+    with node_process("deaf", tmp_path) as process:
+        process.child.send_signal(signal.SIGTERM)
+        assert process.ask(b"still here") == b"still here"
+        process.child.send_signal(signal.SIGTERM)
+        assert process.end() == 128 + signal.SIGTERM
+
+
+def test_a_node_that_could_not_close_its_logs_fails(tmp_path: Path) -> None:
+    with node_process("sick", tmp_path) as process:
+        process.child.send_signal(signal.SIGTERM)
+        assert process.end() == 1
+    assert b"node 1 stops: the disk is gone" in process.said
+
+
+@pytest.mark.parametrize(
+    ("request_body", "code", "words"),
+    [
+        (b"break", 70, b"InvariantBroken: the high watermark went back"),
+        (b"bug", 70, b"IndexError"),
+        (b"job", 70, b"ZeroDivisionError"),
+        (b"disk", 74, b"cannot sync /d: the disk failed"),
+    ],
+)
+def test_an_exception_in_the_node_stops_the_process_and_says_why(
+    tmp_path: Path, request_body: bytes, code: int, words: bytes
+) -> None:
+    with node_process("echo", tmp_path) as process:
+        assert process.ask(request_body) == b""
+        assert process.end() == code
+    assert b"node 1 stops at once" in process.said
+    assert words in process.said
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    with node_process("echo", tmp_path) as process:
+        second = subprocess.run(
+            [sys.executable, "-c", SCRIPT, "echo", "0", str(tmp_path)],
+            capture_output=True,
+            check=False,
+        )
+        assert process.ask(b"undisturbed") == b"undisturbed"
+    assert second.returncode == 1
+    assert f"in use by process {process.child.pid}".encode() in second.stderr
+
+
+def test_a_port_in_use_is_refused_before_the_node_is_built(tmp_path: Path) -> None:
+    with node_process("echo", tmp_path / "one") as process:
+        second = subprocess.run(
+            [sys.executable, "-c", SCRIPT, "echo", str(process.port), str(tmp_path / "two")],
+            capture_output=True,
+            check=False,
+        )
+    assert second.returncode == 1
+    assert b"another process listens there" in second.stderr
+    assert b"started" not in second.stderr

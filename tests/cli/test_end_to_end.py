@@ -1,0 +1,374 @@
+"""The commands against a real broker process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog.testing.cluster import Cluster
+from tidelog.testing.local_cluster import LocalCluster
+from tidelog.testing.ports import free_ports
+
+TIMEOUT_S = 60
+
+
+def tidelog(
+    *arguments: str, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tidelog", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, **environment},
+    )
+
+
+def fine(*arguments: str, stdin: str = "", **environment: str) -> str:
+    ended = tidelog(*arguments, stdin=stdin, **environment)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def here(cluster: Cluster) -> dict[str, str]:
+    """The environment in which `tidelog` finds the running broker."""
+    return {"TIDELOG_BOOTSTRAP": cluster.bootstrap}
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, here: dict[str, str]) -> str:
+    """A topic of the test's own, with two partitions."""
+    name = str(request.node.name).removeprefix("test_")
+    fine("topics", "create", name, "--partitions", "2", **here)
+    return name
+
+
+def test_a_topic_is_created_shown_altered_and_deleted(here: dict[str, str]) -> None:
+    fine("topics", "create", "life", "--partitions", "3", "--config", "retention.ms=60000", **here)
+    again = tidelog("topics", "create", "life", **here)
+    assert (again.returncode, again.stdout) == (1, "")
+    fine("topics", "create", "life", "--if-not-exists", **here)
+
+    listed = {each["topic"]: each for each in objects(fine("topics", "list", "--json", **here))}
+    assert (listed["life"]["partitions"], listed["life"]["replication_factor"]) == (3, 1)
+    fine("topics", "alter", "life", "--partitions", "4", **here)
+    (described,) = objects(fine("topics", "describe", "life", "--json", **here))
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2, 3]
+    assert all(each["leader"] == 100 and each["isr"] == [100] for each in described["partitions"])
+    assert "life-3" in fine("topics", "describe", "life", **here)
+
+    fine("topics", "delete", "life", **here)
+    assert tidelog("topics", "describe", "life", **here).returncode == 1
+    assert tidelog("topics", "delete", "life", **here).returncode == 1
+    fine("topics", "delete", "life", "--if-exists", **here)
+
+
+def test_fewer_partitions_are_refused(topic: str, here: dict[str, str]) -> None:
+    assert tidelog("topics", "alter", topic, "--partitions", "1", **here).returncode == 1
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_lines_come_back_as_they_went_in(codec: str, here: dict[str, str]) -> None:
+    name = f"lines-{codec}"
+    lines = "".join(f"line {n} ü\n" for n in range(2000))
+    fine("topics", "create", name, "--partitions", "1", **here)
+
+    fine("produce", name, "--compression", codec, stdin=lines, **here)
+
+    assert fine("consume", name, **here) == lines
+
+
+def test_json_shows_everything_about_a_record(topic: str, here: dict[str, str]) -> None:
+    fine(
+        "produce",
+        topic,
+        "--key-separator",
+        ":",
+        "--headers",
+        "origin=test",
+        "--partition",
+        "1",
+        stdin="k1:v1\nno key\n",
+        **here,
+    )
+
+    first, second = objects(fine("consume", topic, "--json", **here))
+
+    assert first["timestamp"] > 1_600_000_000_000
+    del first["timestamp"]
+    assert first == {
+        "topic": topic,
+        "partition": 1,
+        "offset": 0,
+        "leader_epoch": 0,
+        "key": "k1",
+        "value": "v1",
+        "headers": [{"key": "origin", "value": "test"}],
+    }
+    assert (second["key"], second["value"]) == (None, "no key")
+
+
+def test_reading_starts_where_it_is_told_to(here: dict[str, str]) -> None:
+    fine("topics", "create", "starts", "--partitions", "1", **here)
+    fine("produce", "starts", stdin="a\nb\nc\n", **here)
+    moment = objects(fine("consume", "starts", "--json", **here))[0]["timestamp"]
+
+    assert fine("consume", "starts", "--from", "beginning", **here) == "a\nb\nc\n"
+    assert fine("consume", "starts", "--from", "1", **here) == "b\nc\n"
+    assert fine("consume", "starts", "--from", "end", **here) == ""
+    assert fine("consume", "starts", "--from", f"@{moment}", **here) == "a\nb\nc\n"
+    assert fine("consume", "starts", "--from", "2100-01-01", **here) == ""
+    assert fine("consume", "starts", "--count", "2", **here) == "a\nb\n"
+    assert fine("consume", "starts", "--partition", "0", "--key-separator", "|", **here) == (
+        "|a\n|b\n|c\n"
+    )
+    beyond = tidelog("consume", "starts", "--from", "99", **here)
+    assert (beyond.returncode, beyond.stdout) == (1, "")
+    assert "[0, 3)" in beyond.stderr
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_every_kind_of_acks_writes(acks: str, here: dict[str, str]) -> None:
+    name = f"acks-{acks}"
+    fine("topics", "create", name, "--partitions", "1", **here)
+
+    fine("produce", name, "--acks", acks, stdin="x\n", **here)
+
+    assert fine("consume", name, "--count", "1", **here) == "x\n"
+
+
+def test_a_follower_of_the_log_sees_records_as_they_are_written(here: dict[str, str]) -> None:
+    fine("topics", "create", "followed", "--partitions", "1", **here)
+    command = [sys.executable, "-m", "tidelog", "consume", "followed", "--follow", "--from", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **here}
+    ) as follower:
+        assert follower.stdout is not None
+        for line in ("one\n", "two\n"):
+            fine("produce", "followed", stdin=line, **here)
+            assert follower.stdout.readline() == line
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(TIMEOUT_S) == 0
+
+
+def test_settings_are_changed_shown_and_taken_back(topic: str, here: dict[str, str]) -> None:
+    where = ("--topic", topic)
+
+    fine("configs", "set", *where, "retention.ms=1234567", "max.message.bytes=2000", **here)
+    shown = {
+        each["name"]: each
+        for each in objects(fine("configs", "describe", *where, "--json", **here))
+    }
+    assert (shown["retention.ms"]["value"], shown["retention.ms"]["source"]) == ("1234567", "topic")
+
+    big = tidelog("produce", topic, stdin="x" * 3000 + "\n", **here)
+    assert big.returncode == 1
+    assert "MESSAGE_TOO_LARGE" in big.stderr
+
+    fine("configs", "delete", *where, "retention.ms", "max.message.bytes", **here)
+    assert "retention.ms" not in fine("configs", "describe", *where, **here)
+    everything = objects(fine("configs", "describe", *where, "--all", "--json", **here))
+    assert all(each["documentation"] for each in everything)
+    assert tidelog("configs", "set", *where, "retention.m=1", **here).returncode == 1
+
+
+def test_broker_settings_are_shown(here: dict[str, str]) -> None:
+    shown = {
+        each["name"]: each["value"]
+        for each in objects(fine("configs", "describe", "--broker", "100", "--json", **here))
+    }
+
+    assert shown["node.id"] == "100"
+    assert tidelog("configs", "describe", "--broker", "7", **here).returncode == 1
+
+
+def test_the_cluster_describes_itself(cluster: Cluster, here: dict[str, str]) -> None:
+    (described,) = objects(fine("cluster", "describe", "--json", **here))
+
+    assert described["cluster_id"] == cluster.cluster_id
+    assert (described["controller"], described["voters"]) == (100, [100])
+    assert described["brokers"] == [
+        {"id": 100, "listener": cluster.bootstrap, "rack": None, "fenced": False}
+    ]
+    assert {each["api"] for each in objects(fine("cluster", "apis", "--json", **here))} >= {
+        "produce",
+        "fetch",
+    }
+
+
+def test_the_files_of_a_running_broker_can_be_dumped(
+    cluster: Cluster, topic: str, here: dict[str, str]
+) -> None:
+    fine("produce", topic, "--partition", "0", stdin="a\nb\n", **here)
+
+    segment = cluster.data() / f"{topic}-0" / "00000000000000000000.log"
+    shown = objects(fine("log", "dump", "--deep", "--json", str(segment)))
+    assert [each["value"] for each in shown if each["type"] == "record"] == ["a", "b"]
+    metadata = cluster.data() / "__cluster_metadata-0" / "00000000000000000000.log"
+    records = objects(fine("log", "dump", "--deep", "--json", str(metadata)))
+    assert topic in [each.get("name") for each in records if each.get("record") == "TopicRecord"]
+
+
+def test_up_status_node_and_down(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "cluster"))
+    port, _ = free_ports(2)
+
+    started = tidelog("up", "--detach", "--port", str(port), "--set", "num.partitions=3", *data)
+    try:
+        assert started.returncode == 0, started.stderr
+        assert (started.stdout, "ready" in started.stderr) == ("", True)
+        (shown,) = objects(fine("status", "--json", *data))
+        (node,) = shown["nodes"]
+        assert shown["controller"] == 100
+        assert (node["id"], node["roles"], node["state"]) == (
+            100,
+            ["broker", "controller"],
+            "running",
+        )
+        assert node["listener"] == f"127.0.0.1:{port}"
+        assert node["data"] == str(tmp_path / "cluster" / "node-100" / "data")
+        assert set(node) == {
+            "id",
+            "roles",
+            "pid",
+            "listener",
+            "controller_listener",
+            "data",
+            "log",
+            "state",
+        }
+        here = {"TIDELOG_BOOTSTRAP": node["listener"]}
+        fine("produce", "kept", stdin="before\n", **here)
+        assert (Path(node["data"]) / "kept-0").is_dir()
+
+        assert tidelog("up", "--detach", *data).returncode == 1
+        fine("node", "pause", "100", *data)
+        assert objects(fine("status", "--json", *data))[0]["nodes"][0]["state"] == "paused"
+        fine("node", "resume", "100", *data)
+        fine("node", "kill", "100", *data)
+        stopped = objects(fine("status", "--json", *data))[0]
+        assert stopped["controller"] is None
+        assert (stopped["nodes"][0]["state"], stopped["nodes"][0]["pid"]) == ("stopped", None)
+        assert tidelog("node", "kill", "100", *data).returncode == 1
+        assert tidelog("node", "start", "101", *data).returncode == 1
+        fine("node", "start", "100", *data)
+        fine("node", "stop", "100", *data)
+
+        assert tidelog("up", "--detach", "--port", str(port + 1), *data).returncode == 1
+        fine("up", "--detach", *data)
+        assert objects(fine("status", "--json", *data))[0]["cluster_id"] == shown["cluster_id"]
+        assert fine("consume", "kept", **here) == "before\n"
+        assert (
+            len(objects(fine("topics", "describe", "kept", "--json", **here))[0]["partitions"]) == 3
+        )
+    finally:
+        assert tidelog("down", *data).returncode == 0
+    assert (Path(node["data"]) / ".kafka_cleanshutdown").exists()
+    assert "no node" in tidelog("down", *data).stderr
+
+
+def test_up_in_the_foreground_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
+    port, _ = free_ports(2)
+    directory = tmp_path / "cluster"
+    command = [sys.executable, "-m", "tidelog", "up", "--port", str(port), "--data", str(directory)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as foreground:
+        assert foreground.stderr is not None
+        for line in foreground.stderr:
+            if line.startswith("ready"):
+                break
+        here = {"TIDELOG_BOOTSTRAP": f"127.0.0.1:{port}"}
+        fine("topics", "list", **here)
+        foreground.send_signal(signal.SIGINT)
+        rest = foreground.stderr.read()
+        assert foreground.wait(TIMEOUT_S) == 0
+    assert "stopped" in rest
+    assert LocalCluster.open(directory).running() == []
+
+
+def test_a_taken_port_is_named_and_nothing_is_left_running(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = tidelog(
+            "up", "--detach", "--port", str(port), "--data", str(tmp_path / "cluster")
+        )
+
+    assert refused.returncode == 1
+    assert f"port {port} is taken" in refused.stderr
+    assert LocalCluster.open(tmp_path / "cluster").running() == []
+
+
+def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    port, controller_port = free_ports(2)
+    cluster = LocalCluster.create(directory, port=port, controller_port=controller_port)
+    (cluster.node(100).data / "meta.properties").write_text("version=9\n")
+
+    failed = tidelog("up", "--detach", "--data", str(directory))
+
+    assert failed.returncode == 1
+    assert "meta.properties" in failed.stderr
+    assert LocalCluster.open(directory).running() == []
+
+
+def test_a_node_placed_by_hand_is_formatted_and_runs(tmp_path: Path) -> None:
+    port, controller_port = free_ports(2)
+    config = tmp_path / "node.properties"
+    config.write_text(
+        "process.roles=broker,controller\n"
+        "node.id=7\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    identity = fine("random-uuid").strip()
+
+    unformatted = tidelog("broker", "--config", str(config))
+    assert unformatted.returncode != 0
+    assert "format" in unformatted.stderr
+    fine("format", "--config", str(config), "--cluster-id", identity)
+    assert tidelog("format", "--config", str(config), "--cluster-id", identity).returncode == 1
+    command = [sys.executable, "-m", "tidelog", "broker", "--config", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
+        assert node.stderr is not None
+        for line in node.stderr:
+            if "listens on PLAINTEXT" in line:
+                break
+        here = {"TIDELOG_BOOTSTRAP": f"127.0.0.1:{port}"}
+        (described,) = objects(fine("cluster", "describe", "--json", **here))
+        node.send_signal(signal.SIGTERM)
+        node.stderr.read()
+        assert node.wait(TIMEOUT_S) == 0
+    assert described["cluster_id"] == identity
+
+
+def test_the_pytest_fixture_hands_out_a_ready_cluster(tidelog_cluster: Cluster) -> None:
+    here = {"TIDELOG_BOOTSTRAP": tidelog_cluster.bootstrap}
+    fine("produce", "kept", stdin="before\n", **here)
+
+    tidelog_cluster.kill(100)
+    assert tidelog("consume", "kept", **here).returncode == 3
+    tidelog_cluster.start(100)
+
+    assert fine("consume", "kept", **here) == "before\n"

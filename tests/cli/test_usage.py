@@ -1,0 +1,214 @@
+"""The contract of the command line: help, exit codes, what goes where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidelog import __version__
+from tidelog.cli.main import app
+from tidelog.model.ids import parse_uuid_text
+from tidelog.testing.ports import free_ports
+
+COMMANDS = [
+    [],
+    ["up"],
+    ["down"],
+    ["status"],
+    ["node"],
+    ["node", "kill"],
+    ["node", "stop"],
+    ["node", "pause"],
+    ["node", "resume"],
+    ["node", "start"],
+    ["topics"],
+    ["topics", "create"],
+    ["topics", "list"],
+    ["topics", "describe"],
+    ["topics", "alter"],
+    ["topics", "delete"],
+    ["produce"],
+    ["consume"],
+    ["configs"],
+    ["configs", "describe"],
+    ["configs", "set"],
+    ["configs", "delete"],
+    ["cluster", "describe"],
+    ["cluster", "apis"],
+    ["broker"],
+    ["format"],
+    ["random-uuid"],
+    ["log", "dump"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+    assert result.stderr == ""
+
+
+def test_help_documents_the_exit_codes() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+
+    assert "0 fine, 1 refused, 2 wrong usage, 3 cluster unreachable" in text
+
+
+def test_version_is_one_line_on_stdout() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"tidelog {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--no-such-option"],
+        ["no-such-command"],
+        ["topics", "create"],
+        ["topics", "create", "t", "--partitions", "0"],
+        ["topics", "create", "t", "--config", "retention.ms"],
+        ["topics", "list", "--bootstrap", "nowhere"],
+        ["topics", "list", "--bootstrap", "host:port"],
+        ["produce", "t", "--acks", "2"],
+        ["produce", "t", "--compression", "rar"],
+        ["produce", "t", "--key-separator", ""],
+        ["produce", "t", "--file", "/no/such/file"],
+        ["consume", "t", "--from", "yesterday"],
+        ["consume", "t", "--count", "0"],
+        ["configs", "describe"],
+        ["configs", "describe", "--topic", "t", "--broker", "1"],
+        ["configs", "set", "--topic", "t", "retention.ms"],
+        ["up", "--port", "70000"],
+        ["up", "--set", "log.dirs"],
+        ["node", "kill", "first"],
+        ["broker"],
+        ["broker", "--config", "/no/such/file"],
+        ["log", "dump", "/no/such/file"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_two(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "list"],
+        ["topics", "create", "t"],
+        ["produce", "t"],
+        ["consume", "t"],
+        ["configs", "describe", "--topic", "t"],
+        ["cluster", "describe"],
+    ],
+    ids=" ".join,
+)
+def test_an_unreachable_cluster_ends_with_three_and_says_who_is_missing(
+    arguments: list[str],
+) -> None:
+    (port,) = free_ports(1)
+
+    result = CliRunner().invoke(app, [*arguments, "--bootstrap", f"127.0.0.1:{port}"])
+
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert f"cannot reach 127.0.0.1:{port}" in result.stderr
+
+
+def test_the_bootstrap_address_may_come_from_the_environment() -> None:
+    (port,) = free_ports(1)
+
+    result = CliRunner().invoke(
+        app, ["topics", "list"], env={"TIDELOG_BOOTSTRAP": f"127.0.0.1:{port}"}
+    )
+
+    assert f"127.0.0.1:{port}" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--brokers", "3"], ["--controllers", "3"]], ids=" ".join)
+def test_more_than_one_broker_is_refused_until_there_is_replication(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(app, ["up", *arguments, "--data", str(tmp_path / "c")])
+
+    assert result.exit_code == 1
+    assert "next release" in result.stderr
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["down"], ["status"], ["status", "--json"], ["node", "kill", "100"], ["node", "start", "100"]],
+    ids=" ".join,
+)
+def test_a_directory_without_a_cluster_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, [*arguments, "--data", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert f"there is no cluster in {tmp_path}" in result.stderr
+
+
+def test_a_directory_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+
+    result = CliRunner().invoke(app, ["up", "--detach", "--data", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_unknown_setting_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app,
+        ["up", "--detach", "--data", str(tmp_path / "c"), "--set", "num.partition=3"],
+    )
+
+    assert result.exit_code == 1
+    assert "num.partitions" in result.stderr
+    assert not (tmp_path / "c").exists()
+
+
+def test_random_uuid_prints_an_identity() -> None:
+    result = CliRunner().invoke(app, ["random-uuid"])
+
+    assert parse_uuid_text(result.stdout.strip()).int != 0
+
+
+def test_format_without_a_cluster_id_offers_one(tmp_path: Path) -> None:
+    config = tmp_path / "node.properties"
+    config.write_text("node.id=1\n")
+
+    result = CliRunner().invoke(app, ["format", "--config", str(config)])
+
+    assert result.exit_code == 2
+    assert parse_uuid_text(result.stdout.strip()).int != 0
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; import tidelog.cli.main; "
+        "heavy = [m for m in sys.modules if m.split('.')[0] in ('kio', 'uvloop', 'asyncio')]; "
+        "print(heavy)"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert loaded.stdout.strip() == b"[]"
+
+
+def test_a_status_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+
+    result = CliRunner().invoke(app, ["status", "--data", str(tmp_path)])
+
+    assert result.exit_code == 1
+    assert "cluster.json is damaged" in result.stderr

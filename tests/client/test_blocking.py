@@ -1,0 +1,139 @@
+"""Finding brokers, trying again, and giving up: against a peer whose answers are scripted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidelog.client.admin import Admin
+from tidelog.client.blocking import Client, parse_bootstrap
+from tidelog.client.errors import RequestRefused, Unreachable
+from tidelog.client.probe import is_unfenced
+from tidelog.model.errors import ConfigError, ErrorCode
+from tidelog.testing.ports import free_ports
+from tidelog.wire.apis import ApiKey
+
+Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
+
+
+def test_addresses_are_read_one_by_one() -> None:
+    assert parse_bootstrap("one:9092, [::1]:9093") == [("one", 9092), ("::1", 9093)]
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:0", "host:99999", "a:1,,b:2"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_bootstrap(text)
+
+
+def test_the_first_contact_fails_at_once_and_names_everyone_who_is_missing() -> None:
+    one, two = free_ports(2)
+    before = time.monotonic()
+
+    with pytest.raises(Unreachable) as caught:
+        Client(f"127.0.0.1:{one},127.0.0.1:{two}")
+
+    assert time.monotonic() - before < 5
+    assert f":{one}" in str(caught.value)
+    assert f":{two}" in str(caught.value)
+
+
+def test_one_live_broker_among_dead_ones_is_enough(scripted: Scripted) -> None:
+    (dead,) = free_ports(1)
+    peer = scripted(lambda self, header, body: self.metadata(orders=2))
+
+    with Client(f"127.0.0.1:{dead},{peer.bootstrap}") as client:
+        view = client.refresh()
+
+    assert view.cluster_id == "scripted"
+    assert [each.leader_epoch for each in view.topic("orders").partitions] == [3, 3]
+
+
+def test_a_peer_that_stays_silent_is_unreachable_after_the_timeout(scripted: Scripted) -> None:
+    never = threading.Event()
+    peer = scripted(lambda self, header, body: never.wait(10) and None)
+
+    with (
+        Client(peer.bootstrap, request_timeout_s=0.05, timeout_s=0.05) as client,
+        pytest.raises(Unreachable, match="did not answer"),
+    ):
+        client.refresh()
+    never.set()
+
+
+def test_a_lost_connection_is_made_anew(scripted: Scripted) -> None:
+    def cut_once(self: Any, header: Any, body: Any) -> Any:
+        return None if len(self.asked) == 1 else self.metadata(orders=1)
+
+    peer = scripted(cut_once)
+
+    with Client(peer.bootstrap) as client:
+        view = Admin(client).topics()
+
+    assert list(view.topics) == ["orders"]
+    assert peer.asked == [ApiKey.METADATA, ApiKey.METADATA]
+
+
+def test_a_retriable_refusal_is_tried_again(scripted: Scripted) -> None:
+    def busy_twice(self: Any, header: Any, body: Any) -> Any:
+        code = ErrorCode.not_controller if len(self.asked) < 3 else ErrorCode.none
+        return {"topics": [{"name": "orders", "error_code": code, "num_partitions": 4}]}
+
+    peer = scripted(busy_twice)
+
+    with Client(peer.bootstrap) as client:
+        assert Admin(client).create_topic("orders") == 4
+    assert peer.asked == [ApiKey.CREATE_TOPICS] * 3
+
+
+def test_a_final_refusal_is_passed_on_with_the_brokers_words(scripted: Scripted) -> None:
+    refusal = {
+        "name": "orders",
+        "error_code": ErrorCode.topic_already_exists,
+        "error_message": "there is one already",
+    }
+    peer = scripted(lambda self, header, body: {"topics": [refusal]})
+
+    with Client(peer.bootstrap) as client, pytest.raises(RequestRefused) as caught:
+        Admin(client).create_topic("orders")
+
+    assert caught.value.code is ErrorCode.topic_already_exists
+    assert "there is one already" in str(caught.value)
+    assert peer.asked == [ApiKey.CREATE_TOPICS]
+
+
+def test_a_topic_that_is_not_there_is_not_waited_for(scripted: Scripted) -> None:
+    missing = {"name": "orders", "error_code": ErrorCode.unknown_topic_or_partition}
+    peer = scripted(lambda self, header, body: {"responses": [missing]})
+
+    with Client(peer.bootstrap) as client, pytest.raises(RequestRefused):
+        Admin(client).delete_topic("orders")
+
+    assert peer.asked == [ApiKey.DELETE_TOPICS]
+
+
+def test_trying_again_ends_when_the_time_is_up(scripted: Scripted) -> None:
+    peer = scripted(
+        lambda self, header, body: {
+            "topics": [{"name": "orders", "error_code": ErrorCode.not_controller}]
+        }
+    )
+
+    with Client(peer.bootstrap, timeout_s=0.1) as client, pytest.raises(RequestRefused) as caught:
+        Admin(client).create_topic("orders")
+
+    assert caught.value.code is ErrorCode.not_controller
+    assert len(peer.asked) > 1
+
+
+def test_a_broker_is_ready_when_it_shows_itself(scripted: Scripted) -> None:
+    peer = scripted(lambda self, header, body: self.metadata())
+    (dead,) = free_ports(1)
+
+    assert is_unfenced("127.0.0.1", peer.port, 1, timeout_s=5)
+    assert not is_unfenced("127.0.0.1", peer.port, 2, timeout_s=5)
+    assert not is_unfenced("127.0.0.1", dead, 1, timeout_s=5)

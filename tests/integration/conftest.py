@@ -1,0 +1,49 @@
+"""A real broker process, shared by the tests of one module, and Apache Kafka's own tools."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tidelog.testing.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+JAVA = ROOT / ".cache" / "java"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One running broker with quick retention, for a whole module."""
+    settings = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "200"}
+    with Cluster(tmp_path_factory.mktemp("cluster"), settings=settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bootstrap(cluster: Cluster) -> str:
+    return cluster.bootstrap
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name of the test's own."""
+    return request.node.name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
+
+
+Java = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    """Run a Java class or source file against a set of jars; its output, or the failure."""
+
+    def run(main: str, *arguments: str, jars: str = "tools", timeout_s: float = 120) -> str:
+        command = ["java", "-Xmx512m", "-cp", f"{JAVA / jars}/*", main, *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+        assert ran.returncode == 0, f"{main} failed\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    return run

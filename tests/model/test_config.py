@@ -1,0 +1,188 @@
+"""A node's configuration file as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.model.config import NodeConfig
+from tidelog.model.errors import ConfigError
+from tidelog.model.settings.endpoints import Endpoint, Voter
+
+COMBINED = {
+    "node.id": "100",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "100@127.0.0.1:9093",
+    "log.dirs": "data",
+}
+
+
+def node(**changed: str | None) -> NodeConfig:
+    properties: dict[str, str] = dict(COMBINED)
+    for key, value in changed.items():
+        name = key.replace("_", ".")
+        if value is None:
+            del properties[name]
+        else:
+            properties[name] = value
+    return NodeConfig.from_properties(properties)
+
+
+def refusal(**changed: str | None) -> str:
+    with pytest.raises(ConfigError) as refused:
+        node(**changed)
+    return str(refused.value)
+
+
+def test_values_of_the_file_and_defaults_of_kafka_are_typed_attributes() -> None:
+    config = node(replica_lag_time_max_ms="500")
+
+    assert config.replica_lag_time_max_ms == 500
+    assert config.node_id == 100
+    assert config.broker_session_timeout_ms == 9000
+    assert config.auto_create_topics_enable is True
+    assert config.broker_rack is None
+    assert config.given["replica.lag.time.max.ms"] == "500"
+    assert "broker.session.timeout.ms" not in config.given
+
+
+def test_our_own_settings_have_their_documented_defaults() -> None:
+    config = node()
+
+    assert config.broker_disconnect_grace_ms == 200
+    assert config.leader_imbalance_per_broker_percentage == 10
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    assert refusal(replica_lag_max_ms="1") == (
+        "Unknown setting replica.lag.max.ms; did you mean replica.lag.time.max.ms?"
+    )
+    assert refusal(xyzzy="1") == "Unknown setting xyzzy"
+
+
+def test_everything_wrong_with_the_values_is_told_at_once() -> None:
+    told = refusal(num_partitions="0", fetch_max_bytes="many").splitlines()
+
+    assert told == [
+        "num.partitions: '0' is not allowed; must be a whole number, at least 1",
+        "fetch.max.bytes: 'many' is not allowed; must be a whole number, at least 1024",
+    ]
+
+
+def test_a_topic_key_is_refused_with_the_broker_key_that_sets_its_default() -> None:
+    assert refusal(retention_ms="1") == (
+        "retention.ms is a topic setting; its default is set with log.retention.ms or "
+        "log.retention.minutes or log.retention.hours"
+    )
+
+
+def test_a_key_of_kafka_without_meaning_here_is_refused_with_the_reason() -> None:
+    assert "one event loop" in refusal(num_io_threads="8")
+
+
+def test_identity_roles_and_directories_must_be_given() -> None:
+    assert refusal(node_id=None) == "node.id must be given"
+    assert refusal(process_roles=None) == "process.roles must be given"
+    assert refusal(controller_listener_names="") == "controller.listener.names must be given"
+    assert "log.dirs must name" in refusal(log_dirs=None)
+    assert "log.dirs must name" in refusal(log_dirs="a,,b")
+    assert "twice" in refusal(log_dirs="a,a")
+    assert "controller.quorum.voters or" in refusal(controller_quorum_voters=None)
+
+
+def test_log_dir_stands_in_for_log_dirs() -> None:
+    assert node(log_dirs=None, log_dir="one").log_directories == ("one",)
+    assert node(log_dirs="a,b", log_dir="one").log_directories == ("a", "b")
+
+
+def test_the_metadata_log_lies_in_the_first_log_directory_unless_placed_elsewhere() -> None:
+    assert node(log_dirs="a,b").metadata_directory == "a"
+    assert node(metadata_log_dir="m").metadata_directory == "m"
+
+
+def test_roles_say_what_a_node_does() -> None:
+    combined = node()
+    broker = node(node_id="7", process_roles="broker", listeners="PLAINTEXT://:9092")
+
+    assert (combined.is_broker, combined.is_controller) == (True, True)
+    assert (broker.is_broker, broker.is_controller) == (True, False)
+
+
+def test_a_controller_is_a_voter_and_a_mere_broker_is_not() -> None:
+    assert "is not among controller.quorum.voters" in refusal(node_id="7")
+    assert "is among controller.quorum.voters" in refusal(
+        process_roles="broker", listeners="PLAINTEXT://:9092"
+    )
+    assert "twice" in refusal(controller_quorum_voters="100@a:1,100@b:1")
+
+
+def test_listeners_are_split_between_controllers_and_clients() -> None:
+    config = node()
+
+    assert config.broker_endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.controller_endpoints == (Endpoint("CONTROLLER", "127.0.0.1", 9093),)
+    assert config.advertised_endpoints == config.broker_endpoints
+    assert config.inter_broker_name == "PLAINTEXT"
+    assert config.quorum_voters == (Voter(100, "127.0.0.1", 9093),)
+
+
+def test_addresses_of_version_six_stand_in_brackets() -> None:
+    config = node(listeners="PLAINTEXT://[::1]:0,CONTROLLER://[fe80::1%eth0]:9093")
+
+    assert config.endpoints[0] == Endpoint("PLAINTEXT", "::1", 0)
+    assert config.endpoints[1].host == "fe80::1%eth0"
+
+
+def test_a_quorum_may_be_found_through_bootstrap_servers() -> None:
+    config = node(controller_quorum_voters=None, controller_quorum_bootstrap_servers="a:1,[::1]:2")
+
+    assert config.quorum_bootstrap == (("a", 1), ("::1", 2))
+
+
+def test_advertised_addresses_must_be_reachable_listeners() -> None:
+    config = node(advertised_listeners="PLAINTEXT://host.example:19092")
+
+    assert config.advertised_endpoints == (Endpoint("PLAINTEXT", "host.example", 19092),)
+    assert "others can reach" in refusal(advertised_listeners="PLAINTEXT://0.0.0.0:9092")
+    assert "which listeners does not" in refusal(advertised_listeners="PLAINTEXT://a:1,OTHER://b:2")
+
+
+def test_contradicting_listeners_are_refused() -> None:
+    assert "one name to two addresses" in refusal(listeners="PLAINTEXT://:1,PLAINTEXT://:2")
+    assert "no protocol for the listener OTHER" in refusal(listeners="OTHER://:1,CONTROLLER://:2")
+    assert "must hold one of controller.listener.names" in refusal(listeners="PLAINTEXT://:1")
+    assert "not among controller.listener.names" in refusal(listeners="CONTROLLER://:1")
+    assert "on a mere broker" in refusal(node_id="7", process_roles="broker")
+    assert "not among the advertised" in refusal(inter_broker_listener_name="INTERNAL")
+
+
+def test_a_named_listener_needs_a_protocol_it_speaks() -> None:
+    config = node(
+        listeners="CLIENTS://:1,CONTROLLER://:2",
+        listener_security_protocol_map="CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    )
+
+    assert config.inter_broker_name == "CLIENTS"
+    assert "NAME:PLAINTEXT" in refusal(listener_security_protocol_map="CLIENTS:SSL")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("listeners", "127.0.0.1:9092"),
+        ("listeners", "PLAINTEXT://:99999"),
+        ("controller.quorum.voters", "127.0.0.1:9093"),
+        ("controller.quorum.voters", "x@a:1"),
+        ("controller.quorum.voters", "1@a"),
+    ],
+)
+def test_a_malformed_address_is_refused_with_its_form(key: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace(".", "[.]")):
+        NodeConfig.from_properties({**COMBINED, key: text})
+
+
+def test_values_that_contradict_each_other_are_refused() -> None:
+    assert refusal(replica_fetch_wait_max_ms="600", replica_lag_time_max_ms="500") == (
+        "replica.fetch.wait.max.ms 600 must not exceed replica.lag.time.max.ms 500"
+    )

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from tidelog.model.time import Now
+from tidelog.node.deadlines import Deadlines
+
+
+def at(monotonic_ms: int) -> Now:
+    return Now(monotonic_ms, 0)
+
+
+def test_deadlines_fire_in_order_of_their_due_time() -> None:
+    deadlines = Deadlines()
+    fired: list[str] = []
+    deadlines.at(20, lambda now: fired.append("later"))
+    deadlines.at(10, lambda now: fired.append("sooner"))
+    deadlines.at(10, lambda now: fired.append("sooner, set second"))
+
+    assert deadlines.next_ms == 10
+    deadlines.run_due(at(15))
+    assert fired == ["sooner", "sooner, set second"]
+    assert deadlines.next_ms == 20
+
+
+def test_a_cancelled_deadline_never_fires() -> None:
+    deadlines = Deadlines()
+    fired: list[str] = []
+    deadlines.at(10, lambda now: fired.append("cancelled")).cancel()
+
+    assert deadlines.next_ms is None
+    deadlines.run_due(at(10))
+    assert fired == []
+
+
+def test_a_repeated_deadline_comes_back_after_its_interval() -> None:
+    deadlines = Deadlines()
+    fired: list[int] = []
+    deadlines.every(5, 10, lambda now: fired.append(now.monotonic_ms))
+
+    deadlines.run_due(at(5))
+    assert deadlines.next_ms == 15
+    deadlines.run_due(at(40))
+    assert fired == [5, 40]
+    assert deadlines.next_ms == 50

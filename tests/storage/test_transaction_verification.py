@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.storage.origin import Origin
+from tidelog.storage.producer_state import Duplicate, ProducerState
+from tidelog.storage.transaction_marker import TransactionMarker
+from tidelog.storage.transaction_verification import Verification
+
+
+def verifying_state() -> ProducerState:
+    files = MemoryFileSystem()
+    files.make_directory("/log")
+    return ProducerState(files, "/log", 60_000, verify_transactions=True)
+
+
+def batch(sequence: int, *, epoch: int = 0, transactional: bool = True) -> BatchHeader:
+    attributes = TRANSACTIONAL if transactional else 0
+    return BatchHeader(0, 100, 0, 2, 0, attributes, 0, 1000, 1000, 7, epoch, sequence, 1)
+
+
+def asked(
+    state: ProducerState, header: BatchHeader, *, epoch_per_transaction: bool = False
+) -> Verification:
+    verification = state.begin_verification(
+        header, 1000, epoch_per_transaction=epoch_per_transaction
+    )
+    assert verification is not None
+    return verification
+
+
+def verdict(
+    state: ProducerState,
+    header: BatchHeader,
+    verification: Verification | None = None,
+    origin: Origin = Origin.CLIENT,
+) -> ErrorCode | Duplicate | None:
+    found = state.check(header, origin, verification)
+    return found.code if isinstance(found, Refusal) else found
+
+
+def test_a_write_into_an_unconfirmed_transaction_is_refused() -> None:
+    state = verifying_state()
+
+    assert verdict(state, batch(0)) == ErrorCode.invalid_txn_state
+    assert verdict(state, batch(0), None, Origin.COORDINATOR) == ErrorCode.invalid_txn_state
+    assert verdict(state, batch(0), None, Origin.REPLICA) is None
+    assert verdict(state, batch(0, transactional=False)) is None
+
+
+def test_a_write_into_a_confirmed_transaction_is_accepted() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(0))
+
+    assert verdict(state, batch(0), verification) is None
+    state.update(batch(0), 0, 0)
+    assert verdict(state, batch(1)) is None
+    assert state.begin_verification(batch(1), 1000, epoch_per_transaction=False) is None
+
+
+def test_a_confirmation_is_worth_nothing_once_the_transaction_ended() -> None:
+    state = verifying_state()
+    late = asked(state, batch(0))
+
+    state.end_transaction(batch(-1), TransactionMarker(False, 0), 0)
+
+    assert verdict(state, batch(0), late) == ErrorCode.invalid_txn_state
+
+
+def test_a_confirmation_serves_once() -> None:
+    state = verifying_state()
+    used = asked(state, batch(0))
+    state.update(batch(0), 0, 0)
+    state.end_transaction(batch(-1), TransactionMarker(True, 0), 1)
+
+    assert verdict(state, batch(1), used) == ErrorCode.invalid_txn_state
+    assert verdict(state, batch(1), asked(state, batch(1))) is None
+
+
+def test_a_transaction_of_another_epoch_confirms_nothing() -> None:
+    state = verifying_state()
+    asked(state, batch(0))
+    state.update(batch(0), 0, 0)
+
+    assert verdict(state, batch(0, epoch=1)) == ErrorCode.invalid_txn_state
+
+
+def test_writes_that_wait_together_share_one_question() -> None:
+    state = verifying_state()
+    later = asked(state, batch(1))
+
+    assert asked(state, batch(0)) is later
+    assert later.lowest_sequence == 0
+
+
+def test_a_later_write_must_not_overtake_the_first_one() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(0))
+    asked(state, batch(1))
+
+    assert verdict(state, batch(1), verification) == ErrorCode.out_of_order_sequence_number
+    assert verdict(state, batch(0), verification) is None
+
+
+def test_a_higher_epoch_takes_the_question_over() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(0, epoch=0))
+    asked(state, batch(5, epoch=1))
+    asked(state, batch(2, epoch=0))
+
+    assert (verification.epoch, verification.lowest_sequence) == (1, 5)
+
+
+def test_with_an_epoch_per_transaction_an_unknown_producer_begins_with_zero() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(3), epoch_per_transaction=True)
+
+    assert verdict(state, batch(3), verification) == ErrorCode.out_of_order_sequence_number
+    assert verdict(state, batch(0), verification) is None
+
+
+def test_a_question_nobody_waits_for_any_more_is_forgotten() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(0))
+
+    state.expire(60_999)
+    assert verdict(state, batch(0), verification) is None
+    state.expire(61_000)
+    assert verdict(state, batch(0), verification) == ErrorCode.invalid_txn_state
+
+
+def test_a_repeat_needs_no_confirmation() -> None:
+    state = verifying_state()
+    state.update(batch(0), 4, 4)
+    state.end_transaction(batch(-1), TransactionMarker(True, 0), 5)
+
+    assert verdict(state, batch(0)) == Duplicate(4, 4, 1000)
