@@ -6,7 +6,6 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -130,17 +129,11 @@ class Shell:
         while not reached():
             await asyncio.sleep(0)
 
-    def hang_up(self) -> None:
-        """Every client goes away, also one whose socket the loop still holds on to."""
-        for peer in self._clients:
-            with suppress(OSError):
-                peer.shutdown(socket.SHUT_RDWR)
-            peer.close()
-
     def close(self) -> None:
         self.driver.close()
         self.listener.close(self.loop)
-        self.hang_up()
+        for peer in self._clients:
+            peer.close()
         self.loop.close()
 
     def _announce(self, event: Event, now: Now) -> None:

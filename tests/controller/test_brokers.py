@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller.records import (
+    RECOVERING,
     FeatureRange,
     PartitionChangeRecord,
     RegisterBrokerRecord,
@@ -110,6 +111,19 @@ def test_after_an_unclean_stop_a_broker_is_no_longer_eligible(cluster: Cluster) 
 
     assert cluster.lead_isr_elr() == (NO_LEADER, (), ())
     assert cluster.partition("orders").last_known_elr == (101,)
+
+
+def test_a_lone_replica_leads_again_after_an_unclean_stop_as_its_last_known_leader(
+    cluster: Cluster,
+) -> None:
+    cluster.create("orders", (101,))
+    cluster.wait(9000)
+    cluster.restart(101)
+
+    cluster.beat(101)
+
+    assert cluster.lead_isr_elr() == (101, (101,), ())
+    assert cluster.partition("orders").recovery_state == RECOVERING
 
 
 def test_after_a_clean_stop_a_broker_stays_eligible(cluster: Cluster) -> None:

@@ -16,8 +16,12 @@ JAVA = ROOT / ".cache" / "java"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One running broker with quick retention, for a whole module."""
-    settings = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "200"}
+    """One running broker for a whole module; it looks for expired segments often."""
+    settings = {
+        "log.retention.check.interval.ms": "200",
+        "log.initial.task.delay.ms": "200",
+        "log.retention.ms": "-1",
+    }
     with Cluster(tmp_path_factory.mktemp("cluster"), settings=settings) as running:
         yield running
 

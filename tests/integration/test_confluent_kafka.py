@@ -178,7 +178,12 @@ def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_written(
 ) -> None:
     create(bootstrap, topic)
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "none", "fetch.wait.max.ms": 10_000}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10_000,
+        }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(0.5) is None

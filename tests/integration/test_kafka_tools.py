@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidelog.testing.cluster import Cluster
 
 Java = Callable[..., str]
-DUMP = "kafka.tools.DumpLogSegments"
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 COMPLAINTS = ("mismatch", "Misordered", "not found", "isvalid: false", "Could not read", "corrupt")
 
@@ -63,9 +63,8 @@ def test_dump_log_segments_reads_our_segments_and_indexes_without_complaint(
 def test_dump_log_segments_decodes_our_metadata_log(
     java: Java, cluster: Cluster, topic: str
 ) -> None:
-    AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([NewTopic(topic, 2, 1)])[
-        topic
-    ].result(20)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
     directory = data_of(cluster, "__cluster_metadata-0")
     log = str(directory / "00000000000000000000.log")
     dumped = java(DUMP, "--cluster-metadata-decoder", "--files", log)

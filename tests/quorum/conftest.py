@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 from uuid import UUID
 
@@ -12,19 +11,17 @@ import pytest
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
-from tidelog.quorum.metadata_log import metadata_log_config, open_metadata_log
+from tidelog.quorum.metadata_log import metadata_log_config
 from tidelog.quorum.quorum import Quorum, RecordCodec
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
-from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.storage.partition_log import PartitionLog
 
 ENDPOINT = VoterEndpoint(name="CONTROLLER", host="localhost", port=9093)
 DIRECTORY_ID = UUID(int=12345)
 VOTER = Voter(voter_id=1, voter_directory_id=DIRECTORY_ID, endpoints=(ENDPOINT,))
 CODEC: RecordCodec[str] = RecordCodec(str.encode, bytes.decode)
 
-OpenLog: TypeAlias = Callable[..., PartitionLog]
 OpenQuorum: TypeAlias = Callable[..., Quorum[str]]
 
 
@@ -39,13 +36,18 @@ class Dice:
 
 
 @pytest.fixture
-def data() -> Path:
-    return Path(__file__).parent / "data"
+def files() -> MemoryFileSystem:
+    """A disk with a metadata directory formatted for the sole voter."""
+    return formatted((VOTER,))
 
 
 @pytest.fixture
-def files() -> MemoryFileSystem:
-    """A disk with a formatted metadata directory."""
+def files_without_voters() -> MemoryFileSystem:
+    """A disk with a directory formatted for voters that stand in the configuration."""
+    return formatted(())
+
+
+def formatted(voters: tuple[Voter, ...]) -> MemoryFileSystem:
     files = MemoryFileSystem()
     files.make_directory("/data")
     format_directory(
@@ -55,32 +57,14 @@ def files() -> MemoryFileSystem:
         node_id=1,
         directory_id=DIRECTORY_ID,
         bootstrap=(b"first",),
-        voters=(VOTER,),
+        voters=voters,
         wall_ms=500,
     )
     return files
 
 
 @pytest.fixture
-def open_log() -> OpenLog:
-    def open_log(
-        files: MemoryFileSystem, *, clean: bool = False, segment_bytes: int = 1 << 30, at: int = 0
-    ) -> PartitionLog:
-        return open_metadata_log(
-            files,
-            "/data",
-            metadata_log_config(segment_bytes),
-            entropy=Dice(),
-            health=DirectoryHealth(),
-            clean=clean,
-            now=Now(at, at + 1000),
-        )
-
-    return open_log
-
-
-@pytest.fixture
-def open_quorum(open_log: OpenLog) -> OpenQuorum:
+def open_quorum() -> OpenQuorum:
     def open_quorum(
         files: MemoryFileSystem,
         *,
@@ -89,17 +73,19 @@ def open_quorum(open_log: OpenLog) -> OpenQuorum:
         directory_id: UUID = DIRECTORY_ID,
         static_voters: tuple[Voter, ...] = (),
         node_id: int = 1,
-        at: int = 0,
-        **log: object,
+        segment_bytes: int = 1 << 30,
     ) -> Quorum[str]:
+        now = Now(0, 1000)
+        directory = LogDirectory(files, "/data", Dice())
+        directory.begin()
         return Quorum(
             files=files,
-            log=open_log(files, at=at, **log),
+            log=directory.load_metadata_log(now, metadata_log_config(segment_bytes)),
             node_id=node_id,
             directory_id=directory_id,
             endpoints=endpoints,
             codec=CODEC,
-            now=Now(at, at + 1000),
+            now=now,
             rules=rules,
             static_voters=static_voters,
         )

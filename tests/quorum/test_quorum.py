@@ -21,7 +21,15 @@ from tidelog.quorum.election_state import ElectionState, read_election_state
 from tidelog.quorum.quorum import Quorum
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
-from tidelog.storage.crash import after_crash, crashes, data_kept, data_lost, names_undone
+from tidelog.storage.crash import (
+    after_crash,
+    crashes,
+    data_kept,
+    data_lost,
+    data_torn_at,
+    names_undone,
+    page_zeroed,
+)
 from tidelog.storage.disk_operation import FileSynced
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.memory_filesystem import MemoryFileSystem
@@ -171,9 +179,8 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
     quorum = started(open_quorum, files)
     quorum.append(["a"], at(1))
     sync(quorum)
-    quorum.close()
 
-    again = open_quorum(files, clean=True)
+    again = open_quorum(files)
     assert again.latest_snapshot() is None
     again.start(at(10))
     assert (again.epoch, again.high_watermark, again.is_active) == (2, 0, False)
@@ -192,7 +199,7 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
 def test_the_new_epoch_is_above_everything_promised_or_written(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
-    started(open_quorum, files).close()
+    started(open_quorum, files)
     files.remove(f"{DIRECTORY}/quorum-state")
     again = started(open_quorum, files)
     assert again.epoch == 2
@@ -208,7 +215,7 @@ def test_no_crash_loses_what_was_committed(
         sync(quorum)
         promised[len(files.trace)] = [record for _, _, record in records(quorum)]
     first = min(promised)
-    for fate in (data_lost, data_kept):
+    for fate in (data_lost, data_kept, data_torn_at(100), page_zeroed(0)):
         for operations, disk in enumerate(crashes(files, fate, names_undone)):
             if operations < first:
                 continue
@@ -217,6 +224,24 @@ def test_no_crash_loses_what_was_committed(
             kept = promised[max(count for count in promised if count <= operations)]
             assert found[: len(kept)] == kept
             assert again.epoch == 2
+
+
+def test_what_a_killed_node_left_in_the_page_cache_is_synced_before_it_is_committed(
+    open_quorum: OpenQuorum, files: MemoryFileSystem
+) -> None:
+    killed = started(open_quorum, files, segment_bytes=300)
+    written = [f"{number}" * 100 for number in range(4)]
+    for record in written:
+        killed.append([record], at(1))
+
+    again = open_quorum(files, segment_bytes=300)
+    again.start(at(2))
+    assert records(again) == []
+    sync(again)
+    assert [record for _, _, record in records(again)] == written
+    after_power_loss = after_crash(files, data_lost, names_undone)
+    once_more = started(open_quorum, after_power_loss, segment_bytes=300)
+    assert [record for _, _, record in records(once_more)] == written
 
 
 def test_crashes_during_restarts_do_no_harm(
@@ -236,7 +261,7 @@ def test_crashes_during_restarts_do_no_harm(
 def test_a_voter_that_moved_is_described_anew(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
-    started(open_quorum, files).close()
+    started(open_quorum, files)
     moved = VoterEndpoint(name="CONTROLLER", host="elsewhere", port=19093)
     again = started(open_quorum, files, endpoints=(moved,))
     assert again.describe(at(3)).nodes[0].endpoints == (moved,)
@@ -259,20 +284,21 @@ def voter(voter_id: int) -> Voter:
     return Voter(voter_id=voter_id, voter_directory_id=UUID(int=0), endpoints=(endpoint,))
 
 
-def test_voters_may_stand_in_the_configuration(open_quorum: OpenQuorum) -> None:
-    files = MemoryFileSystem()
-    files.make_directory(DIRECTORY)
+def test_voters_may_stand_in_the_configuration(
+    open_quorum: OpenQuorum, files_without_voters: MemoryFileSystem
+) -> None:
+    files = files_without_voters
     quorum = started(open_quorum, files, static_voters=(voter(1),))
     assert [type(record) for record in control_records(files)] == [LeaderChange]
     assert b'"currentVoters":[{"voterId":1}]' in read_all(files, f"{DIRECTORY}/quorum-state")
     assert quorum.is_active
 
 
-def test_a_larger_quorum_is_refused(open_quorum: OpenQuorum) -> None:
-    files = MemoryFileSystem()
-    files.make_directory(DIRECTORY)
+def test_a_larger_quorum_is_refused(
+    open_quorum: OpenQuorum, files_without_voters: MemoryFileSystem
+) -> None:
     with pytest.raises(ConfigError, match="only a quorum of one"):
-        open_quorum(files, static_voters=(voter(1), voter(2))).start(at(0))
+        open_quorum(files_without_voters, static_voters=(voter(1), voter(2))).start(at(0))
 
 
 def test_the_leader_describes_the_quorum(open_quorum: OpenQuorum, files: MemoryFileSystem) -> None:

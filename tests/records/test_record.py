@@ -125,3 +125,12 @@ def test_a_record_length_that_is_not_the_records_is_corrupt(length: int) -> None
 
     with pytest.raises(CorruptBatch):
         list(records_of(batch))
+
+
+def test_a_last_header_that_ends_after_the_data_is_corrupt_before_it_is_read() -> None:
+    whole = build_batch([NewRecord(b"k", b"v", 0, (("h", b"last"),))])
+    cut = whole[:-1]
+    write_header(cut, read_header(whole))
+
+    with pytest.raises(CorruptBatch):
+        next(records_of(cut))

@@ -152,6 +152,12 @@ def test_a_batch_without_timestamps_has_no_greatest_one() -> None:
     assert accepted(batch).header.max_timestamp == -1
 
 
+def test_times_before_the_epoch_leave_no_greatest_timestamp() -> None:
+    batch = build_batch([NewRecord(None, b"v", -5), NewRecord(None, b"v", -9)])
+
+    assert accepted(changed(batch, max_timestamp=-5)).header.max_timestamp == -1
+
+
 def test_another_codec_of_the_topic_recompresses_and_keeps_the_rest() -> None:
     batch = build_batch(
         TWO, codec=Codec.GZIP, producer_id=5, producer_epoch=1, base_sequence=3, transactional=True

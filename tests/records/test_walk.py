@@ -98,8 +98,11 @@ def test_a_change_anywhere_is_judged_as_with_care(
     assert walked(bytes(data), count) == with_care(bytes(data), count)
 
 
-def test_every_single_byte_of_equal_records_matters_as_much_as_with_care() -> None:
-    records = [NewRecord(b"key", b"value", START + i) for i in range(80)]
+@pytest.mark.parametrize("headers", [(), (("h", b"v"), ("n", None))])
+def test_every_single_byte_of_equal_records_matters_as_much_as_with_care(
+    headers: tuple[tuple[str, bytes | None], ...],
+) -> None:
+    records = [NewRecord(b"key", b"value", START + i, headers) for i in range(80)]
     data = serialised(records)
 
     for at in range(len(data)):
@@ -107,6 +110,33 @@ def test_every_single_byte_of_equal_records_matters_as_much_as_with_care() -> No
             changed = bytearray(data)
             changed[at] ^= flip
             assert walked(bytes(changed), 80) == with_care(bytes(changed), 80), at
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 64, 66, 80])
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_last_header_that_ends_after_the_data_is_found(count: int, missing: int) -> None:
+    header = (("h", b"last"),)
+    for sizes in ((3,) * count, range(count)):
+        data = serialised([NewRecord(b"k", bytes(n), START, header) for n in sizes])
+        assert walk(data, count) == Walked(0, 0, False)
+        assert walked(data[:-missing], count) is None
+
+
+@pytest.mark.parametrize("size", [8_100, 8_190, 8_300, 16_500, 70_000])
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 5, 30, 63, 64, 79])
+def test_a_large_record_among_small_ones_is_walked_whatever_its_bytes_look_like(
+    size: int, at: int
+) -> None:
+    small = [NewRecord(b"k", bytes(i % 9), START + i) for i in range(80)]
+    for filling in (b"\x00\x00", b"\x02\x01", b"\x01\x02", b"\xff\x00"):
+        large = filling * (size // 2)
+        for record in (
+            NewRecord(b"k", large, START + at),
+            NewRecord(large, b"v", START + at),
+            NewRecord(b"k", b"v", START + at, (("h", large),)),
+        ):
+            data = serialised([*small[:at], record, *small[at + 1 :]])
+            assert walk(data, 80) == with_care(data, 80)
 
 
 @pytest.mark.parametrize("count", [8190, 8192, 8193, 16_390, 20_000])
@@ -129,6 +159,17 @@ def test_a_wrong_offset_delta_far_into_a_large_batch_is_found() -> None:
         changed = bytearray(records)
         changed[at] ^= 0x02
         assert walked(bytes(changed), count) is None
+
+
+def test_offset_deltas_that_start_over_in_a_later_zone_are_found() -> None:
+    zone, count = 8192, 2 * 8192 + 100
+    records = serialised([NewRecord(None, b"value", START)] * count)
+    size = len(records) - len(serialised([NewRecord(None, b"value", START)] * (count - 1)))
+    tail = 99 * size  # all of the last zone but its first record
+    again = records[: -zone * size][-tail:]
+
+    assert len(again) == tail
+    assert walked(records[:-tail] + again, count) is None
 
 
 @pytest.mark.parametrize("count", [0, -1, 1 << 30])

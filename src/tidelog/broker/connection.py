@@ -13,6 +13,7 @@ Invariant  `connection_gone` is reported exactly once, after the last byte.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -169,6 +170,10 @@ class Connection:
         self._host.connection_gone(self.peer, self._closing)
 
     def _on_readable(self) -> None:
+        # uvloop reports a reset once and never again, even while received bytes are left.
+        if reset := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.abandon(f"receiving failed: {os.strerror(reset)}")
+            return
         if self._turn_due:
             return
         try:

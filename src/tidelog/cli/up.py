@@ -109,6 +109,7 @@ def _run(cluster: LocalCluster) -> None:
     tails = [_Tail(node.log) for node in cluster.nodes.values()]
     try:
         cluster.start(cancelled=lambda: bool(asked_to_stop))
+        _show(tails)
         _say_ready(cluster)
         while not asked_to_stop and cluster.running():
             _show(tails)
@@ -120,6 +121,7 @@ def _run(cluster: LocalCluster) -> None:
         if cluster.running():
             say("stopping")
             cluster.stop()
+            _show(tails)
             say("stopped; the data is kept")
         for number, handler in previous.items():
             signal.signal(number, handler)

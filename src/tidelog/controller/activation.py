@@ -31,7 +31,7 @@ def activation_records(
     """
     records: list[MetadataRecord] = []
     if image.in_transaction:
-        records.append(AbortTransactionRecord(reason="controller failover"))
+        records.append(AbortTransactionRecord(reason="the controller that began it is gone"))
     if image.metadata_version == 0:
         first = tuple(bootstrap) or default_features()
         records.append(BeginTransactionRecord(name="Bootstrap records"))

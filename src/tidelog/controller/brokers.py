@@ -125,7 +125,7 @@ def _registration_refused(
         and has_live_session
         and existing.incarnation_id != registration.incarnation_id
     ):
-        why = f"Another broker is registered with the id {registration.broker_id}."
+        why = f"A live broker has the id {registration.broker_id} already."
         return Refusal(ErrorCode.duplicate_broker_registration, why)
     if registration.is_migrating_zk_broker:
         why = "This controller does not register ZooKeeper brokers."
@@ -138,7 +138,7 @@ def _registration_refused(
         return Refusal(ErrorCode.invalid_registration, why)
     unsupported = unsupported_by(image, registration.features)
     if unsupported is not None:
-        why = f"Unable to register broker {registration.broker_id}: {unsupported}."
+        why = f"Broker {registration.broker_id} cannot join: {unsupported}."
         return Refusal(ErrorCode.unsupported_version, why)
     return None
 
@@ -163,7 +163,7 @@ def unregister_broker(
     """Forget a broker: it leaves every ISR and ELR, then its registration goes."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        why = f"Broker ID {broker_id} is not currently registered."
+        why = f"Broker {broker_id} is not registered."
         return Decision((), Refusal(ErrorCode.broker_id_not_registered, why))
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
     return Decision((*leadership.leaves_for_good(broker_id), gone), None, atomic=False)

@@ -112,7 +112,7 @@ def _resource_refused(
     image: ClusterImage, wish: ResourceChange, times_named: int
 ) -> Refusal | None:
     if times_named > 1:
-        return Refusal(ErrorCode.invalid_request, "Each resource must appear at most once.")
+        return Refusal(ErrorCode.invalid_request, "The resource is named twice in one request.")
     name = wish.resource_name
     if wish.resource_type == TOPIC_CONFIG:
         if name not in image.topics_by_name:
@@ -132,7 +132,7 @@ def _resource_refused(
             why = f"Unknown operation {change.op} for {change.name}."
             return Refusal(ErrorCode.invalid_request, why)
         if change.op != ConfigOp.DELETE and change.value is None:
-            why = f"Null value not supported for: {change.name}"
+            why = f"{change.name} is given no value."
             return Refusal(ErrorCode.invalid_request, why)
     return None
 
@@ -151,7 +151,7 @@ def _changed_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome
         elif op == ConfigOp.SET:
             touched[name] = given
         elif name not in known or known[name].type is not ConfigType.LIST:
-            why = f"Can't {ConfigOp(op).name} to key {name} because its type is not LIST."
+            why = f"{ConfigOp(op).name} works on lists, and {name} is none."
             return Refusal(ErrorCode.invalid_config, why)
         else:
             before = _elements(current.get(name, known[name].text(known[name].default) or ""))
@@ -206,7 +206,7 @@ def refused_topic_configs(
         if value is None:
             continue
         if name not in TOPIC_SETTINGS:
-            why = unknown_key(name, TOPIC_SETTINGS, what="topic config name:")
+            why = unknown_key(name, TOPIC_SETTINGS, what="topic setting")
             return Refusal(ErrorCode.invalid_config, why)
         try:
             TOPIC_SETTINGS[name].parse(value)
@@ -237,10 +237,10 @@ def _broker_values_refused(
                 continue
             return Refusal(ErrorCode.invalid_config, unknown_key(name, BROKER_SETTINGS))
         if setting.scope is Scope.READ_ONLY:
-            why = f"Cannot update {name} dynamically: it is read at start only."
+            why = f"{name} is read when a broker starts and cannot change while it runs."
             return Refusal(ErrorCode.invalid_request, why)
         if setting.scope is Scope.PER_BROKER and not broker:
-            why = f"Cannot update {name} for all brokers: it is set for each of them."
+            why = f"{name} is set for each broker by itself, not for all of them."
             return Refusal(ErrorCode.invalid_request, why)
         if value is not None:
             try:
@@ -249,10 +249,12 @@ def _broker_values_refused(
                 return Refusal(ErrorCode.invalid_request, str(error))
     if elr_enabled(image) and MIN_INSYNC_REPLICAS in touched:
         if broker:
-            why = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            why = (
+                "With eligible leader replicas on, no broker has a min.insync.replicas of its own."
+            )
             return Refusal(ErrorCode.invalid_config, why)
         if touched[MIN_INSYNC_REPLICAS] is None:
-            why = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+            why = "With eligible leader replicas on, the cluster must have a min.insync.replicas."
             return Refusal(ErrorCode.invalid_config, why)
     return None
 

@@ -27,7 +27,7 @@ def register_controller(
     """Note a controller, unless it could not live with the cluster's features."""
     unsupported = unsupported_by(image, joining.features)
     if unsupported is not None:
-        why = f"Unable to register controller {joining.controller_id}: {unsupported}."
+        why = f"Controller {joining.controller_id} cannot join: {unsupported}."
         return Decision((), Refusal(ErrorCode.unsupported_version, why))
     record = RegisterControllerRecord(
         controller_id=joining.controller_id,

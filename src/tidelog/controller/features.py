@@ -104,7 +104,7 @@ def update_features(
     records: list[MetadataRecord] = []
     for update in updates:
         if update.name in outcome:
-            outcome[update.name] = _refused(update, "It is named twice in one request.")
+            outcome[update.name] = _refused(update, "it is named twice in one request")
             continue
         why = _why_not(image, update)
         outcome[update.name] = None if why is None else _refused(update, why)
@@ -136,41 +136,38 @@ def elr_safety_records(image: ClusterImage, config: NodeConfig) -> Iterator[Conf
 def _refused(update: FeatureUpdate, why: str) -> Refusal:
     return Refusal(
         ErrorCode.invalid_update_version,
-        f"Invalid update version {update.level} for feature {update.name}. {why}",
+        f"Feature {update.name} cannot be at level {update.level}: {why}.",
     )
 
 
 def _why_not(image: ClusterImage, update: FeatureUpdate) -> str | None:
     if update.upgrade_type not in UpgradeType.__members__.values():
-        return "The controller does not support the given upgrade type."
+        return f"{update.upgrade_type} is no type of upgrade"
     if update.level < 0:
-        return "A feature version cannot be less than 0."
+        return "levels are not negative"
     for node, ranges in _nodes(image):
         supported = ranges.get(update.name, _ABSENT)
         if not supported.holds(update.level):
             if supported == _ABSENT:
-                return f"{node} does not support this feature."
-            return f"{node} only supports versions {supported.lowest}-{supported.highest}."
+                return f"{node} does not know this feature"
+            return f"{node} supports levels {supported.lowest} to {supported.highest}"
     current = image.features.get(update.name, 0)
     upgrades = update.upgrade_type == UpgradeType.UPGRADE
     if update.level < current and upgrades:
-        return (
-            "Can't downgrade the version of this feature without setting the upgrade type to "
-            "either safe or unsafe downgrade."
-        )
+        return f"to go down from {current} must be asked for as a downgrade"
     if update.level > current and not upgrades:
-        return "Can't downgrade to a newer version."
+        return f"a downgrade from {current} cannot go up"
     if update.name == ELR_FEATURE and update.level < current and _elr_in_use(image):
-        return "Partitions still have eligible leader replicas outside their in-sync replicas."
+        return "partitions still depend on eligible leader replicas"
     return None
 
 
 def _nodes(image: ClusterImage) -> Iterator[tuple[str, Mapping[str, LevelRange]]]:
-    yield "The controller", SUPPORTED_FEATURES
+    yield "the controller", SUPPORTED_FEATURES
     for broker_id, broker in sorted(image.brokers.items()):
-        yield f"Broker {broker_id}", declared_ranges(broker.features)
+        yield f"broker {broker_id}", declared_ranges(broker.features)
     for controller_id, controller in sorted(image.controllers.items()):
-        yield f"Controller {controller_id}", declared_ranges(controller.features)
+        yield f"controller {controller_id}", declared_ranges(controller.features)
 
 
 def _elr_in_use(image: ClusterImage) -> bool:

@@ -30,13 +30,6 @@ class PartitionDelta:
     before: PartitionImage | None
     after: PartitionImage | None
 
-    @property
-    def leadership_changed(self) -> bool:
-        """A new leader epoch began (or the partition appeared or went)."""
-        if self.before is None or self.after is None:
-            return True
-        return self.before.leader_epoch != self.after.leader_epoch
-
 
 @dataclass(slots=True)
 class BrokerDelta:

@@ -49,11 +49,6 @@ class PartitionImage:
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
 
-    @property
-    def preferred_leader(self) -> int:
-        """The first replica of the assignment."""
-        return self.replicas[0] if self.replicas else NO_LEADER
-
     def directory_of(self, broker_id: int) -> UUID:
         """The log directory that holds the replica on `broker_id`, which must be one."""
         return self.directories[self.replicas.index(broker_id)]

@@ -71,12 +71,7 @@ def _more_partitions(
     existing = len(topic.partitions)
     additional = wish.total - existing
     if additional <= 0:
-        why = (
-            f"Topic already has {existing} partition(s)."
-            if additional == 0
-            else f"The topic {wish.topic} currently has {existing} partition(s); "
-            f"{wish.total} would not be an increase."
-        )
+        why = f"Topic {wish.topic} has {existing} partition(s); {wish.total} is not more."
         return Refusal(ErrorCode.invalid_partitions, why)
     if additional > at_most:
         return TOO_MANY

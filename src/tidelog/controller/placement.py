@@ -41,13 +41,9 @@ def place(
 ) -> list[tuple[int, ...]] | Refusal:
     """The replicas of each new partition, its leader first."""
     if replication_factor > len(brokers):
-        return _impossible(
-            replication_factor, f"only {len(brokers)} broker(s) are registered and take replicas"
-        )
+        return _impossible(replication_factor, f"only {len(brokers)} broker(s) take replicas")
     if not any(broker.active for broker in brokers):
-        return _impossible(
-            replication_factor, "all brokers are currently fenced or in controlled shutdown"
-        )
+        return _impossible(replication_factor, "every broker is fenced or shutting down")
     layout = _Layout(_shuffled(brokers, entropy))
     return [layout.next_partition(replication_factor) for _ in range(partitions)]
 
@@ -55,7 +51,7 @@ def place(
 def _impossible(replication_factor: int, why: str) -> Refusal:
     return Refusal(
         ErrorCode.invalid_replication_factor,
-        f"Unable to replicate the partition {replication_factor} time(s): {why}.",
+        f"A partition cannot have {replication_factor} replica(s): {why}.",
     )
 
 

@@ -115,10 +115,10 @@ def _name_refused(
     if why_not is not None:
         return Refusal(ErrorCode.invalid_topic_exception, why_not)
     if name in image.topics_by_name:
-        return Refusal(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        return Refusal(ErrorCode.topic_already_exists, f"There is a topic {name} already.")
     other = colliding(name, taken)
     if other is not None:
-        why = f"Topic '{name}' collides with existing topic: {other}"
+        why = f"Topic {name} cannot stand beside {other}: metrics could not tell them apart."
         return Refusal(ErrorCode.invalid_topic_exception, why)
     return None
 
@@ -130,10 +130,10 @@ def _assignments(
     if wish.assignments:
         return _manual_assignments(image, wish)
     if wish.replication_factor == 0 or wish.replication_factor < -1:
-        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        why = "The replication factor must be positive, or -1 for the cluster's default."
         return Refusal(ErrorCode.invalid_replication_factor, why)
     if wish.partitions == 0 or wish.partitions < -1:
-        why = "Number of partitions must be larger than 0, or -1 to use the default value."
+        why = "The number of partitions must be positive, or -1 for the cluster's default."
         return Refusal(ErrorCode.invalid_partitions, why)
     return place(
         candidates(image.brokers.values()),
@@ -164,7 +164,7 @@ def _manual_assignments(image: ClusterImage, wish: NewTopic) -> Sequence[Sequenc
 def _configs_refused(image: ClusterImage, config: NodeConfig, wish: NewTopic) -> Refusal | None:
     missing = sorted(name for name, value in wish.configs.items() if value is None)
     if missing:
-        why = f"Null value not supported for topic configs: {', '.join(missing)}"
+        why = f"These topic settings have no value: {', '.join(missing)}."
         return Refusal(ErrorCode.invalid_config, why)
     return refused_topic_configs(image, config, {}, wish.configs)
 

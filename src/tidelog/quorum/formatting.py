@@ -14,7 +14,6 @@ from uuid import UUID
 
 from tidelog.model.errors import ConfigError
 from tidelog.quorum.control_records import Voter
-from tidelog.quorum.metadata_log import METADATA_PARTITION
 from tidelog.quorum.snapshot_file import (
     BOOTSTRAP_FILE,
     BOOTSTRAP_ID,
@@ -23,6 +22,7 @@ from tidelog.quorum.snapshot_file import (
 )
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import META_PROPERTIES, DirectoryIdentity, write_identity
+from tidelog.storage.log_directory import METADATA_PARTITION
 
 _VOTERS_IN_LOG = 1
 

@@ -1,7 +1,7 @@
 """The metadata log on disk: batches and snapshots in `__cluster_metadata-0`.
 
 Invariant  A log that does not start at 0 has a snapshot that reaches its start (C9).
-Invariant  There is always a newest snapshot once there was one; the log below it goes first.
+Invariant  Once there is a snapshot there always is one: the newest never goes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError, InvariantBroken, Refusal
-from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.model.time import Now
 from tidelog.quorum.snapshot_file import (
     DELETED_SUFFIX,
@@ -23,16 +21,12 @@ from tidelog.quorum.snapshot_file import (
 )
 from tidelog.records.batch import BatchHeader, read_header, whole_batches
 from tidelog.records.validation import AcceptedBatch
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segmented_log import LogPlace
 
-METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _READ_BYTES: Final = 1 << 20
 
 
@@ -44,44 +38,6 @@ def metadata_log_config(segment_bytes: int = 1 << 30, segment_ms: int = 604_800_
         retention_ms=-1,
         retention_bytes=-1,
         cleanup_delete=False,
-    )
-
-
-def open_metadata_log(
-    files: FileSystem,
-    metadata_directory: str,
-    config: LogConfig,
-    *,
-    entropy: Entropy,
-    health: DirectoryHealth,
-    clean: bool,
-    now: Now,
-) -> PartitionLog:
-    """The log below a node's metadata directory, made if there is none.
-
-    After an unclean stop it is read again from the newest snapshot on: what lies below was
-    durable when the snapshot was written.
-    """
-    place = LogPlace(
-        files=files,
-        directory=f"{metadata_directory}/{METADATA_PARTITION}",
-        entropy=entropy,
-        health=health,
-        lowered=lambda: None,
-    )
-    names = files.list(place.directory)
-    if not any(name.endswith(".log") for name in names):
-        return create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)
-    snapshots = [found for name in names if (found := SnapshotId.from_file_name(name))]
-    return load_log(
-        METADATA_PARTITION,
-        METADATA_TOPIC_ID,
-        config,
-        place,
-        now,
-        clean=clean,
-        recovery_point=max(snapshots).offset if snapshots else 0,
-        log_start=None,
     )
 
 
@@ -176,9 +132,8 @@ class MetadataLog:
             if chunk is None:
                 raise InvariantBroken(f"the metadata log has nothing at offset {offset}")
             for header, batch in whole_batches(chunk.read()):
-                if header.next_offset > offset:
-                    yield header, batch
-                    offset = header.next_offset
+                yield header, batch
+                offset = header.next_offset
 
     def timestamp_before(self, offset: int) -> int:
         """The time of the last record below `offset`."""
@@ -195,12 +150,6 @@ class MetadataLog:
 
     def flush_failed(self, job: FlushJob, why: str) -> None:
         self._log.flush_failed(job, why)
-
-    def sweep(self, now: Now) -> None:
-        self._log.sweep(now)
-
-    def close(self) -> None:
-        self._log.close()
 
     # Snapshots
 
@@ -231,7 +180,6 @@ class MetadataLog:
             aged = now.wall_ms - oldest.last_contained_timestamp > retention_ms >= 0
             if not aged and not held > retention_bytes >= 0:
                 return
-            # The log goes first: a start that finds it shorter still has a snapshot to load.
             self._log.raise_start_to(self._snapshots[1].id.offset)
             self._log.delete_expired(now, self._snapshots[1].id.offset)
             self._files.remove(self.path_of(oldest.id))

@@ -216,7 +216,7 @@ class Quorum(Generic[T]):
                 ReplicaProgress(
                     replica_id=voter.voter_id,
                     directory_id=voter.voter_directory_id,
-                    log_end_offset=self._log.end_offset,
+                    log_end_offset=self._end_offset_of(voter.voter_id),
                     last_fetch_ms=now.wall_ms,
                     last_caught_up_ms=now.wall_ms,
                 )
@@ -228,6 +228,11 @@ class Quorum(Generic[T]):
                 for voter in self._voters.voters
             ),
         )
+
+    def _end_offset_of(self, voter_id: int) -> int:
+        if voter_id == self._node_id:
+            return self._log.end_offset
+        return self._leading().end_offset_of(voter_id)
 
     def _leading(self) -> Leader:
         if self._leader is None:
@@ -336,11 +341,3 @@ class Quorum(Generic[T]):
             retention_bytes=self._rules.retention_bytes,
             retention_ms=self._rules.retention_ms,
         )
-
-    def sweep(self, now: Now) -> None:
-        """Remove the files of segments that went long enough ago."""
-        self._log.sweep(now)
-
-    def close(self) -> None:
-        """Everything is synced and the files are given back."""
-        self._log.close()

@@ -164,8 +164,9 @@ class PartitionLog(SegmentedLog):
             return log_read.aborted_transactions(self, fetch_offset, upper_bound)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is not yet decided below the mark."""
-        return self.producers.first_unstable_offset(high_watermark)
+        """Where the oldest transaction begins, in this log, that is not decided below the mark."""
+        offset = self.producers.first_unstable_offset(high_watermark)
+        return None if offset is None else max(offset, self.start_offset)
 
     def offset_for_timestamp(self, timestamp: int, up_to: int) -> TimestampOffset | None:
         """The first record below `up_to` that is not before `timestamp`."""

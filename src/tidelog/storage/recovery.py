@@ -57,9 +57,9 @@ def load_log(
     loading.find_segments()
     first = loading.segments[0].base_offset if loading.segments else 0
     start = max(log_start or 0, first)
-    trusted = clean and loading.take_as_left(start, recovery_point or 0)
+    trusted = clean and loading.take_as_left(recovery_point or 0)
     if not trusted and loading.segments:
-        loading.read_again(start, recovery_point or 0, tail_only=clean)
+        loading.read_again(recovery_point or 0, tail_only=clean)
     if not loading.segments or loading.end_offset < start:
         loading.start_empty_at(start)
     loading.settle(start)
@@ -111,7 +111,7 @@ class _Loading:
         snapshots = {base_offset_of(name, SNAPSHOT) for name in names if name.endswith(SNAPSHOT)}
         self._stray_snapshots = len(snapshots - known) > 1
 
-    def take_as_left(self, start: int, recovery_point: int) -> bool:
+    def take_as_left(self, recovery_point: int) -> bool:
         """Believe that the last stop was clean, unless something speaks against it."""
         if not self.segments or self._bad_transactions:
             return False
@@ -126,8 +126,7 @@ class _Loading:
             return False
         self._index(self.segments)
         try:
-            replayed_from = self.producers.load(start, end, self.now.wall_ms)
-            replay(self.producers, Segments(self.segments), replayed_from, end)
+            self._replay_to(end)
             if not self._epochs_reach(end, last_epoch):
                 self.epochs.replace(_epochs_in(self.segments))
         except CorruptBatch:
@@ -135,7 +134,7 @@ class _Loading:
         self.end_offset = end
         return True
 
-    def read_again(self, start: int, flushed_to: int, *, tail_only: bool) -> None:
+    def read_again(self, flushed_to: int, *, tail_only: bool) -> None:
         """Read every batch from the recovery point on, or from where something is wrong."""
         slot = Segments(self.segments).slot_of(flushed_to)
         if tail_only:
@@ -146,14 +145,13 @@ class _Loading:
         try:
             base = self.segments[slot].base_offset
             self._index(self.segments[:slot])
-            replayed_from = self.producers.load(start, base, self.now.wall_ms)
-            replay(self.producers, Segments(self.segments), replayed_from, base)
+            self._replay_to(base)
             epochs, trusted = self._epochs_below(slot)
             if not trusted:
                 known_epochs = None
         except CorruptBatch:  # damage far below the recovery point: have a look at everything
             slot = 0
-            self.producers.load(start, self.segments[0].base_offset, self.now.wall_ms)
+            self._replay_to(self.segments[0].base_offset)
         scan = LogScan(
             files=self.files,
             directory=self.directory,
@@ -189,8 +187,10 @@ class _Loading:
         """Bring epochs and snapshots in line with where the log now starts and ends."""
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(start)
-        if self.end_offset > start:
+        snapshot = self.producers.snapshots.path(self.end_offset)
+        if self.end_offset > self.segments[0].base_offset and not self.files.exists(snapshot):
             self.producers.take_snapshot(self.end_offset)
+            self._changed = True
         if self._stray_snapshots:
             self.producers.snapshots.remove_strays(
                 [segment.base_offset for segment in self.segments]
@@ -216,6 +216,11 @@ class _Loading:
             if segment in self._unindexed:
                 segment.rebuild_indexes()
                 self._changed = True
+
+    def _replay_to(self, end: int) -> None:
+        """Bring producer state to `end`, from the newest snapshot below."""
+        replayed_from = self.producers.load(self.segments[0].base_offset, end, self.now.wall_ms)
+        replay(self.producers, Segments(self.segments), replayed_from, end)
 
     def _epochs_below(self, slot: int) -> tuple[list[tuple[int, int]], bool]:
         """The epochs of the segments before `slot`, and whether the epoch file knew them."""

@@ -93,9 +93,9 @@ def _too_old(log: SegmentedLog, now: Now) -> _Condition:
     limit = log.config.retention_ms
 
     def expired(_slot: int, segment: Segment) -> bool:
-        if limit < 0:
+        if limit < 0 or now.wall_ms - segment.stated_max_timestamp <= limit:
             return False
-        newest = segment.max_timestamp
+        newest = segment.max_timestamp  # what is to be deleted is worth a closer look
         if newest < 0:
             newest = log.place.files.modified_ms(segment.path)
         return now.wall_ms - newest > limit

@@ -164,9 +164,26 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp in the segment, -1 when there is none."""
+        latest = self._max_timestamp
+        return self._learn_max_timestamp() if latest is None else latest
+
+    @property
+    def stated_max_timestamp(self) -> int:
+        """The same as the end of the time index has it, without a check and at little cost."""
+        latest = self._max_timestamp
+        return self.time_index.last()[0] if latest is None else latest
+
+    def _learn_max_timestamp(self) -> int:
+        """Take the last time entry for true if the batch it names bears it out."""
+        self._check_indexes()
         if self._max_timestamp is None:
-            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
-        return self._max_timestamp
+            timestamp, offset = self.time_index.last()
+            is_true = self._holds(timestamp, offset) if timestamp >= 0 else self.first_timestamp < 0
+            if is_true:
+                self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+                return timestamp
+            self.rebuild_indexes()
+        return self.max_timestamp
 
     @property
     def max_timestamp_offset(self) -> int:

@@ -242,7 +242,7 @@ class SegmentedLog:
             with self.health:
                 self._ensure_topic_id()
                 self.segments.active.finish()
-                if self.end_offset > self.start_offset:
+                if self.end_offset > self.segments.first.base_offset:
                     self._take_snapshot(self.end_offset)
                 self.sync()
         self.release()

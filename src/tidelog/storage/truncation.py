@@ -39,7 +39,8 @@ def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
     segment.cut(segment.position_of(offset), offset)
     log.ends_at(offset)
     log.epochs.truncate_from_end(offset)
-    replayed_from = log.producers.load(log.start_offset, offset, now.wall_ms)
+    first = log.segments.first.base_offset
+    replayed_from = log.producers.load(first, offset, now.wall_ms)
     replay(log.producers, log.segments, replayed_from, offset)
     return True
 

@@ -1,0 +1,167 @@
+"""Cutting a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.storage.crash import Replay, after_crash, data_kept, data_lost, names_undone
+from tidelog.storage.log_values import Appended
+
+if TYPE_CHECKING:
+    from tests.storage.conftest import LogBench, NewBench
+
+
+@pytest.fixture
+def filled(new_bench: NewBench) -> LogBench:
+    """Twelve batches of two records in three segments, an epoch for every third batch."""
+    bench = new_bench(index_interval_bytes=200, file_delete_delay_ms=1000)
+    for at in range(12):
+        if at in (4, 8):
+            bench.log.roll(bench.now)
+        bench.append(
+            2, epoch=at // 3, timestamp=bench.now.wall_ms + at, producer_id=1, producer_epoch=0,
+            base_sequence=2 * at,
+        )  # fmt: skip
+    return bench
+
+
+@pytest.mark.parametrize("offset", range(0, 24, 2))
+def test_every_part_of_a_log_follows_a_truncation(filled: LogBench, offset: int) -> None:
+    kept = filled.contents()[: offset // 2]
+
+    assert filled.log.truncate_to(offset, filled.now)
+
+    assert filled.contents() == kept
+    assert filled.log.end_offset == offset
+    filled.check()
+    filled.append(epoch=9)
+    filled.check()
+    filled.reopen()
+    filled.check()
+    assert filled.contents()[:-1] == kept
+
+
+def test_a_producer_can_repeat_what_was_cut_off(filled: LogBench) -> None:
+    filled.log.truncate_to(20, filled.now)
+
+    again = filled.append(2, epoch=5, producer_id=1, producer_epoch=0, base_sequence=20)
+
+    assert again == Appended(20, 21, -1, False)
+    filled.check()
+
+
+def test_truncating_at_the_end_drops_only_epochs_without_records(filled: LogBench) -> None:
+    filled.log.epochs.assign(8, 24)
+
+    assert not filled.log.truncate_to(24, filled.now)
+    assert not filled.log.truncate_to(100, filled.now)
+
+    assert filled.log.end_offset == 24
+    assert filled.log.epochs.latest_epoch == 3
+
+
+def test_the_recovery_point_on_disk_is_lowered_before_any_byte_goes(filled: LogBench) -> None:
+    filled.log.sync()
+    assert filled.log.recovery_point == 24
+    filled.lowered.clear()
+
+    filled.log.truncate_to(10, filled.now)
+
+    assert filled.lowered == [10]
+    assert filled.log.recovery_point == 10
+
+
+def test_segments_cut_off_are_set_aside_newest_first_and_swept_later(filled: LogBench) -> None:
+    before = len(filled.files.trace)
+    filled.log.truncate_to(4, filled.now)
+
+    renamed = [
+        operation.path.rpartition("/")[2]
+        for operation in filled.files.trace[before:]
+        if operation.path.endswith(".log") and hasattr(operation, "target")
+    ]
+    assert renamed == ["00000000000000000016.log", "00000000000000000008.log"]
+    assert len(filled.names(".deleted")) == 6
+    filled.log.sweep(filled.pass_ms(999))
+    assert len(filled.names(".deleted")) == 6
+    filled.log.sweep(filled.pass_ms(1))
+    assert filled.names(".deleted") == []
+
+
+def test_a_reader_keeps_its_slice_of_a_segment_that_was_cut_off(filled: LogBench) -> None:
+    found = filled.log.read(20, 1 << 20, 24)
+    assert found is not None
+    content = found.read()
+
+    filled.log.truncate_to(4, filled.now)
+
+    assert found.read() == content
+
+
+def test_a_log_can_start_over_anywhere(filled: LogBench) -> None:
+    filled.log.truncate_fully_and_start_at(100, filled.now)
+
+    assert (filled.log.start_offset, filled.log.end_offset) == (100, 100)
+    assert filled.bases() == [100]
+    assert filled.log.epochs.entries == []
+    assert len(filled.log.producers) == 0
+    assert filled.names(".snapshot") == []
+    filled.append(epoch=7)
+    filled.check()
+    filled.load()
+    assert (filled.log.start_offset, filled.log.end_offset) == (100, 101)
+    filled.check()
+
+
+def test_a_log_can_start_over_where_it_started_twice(filled: LogBench) -> None:
+    for _ in range(2):
+        filled.log.truncate_fully_and_start_at(0, filled.now)
+        filled.append()
+    filled.check()
+    filled.log.sweep(filled.pass_ms(1000))
+
+    assert filled.names(".deleted") == []
+    assert filled.log.end_offset == 1
+    filled.check()
+
+
+def test_truncating_below_the_first_segment_starts_over_there(new_bench: NewBench) -> None:
+    bench = new_bench()
+    bench.log.truncate_fully_and_start_at(50, bench.now)
+    bench.append()
+
+    assert bench.log.truncate_to(20, bench.now)
+
+    assert (bench.log.start_offset, bench.log.end_offset) == (20, 20)
+    assert bench.bases() == [20]
+
+
+def test_truncating_below_the_log_start_lowers_it(filled: LogBench) -> None:
+    filled.log.raise_start_to(6)
+    filled.log.truncate_to(4, filled.now)
+
+    assert filled.log.start_offset == 4
+    filled.check()
+
+
+@pytest.mark.parametrize("data", [data_kept, data_lost])
+def test_no_crash_in_a_truncation_leaves_a_hole(filled: LogBench, data: object) -> None:
+    whole = filled.contents()
+    filled.log.sync()
+    filled.files.trace.clear()
+    filled.files.image = after_crash(filled.files).image
+    filled.log.truncate_to(6, filled.now)
+    trace = list(filled.files.trace)
+    replay = Replay(filled.files.image)
+
+    for operation in trace:
+        replay.apply(operation)
+        for names in (names_undone, lambda _directory, pending: pending):
+            fate = data_kept if data is data_kept else data_lost
+            filled.load(files=after_crash(replay.disk, fate, names), recovery_point=6)
+            found = filled.contents()
+            assert found == whole[: len(found)]
+            assert len(found) >= 3
+            filled.check()
