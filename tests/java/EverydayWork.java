@@ -12,6 +12,7 @@ import org.apache.kafka.common.serialization.*;
 /** A stock Java client at everyday work; prints "ok: what" for each thing that went as expected. */
 public class EverydayWork {
     static final Duration PATIENCE = Duration.ofSeconds(20);
+    static final long FIRST_MS = System.currentTimeMillis() - 3_600_000;
     static String bootstrap;
 
     public static void main(String[] arguments) throws Exception {
@@ -97,7 +98,7 @@ public class EverydayWork {
         try (KafkaProducer<String, byte[]> producer = producer(Map.of("compression.type", codec, "linger.ms", 20))) {
             List<Future<RecordMetadata>> futures = new ArrayList<>();
             for (int i = 0; i < 500; i++) {
-                ProducerRecord<String, byte[]> record = new ProducerRecord<>(topic, i % 3, 1_700_000_000_123L + i,
+                ProducerRecord<String, byte[]> record = new ProducerRecord<>(topic, i % 3, FIRST_MS + i,
                     "key-" + i, (codec + " value " + i).repeat(20).getBytes());
                 record.headers().add("codec", codec.getBytes()).add("empty", null);
                 futures.add(producer.send(record));
@@ -114,7 +115,7 @@ public class EverydayWork {
                 for (ConsumerRecord<String, byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     int number = seen * 3;
                     if (!record.key().equals("key-" + number)
-                        || record.timestamp() != 1_700_000_000_123L + number
+                        || record.timestamp() != FIRST_MS + number
                         || !new String(record.value()).equals((codec + " value " + number).repeat(20))
                         || !new String(record.headers().lastHeader("codec").value()).equals(codec)
                         || record.headers().lastHeader("empty").value() != null
@@ -155,8 +156,8 @@ public class EverydayWork {
         try (KafkaConsumer<String, byte[]> consumer = consumer(Map.of("isolation.level", "read_committed"))) {
             TopicPartition partition = new TopicPartition(topic, 0);
             Map<TopicPartition, OffsetAndTimestamp> found =
-                consumer.offsetsForTimes(Map.of(partition, 1_700_000_000_123L + 300));
-            check(found.get(partition).timestamp() == 1_700_000_000_123L + 300, "an offset is found by its time");
+                consumer.offsetsForTimes(Map.of(partition, FIRST_MS + 300));
+            check(found.get(partition).timestamp() == FIRST_MS + 300, "an offset is found by its time");
             check(found.get(partition).leaderEpoch().isPresent(), "with the epoch of its record");
             check(consumer.beginningOffsets(List.of(partition)).get(partition) == 0, "the beginning is known");
             check(consumer.endOffsets(List.of(partition)).get(partition) == 167 * 5, "and the end");
@@ -172,7 +173,7 @@ public class EverydayWork {
         TopicPartition partition = new TopicPartition(topic, 0);
         ListOffsetsResult.ListOffsetsResultInfo latest =
             get(admin.listOffsets(Map.of(partition, OffsetSpec.maxTimestamp())).partitionResult(partition));
-        check(latest.timestamp() == 1_700_000_000_123L + 498, "the largest timestamp is found");
+        check(latest.timestamp() == FIRST_MS + 498, "the largest timestamp is found");
     }
 
     static void configs(Admin admin, String topic) throws Exception {

@@ -256,11 +256,19 @@ class LogBench:
         if not any(0 <= start < max(first, self.log.start_offset) for start in begun):
             assert self.log.first_unstable_offset(end) == state.first_unstable_offset(end)
         indexed = [
-            entry for segment in self.log.segments for entry in segment.transaction_index.entries()
+            entry
+            for segment in self.log.segments
+            for entry in segment.transaction_index.entries()
+            if entry.first_offset > first
         ]
-        assert [entry for entry in indexed if entry.first_offset > first] == [
-            entry for entry in aborted if entry.first_offset > first
+        assert [entry[:3] for entry in indexed] == [
+            entry[:3] for entry in aborted if entry.first_offset > first
         ]
+        stable = {entry.last_offset: entry.last_stable_offset for entry in aborted}
+        assert all(
+            entry.last_stable_offset in (stable[entry.last_offset], *range(first))
+            for entry in indexed
+        )
 
     def _check_reads(self) -> None:
         log, batches = self.log, self.batches()

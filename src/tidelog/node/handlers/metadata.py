@@ -89,7 +89,7 @@ def _asked_topic(
     refused: dict[str, tuple[ErrorCode, str]],
 ) -> dict[str, Any]:
     topic_id = field(asked, "topic_id", None)
-    if topic_id is not None and asked.name is None:
+    if topic_id is not None:
         topic = broker.image.topics_by_id.get(topic_id)
         missing: dict[str, Any] = {
             "name": None,
