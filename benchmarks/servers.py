@@ -110,7 +110,7 @@ class Server(ABC):
 
 
 class Tidelog(Server):
-    """Our broker, as `tidelog broker` runs it."""
+    """Our broker, as `tidelog up` runs it."""
 
     name = "Tidelog"
 
@@ -124,7 +124,13 @@ class Tidelog(Server):
         subprocess.run([*command, "--cluster-id", "AAAAAAAAAAAAAAAAAAAACg"], check=True)
 
     def command(self) -> list[str]:
-        return [str(ROOT / ".venv/bin/tidelog"), "broker", "--config", str(self._config)]
+        return [
+            str(ROOT / ".venv/bin/python"),
+            "-m",
+            "tidelog.broker",
+            "--config",
+            str(self._config),
+        ]
 
 
 class ApacheKafka(Server):

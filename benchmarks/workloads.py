@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.servers import JARS, Server
 
 PARTITIONS = 6
+RUN = 500
+"""How many records are handed to the client at once: Python must not be what is measured."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +41,19 @@ def fill(server: Server, topic: str, megabytes: int, record_bytes: int) -> tuple
             "acks": "all",
             "linger.ms": 5,
             "batch.size": 1_000_000,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 512_000,
+            "queue.buffering.max.messages": 0,
+            "queue.buffering.max.kbytes": 2_000_000,
             "log_level": 0,
         }
     )
     producer.list_topics(topic, timeout=10)
-    payload = os.urandom(record_bytes)
-    records = megabytes * 1_000_000 // record_bytes
+    run = [{"value": os.urandom(record_bytes)}] * RUN
+    runs = megabytes * 1_000_000 // record_bytes // RUN
     cpu, began = server.cpu_seconds(), time.monotonic()
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(topic, payload, partition=number // 64 % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.01)
+    for number in range(runs):
+        queued = producer.produce_batch(topic, run, partition=number % PARTITIONS)
+        if queued != RUN:
+            raise SystemExit(f"{server.name}: the client queued {queued} of {RUN} records")
     left = producer.flush(120)
     if left:
         raise SystemExit(f"{server.name}: {left} records were not acknowledged")

@@ -102,12 +102,12 @@ class Model:
         self.batches = self.batches[:kept]
         self.end = offset
         self.start = min(self.start, offset)
-        self._forget_producers()
+        self._ask_producers()
 
     def start_over(self, offset: int) -> None:
         self.bench.log.truncate_fully_and_start_at(offset, self.bench.now)
         self.batches, self.start, self.end = [], offset, offset
-        self._forget_producers()
+        self._ask_producers()
 
     def raise_start(self, where: float) -> None:
         self.start += int(where * (self.end - self.start))
@@ -131,11 +131,13 @@ class Model:
         point = self.bench.log.end_offset
         self.bench.log.close()
         self.bench.load(clean=True, recovery_point=point, log_start=self.start)
+        self._ask_producers()
 
     def kill(self) -> None:
         point = self.bench.log.recovery_point
         self.bench.load(recovery_point=point, log_start=self.start)
         assert (self.bench.log.damage, self.bench.log.cut_bytes) == ([], 0)
+        self._ask_producers()
 
     def read(self, where: float, bound: float, max_bytes: int) -> None:
         headers = [read_header(batch) for batch in self.batches]
@@ -167,7 +169,8 @@ class Model:
         self.sequences[producer] = first + count
         return {"producer_id": producer, "producer_epoch": 0, "base_sequence": first}
 
-    def _forget_producers(self) -> None:
+    def _ask_producers(self) -> None:
+        """What was cut off, or lost with old segments, is to be sent again."""
         state, _ = self.bench.replayed()
         known = {producer.producer_id: producer for producer in state.active()}
         active = {producer.producer_id: producer for producer in self.bench.log.producers.active()}

@@ -18,7 +18,7 @@ from tidelog.node.replicas import Replicas
 from tidelog.observe.events import Event
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.wire.apis import ListenerScope
+from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class BrokerState:
         self.effects: list[Effect] = []
         self.jobs = Jobs(self.effects)
         self.fetch_max_bytes = config.fetch_max_bytes
+        self._served_on: dict[str, frozenset[ApiKey]] = {}
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""
@@ -68,6 +69,15 @@ class BrokerState:
         if listener in self.config.controller_names:
             return ListenerScope.CONTROLLER
         return ListenerScope.BROKER
+
+    def served_on(self, listener: str) -> frozenset[ApiKey]:
+        """The APIs that a listener serves; asked for every request."""
+        served = self._served_on.get(listener)
+        if served is None:
+            scope = self.scope_of(listener)
+            served = frozenset(key for key, range_ in SUPPORTED.items() if range_.scope & scope)
+            self._served_on[listener] = served
+        return served
 
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name behind a topic id."""
@@ -110,9 +120,12 @@ class BrokerState:
 
     def leader_endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
         """Addresses of the leaders that an answer names."""
+        wanted = sorted(set(leaders))
+        if not wanted:
+            return []
         listener = self.config.inter_broker_name
         found = []
-        for leader in sorted(set(leaders)):
+        for leader in wanted:
             point = self.endpoint(leader, listener)
             if point is not None:
                 rack = self.image.brokers[leader].rack

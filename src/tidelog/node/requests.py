@@ -41,7 +41,7 @@ def frame_arrived(broker: BrokerState, now: Now, connection: Connection, frame: 
 def _decode(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> Request:
     header = read_request_header(frame)
     key, version = header.api_key, header.api_version
-    if not SUPPORTED[key].scope & broker.scope_of(connection.listener):
+    if key not in broker.served_on(connection.listener):
         raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
     body = frame[header.body_offset :]
     decoded: object

@@ -10,6 +10,7 @@ Invariant  Loading a log twice gives the same, also when the first time ended in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition
@@ -18,7 +19,7 @@ from tidelog.records.batch import CorruptBatch
 from tidelog.storage.leader_epoch_cache import FILE_NAME as EPOCHS_FILE
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.leftovers import base_offset_of, clear_leftovers
-from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_config import FOREVER, LogConfig
 from tidelog.storage.log_scan import LogScan
 from tidelog.storage.log_values import Damage
 from tidelog.storage.partition_log import PartitionLog
@@ -186,6 +187,7 @@ class _Loading:
     def settle(self, start: int) -> None:
         """Bring epochs and snapshots in line with where the log now starts and ends."""
         self.epochs.truncate_from_end(self.end_offset)
+        self._complete_epochs(start)
         self.epochs.truncate_from_start(start)
         snapshot = self.producers.snapshots.path(self.end_offset)
         if self.end_offset > self.segments[0].base_offset and not self.files.exists(snapshot):
@@ -233,6 +235,15 @@ class _Loading:
             return list(_epochs_in(below)), False
         return [entry for entry in self.epochs.entries if entry.start_offset < base], True
 
+    def _complete_epochs(self, start: int) -> None:
+        """Find the epochs of records that came back: the log start was raised, but not for good."""
+        entries = self.epochs.entries
+        if entries and start < entries[0].start_offset:
+            with suppress(CorruptBatch):
+                found = list(_epochs_in(self.segments, entries[0].start_offset))
+                latest = found[-1][0] if found else -1
+                self.epochs.replace([*found, *(entry for entry in entries if entry.epoch > latest)])
+
     def _epochs_reach(self, end: int, last_epoch: int) -> bool:
         """Whether the epoch file knows the epoch of the last batch below `end`."""
         if not self.epochs.entries:
@@ -240,11 +251,13 @@ class _Loading:
         return last_epoch in (-1, self.epochs.epoch_for_offset(end - 1))
 
 
-def _epochs_in(segments: Sequence[Segment]) -> Iterator[tuple[int, int]]:
-    """Every epoch with the offset of its first batch, from the headers in the files."""
+def _epochs_in(segments: Sequence[Segment], end: int = FOREVER) -> Iterator[tuple[int, int]]:
+    """Every epoch with the offset of its first batch below `end`, from the headers in the files."""
     latest = -1
     for segment in segments:
         for _, header in segment.headers_from(segment.base_offset):
+            if header.base_offset >= end:
+                return
             if header.leader_epoch > latest:
                 latest = header.leader_epoch
                 yield latest, header.base_offset

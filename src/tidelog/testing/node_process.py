@@ -118,7 +118,7 @@ class NodeProcess:
         if (pid := self.pid) is not None:
             raise NodeTrouble(f"node {self.node_id} is already running with pid {pid}")
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        command = [sys.executable, "-m", "tidelog", "broker", "--config", str(self.properties)]
+        command = [sys.executable, "-m", "tidelog.broker", "--config", str(self.properties)]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 command,

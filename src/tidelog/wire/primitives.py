@@ -46,9 +46,13 @@ TAGS_MAX: Final = 32
 
 
 def malformed(why: str, cause: Exception) -> MalformedRequest:
-    """The one exception callers see, for whatever a reader stumbled over."""
+    """The one exception callers see, for whatever a reader stumbled over.
+
+    Always a new one: raised from itself, an exception refers to itself, and its traceback keeps
+    the buffer of the request until cycles are collected.
+    """
     if isinstance(cause, MalformedRequest):
-        return cause
+        return MalformedRequest(str(cause))
     return MalformedRequest(f"{why}: {cause}")
 
 

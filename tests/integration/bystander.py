@@ -1,0 +1,63 @@
+"""A stock client that writes and reads without pause, and knows how long each record took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.integration.raw import until
+
+
+class Bystander:
+    """Sends a record, reads it back, and again, on connections of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
+        self._consumer = Consumer(settings)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.round_trips_s: list[float] = []
+        self.failure: str | None = None
+
+    def __enter__(self) -> Self:
+        self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+        self._thread.start()
+        until(lambda: len(self.round_trips_s) > 2 or self.failure is not None)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        self._consumer.close()
+
+    def is_served(self, since: int, *, within_s: float) -> bool:
+        """Whether all of its records since the `since`-th came back that fast, the next one too."""
+        so_far = len(self.round_trips_s)
+        until(lambda: len(self.round_trips_s) > so_far or self.failure is not None)
+        assert self.failure is None, self.failure
+        return max(self.round_trips_s[since:]) < within_s
+
+    def _run(self) -> None:
+        turn = 0
+        while not self._stopping.is_set() and self.failure is None:
+            began = time.monotonic()
+            self._producer.produce(self._topic, b"%d" % turn)
+            if self._producer.flush(20):
+                self.failure = f"record {turn} was not acknowledged"
+                return
+            message = self._consumer.poll(20)
+            if message is None or message.error() or message.value() != b"%d" % turn:
+                said = None if message is None else message.error() or message.value()
+                self.failure = f"record {turn} came back as {said}"
+            turn += 1
+            self.round_trips_s.append(time.monotonic() - began)
