@@ -49,6 +49,8 @@ class Orders:
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
                 "retry.backoff.ms": 20,
+                "topic.metadata.refresh.fast.interval.ms": 20,
+                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )
@@ -67,6 +69,12 @@ class Orders:
             )
             self._producer.poll(0)
             self._next += 1
+
+    def wait_for(self, count: int) -> None:
+        """Go on once that many orders are acknowledged, with the others still on their way."""
+        until = time.monotonic() + 30
+        while len(self.acknowledged) < count and time.monotonic() < until:
+            self._producer.poll(0.005)
 
     def finish(self) -> None:
         """Wait until everything sent is acknowledged or has failed."""
@@ -96,6 +104,7 @@ def read_back(bootstrap: str) -> Counter[int]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "check.crcs": True,
+            "log_level": 0,
         }
     )
     consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
@@ -126,7 +135,8 @@ def story(cluster: Cluster, since: int) -> None:
     """What the broker itself said, from a position in its log on."""
     for line in cluster.log_text()[since:].splitlines():
         if any(word in line for word in ("recovered", "led by", "started", "listens")):
-            console.print(f"             [cyan]broker:[/cyan] {line}")
+            said = line.partition(" ")[2]
+            console.print(f"             [cyan]broker:[/cyan] {said}", soft_wrap=True)
 
 
 def prove(orders: Orders, found: Counter[int], data: Path) -> list[tuple[str, bool]]:
@@ -147,11 +157,12 @@ def main() -> int:
     third = arguments.orders // 3
     with Cluster(arguments.data) as cluster:
         say(f"one broker is ready on {cluster.bootstrap}")
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
         say(f"topic {TOPIC} has {PARTITIONS} partitions")
         orders = Orders(cluster.bootstrap)
         orders.send(third)
+        orders.wait_for(third // 2)
         said = len(cluster.log_text())
         cluster.kill()
         say(f"kill -9 after {len(orders.acknowledged):,} acknowledged orders; the producer goes on")

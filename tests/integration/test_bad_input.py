@@ -114,15 +114,18 @@ def test_what_is_held_of_an_unfinished_frame_is_what_has_arrived(
     assert peak_bytes(pid) - before < 48 * MIB
 
 
-def test_a_whole_frame_of_many_elements_is_refused_and_its_memory_given_back(
-    cluster: Cluster, peer: Peer
+def test_whole_frames_of_too_many_elements_are_refused_and_their_memory_given_back(
+    cluster: Cluster, bootstrap: str
 ) -> None:
     pid = cluster.node().pid or 0
     before = resident_bytes(pid)
     count = 16 * MIB
-    peer.send_frame(header(ApiKey.METADATA, 1) + struct.pack(">i", count) + bytes(2 * count))
-    assert peer.hangs_up()
-    until(lambda: resident_bytes(pid) - before < 24 * MIB)
+    body = header(ApiKey.METADATA, 1) + struct.pack(">i", count) + bytes(2 * count)
+    for _ in range(4):
+        with Peer(bootstrap) as each:
+            each.send_frame(body)
+            assert each.hangs_up()
+    until(lambda: resident_bytes(pid) - before < 48 * MIB)
 
 
 @pytest.mark.parametrize("length", range(1, 10))
