@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from tests.integration.bystander import Bystander
 from tests.integration.raw import (
     HungUp,
     Peer,
+    Topic,
     api_versions,
     batch_of,
     correlation_id,
@@ -32,6 +34,7 @@ from tests.integration.raw import (
     resident_bytes,
     until,
 )
+from tests.integration.samples import sample
 
 from tidelog.model.errors import ErrorCode
 from tidelog.testing.cluster import Cluster
@@ -89,7 +92,7 @@ def test_a_length_of_the_limit_is_allowed_and_nothing_is_taken_for_it(
     before = resident_bytes(pid)
     forget_peak(pid)
     with ExitStack() as open_peers:
-        peers = [open_peers.enter_context(Peer(bootstrap)) for _ in range(200)]
+        peers = [open_peers.enter_context(Peer(bootstrap)) for _ in range(40)]
         for each in peers:
             each.send(struct.pack(">i", FRAME_LIMIT) + api_versions())
         with Peer(bootstrap) as good:
@@ -172,11 +175,10 @@ def test_api_versions_in_a_version_too_high_is_answered_in_version_0_with_the_ra
 def test_the_controller_listener_serves_only_what_belongs_there(
     cluster: Cluster, key: ApiKey
 ) -> None:
-    served = SUPPORTED[key]
-    fields = {"client_software_name": "raw", "client_software_version": "1", "topics": []}
+    asked = sample(key, SUPPORTED[key].max, Topic("bystander", UUID(int=1)))
     with Peer(cluster.local.descriptions[100].controller_listener) as controller:
-        controller.send_frame(request(key, served.max, fields))
-        assert controller.hangs_up() is (ListenerScope.CONTROLLER not in served.scope)
+        controller.send_frame(asked)
+        assert controller.hangs_up() is (ListenerScope.CONTROLLER not in SUPPORTED[key].scope)
 
 
 def i16(value: int) -> bytes:
@@ -370,12 +372,13 @@ def test_slow_peers_are_closed_at_the_idle_limit_and_one_address_has_only_so_man
         slow = [connect() for _ in range(11)]
         assert connect().hangs_up()  # the thirteenth
         began = time.monotonic()
-        sent = framed(bytes(1000))
+        unfinished = iter(framed(bytes(100_000)))
         ended: dict[int, float] = {}
         while len(ended) < len(slow):
             assert correlation_id(good.ask(api_versions(1))) == 1
+            byte = bytes((next(unfinished),))
             for number, each in enumerate(slow):
-                each.send(sent[:1])
+                each.send(byte)
                 each.socket.settimeout(0.005)
                 try:
                     if number not in ended and each.hangs_up():

@@ -1,0 +1,119 @@
+"""A valid request of every API and version that is served, harmless to everyone else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.integration.raw import Topic, batch_of, fetch_from, produce_to, request
+
+from tidelog.wire.apis import SUPPORTED, ApiKey
+
+NO_SUCH_TOPIC = "no-such-topic"
+TOPIC_RESOURCE = 2
+TIMEOUT_MS = 1000
+
+
+def versions_of(key: ApiKey) -> range:
+    return range(SUPPORTED[key].decodable_from, SUPPORTED[key].max + 1)
+
+
+def sample(key: ApiKey, version: int, topic: Topic) -> bytes:
+    """Header and body; what it changes, if anything, is `topic`."""
+    if key is ApiKey.PRODUCE:
+        return produce_to(version, topic, [(0, batch_of(b"value"))])
+    if key is ApiKey.FETCH:
+        return fetch_from(version, topic, 0, min_bytes=0, session=(0, 0))
+    return request(key, version, _FIELDS[key](topic))
+
+
+def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
+    return [{"resource_type": TOPIC_RESOURCE, "resource_name": topic.name, **configs}]
+
+
+_FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
+    ApiKey.LIST_OFFSETS: lambda topic: {
+        "replica_id": -1,
+        "topics": [
+            {"name": topic.name, "partitions": [{"partition_index": 0, "timestamp": -1}]},
+        ],
+    },
+    ApiKey.METADATA: lambda topic: {
+        "topics": [{"name": topic.name}],
+        "allow_auto_topic_creation": False,
+    },
+    ApiKey.API_VERSIONS: lambda topic: {
+        "client_software_name": "raw",
+        "client_software_version": "1",
+    },
+    ApiKey.CREATE_TOPICS: lambda topic: {
+        "topics": [
+            {
+                "name": "another",
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "configs": [{"name": "retention.ms", "value": "1000"}],
+            },
+            {"name": "placed", "assignments": [{"partition_index": 0, "broker_ids": [100]}]},
+        ],
+        "timeout": TIMEOUT_MS,
+        "validate_only": True,
+    },
+    ApiKey.DELETE_TOPICS: lambda topic: {
+        "topic_names": [NO_SUCH_TOPIC],
+        "topics": [{"name": NO_SUCH_TOPIC}],
+        "timeout": TIMEOUT_MS,
+    },
+    ApiKey.DELETE_RECORDS: lambda topic: {
+        "topics": [{"name": topic.name, "partitions": [{"partition_index": 0, "offset": 0}]}],
+        "timeout": TIMEOUT_MS,
+    },
+    ApiKey.INIT_PRODUCER_ID: lambda topic: {
+        "transactional_id": None,
+        "transaction_timeout": TIMEOUT_MS,
+    },
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda topic: {
+        "replica_id": -1,
+        "topics": [
+            {
+                "topic": topic.name,
+                "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}],
+            }
+        ],
+    },
+    ApiKey.DESCRIBE_CONFIGS: lambda topic: {
+        "resources": _topic_resource(topic, configuration_keys=["retention.ms"]),
+        "include_synonyms": True,
+    },
+    ApiKey.ALTER_CONFIGS: lambda topic: {
+        "resources": _topic_resource(topic, configs=[{"name": "retention.ms", "value": "10000000"}])
+    },
+    ApiKey.DESCRIBE_LOG_DIRS: lambda topic: {"topics": [{"topic": topic.name, "partitions": [0]}]},
+    ApiKey.CREATE_PARTITIONS: lambda topic: {
+        "topics": [{"name": topic.name, "count": 2, "assignments": [{"broker_ids": [100]}]}],
+        "timeout": TIMEOUT_MS,
+        "validate_only": True,
+    },
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda topic: {
+        "resources": _topic_resource(
+            topic, configs=[{"name": "retention.ms", "config_operation": 0, "value": "10000000"}]
+        )
+    },
+    ApiKey.DESCRIBE_QUORUM: lambda topic: {
+        "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    },
+    ApiKey.UPDATE_FEATURES: lambda topic: {
+        "timeout": TIMEOUT_MS,
+        "feature_updates": [{"feature": "no.such.feature", "max_version_level": 1}],
+    },
+    ApiKey.DESCRIBE_CLUSTER: lambda topic: {"include_cluster_authorized_operations": True},
+    ApiKey.DESCRIBE_PRODUCERS: lambda topic: {
+        "topics": [{"name": topic.name, "partition_indexes": [0]}]
+    },
+    ApiKey.LIST_CONFIG_RESOURCES: lambda topic: {"resource_types": [TOPIC_RESOURCE]},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda topic: {
+        "topics": [{"name": topic.name}],
+        "response_partition_limit": 10,
+        "cursor": {"topic_name": topic.name, "partition_index": 0},
+    },
+}
