@@ -34,7 +34,8 @@ def bootstrap(cluster: Cluster) -> str:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of the test's own."""
-    return request.node.name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
+    name = str(request.node.name)
+    return name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
 
 
 Java = Callable[..., str]

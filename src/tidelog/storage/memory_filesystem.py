@@ -32,7 +32,6 @@ from tidelog.storage.disk_operation import (
 from tidelog.storage.filesystem import Buffer, FileMissing
 from tidelog.storage.memory_nodes import DirectoryNode, FileNode, Node, path_of
 
-
 SPACE_BYTES: Final = 1 << 40
 """What `space` answers: more than any test will fill."""
 
