@@ -41,12 +41,17 @@ def test_the_file_lists_epochs_and_their_start_offsets() -> None:
     assert LeaderEpochCache(files, PATH).entries == [(0, 0), (3, 120)]
 
 
-def test_an_epoch_is_on_disk_before_anybody_hears_of_it() -> None:
+def test_an_epoch_outlives_the_process_at_once_and_a_power_cut_once_it_is_synced() -> None:
     files = disk()
-    LeaderEpochCache(files, PATH).assign(4, 7)
+    epochs = LeaderEpochCache(files, PATH)
+    epochs.assign(4, 7)
+
+    assert LeaderEpochCache(files, PATH).entries == [(4, 7)]
+    assert epochs.unsynced
+    epochs.sync()
+    files.sync_directory(PATH.rpartition("/")[0])
 
     after = after_crash(files, data_lost, names_undone)
-
     assert LeaderEpochCache(after, PATH).entries == [(4, 7)]
 
 

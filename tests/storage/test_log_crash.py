@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 PATH = "/data"
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=4711)
-NO_NAMES = -1
 
 
 class Moment(NamedTuple):

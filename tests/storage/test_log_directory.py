@@ -380,6 +380,7 @@ def test_a_log_that_never_got_a_record_and_has_no_topic_is_removed(
 ) -> None:
     directory = started(files)
     create(directory, ORDERS)
+    files.remove(f"{PATH}/{ORDERS}/partition.metadata")
 
     directory = started(files)
 

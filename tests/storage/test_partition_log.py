@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken
 from tidelog.records.batch import CorruptBatch, read_header
 from tidelog.storage.disk_operation import Appended as BytesAppended
 from tidelog.storage.disk_operation import FileSynced
@@ -82,8 +82,15 @@ def test_a_new_epoch_is_on_disk_before_its_first_batch(bench: LogBench) -> None:
     assert [tuple(entry) for entry in bench.log.epochs.entries] == [(1, 0), (4, 1)]
 
 
-def test_the_topic_id_is_on_disk_before_the_first_record(bench: LogBench) -> None:
-    assert read_topic_id(bench.files, bench.log.directory) is None
+def test_an_epoch_never_steps_back(bench: LogBench) -> None:
+    bench.append(epoch=4)
+
+    with pytest.raises(InvariantBroken):
+        bench.append(epoch=3)
+
+
+def test_the_topic_id_is_durable_before_the_first_record(bench: LogBench) -> None:
+    assert read_topic_id(bench.files, bench.log.directory) == bench.log.topic_id
     bench.append()
 
     synced = [

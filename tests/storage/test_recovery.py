@@ -460,3 +460,24 @@ def test_a_flushed_end_that_is_lost_is_cut_and_reported(filled: LogBench) -> Non
     found = filled.log.read(22, 1, 23)
     assert found is not None
     filled.check()
+
+
+def test_a_damaged_log_can_still_be_searched_and_cut(filled: LogBench) -> None:
+    filled.log.sync()
+    damage_batch(filled, 8, 9)
+    filled.load(recovery_point=23)
+
+    found = filled.log.offset_for_timestamp(filled.now.wall_ms + 10, 23)
+    assert found is not None
+    assert found.offset == 19
+    latest = filled.log.max_timestamp_offset(23)
+    assert latest is not None
+    assert latest.offset == 19
+    assert filled.log.truncate_to(20, filled.now)
+    assert len(filled.log.damage) == 1
+    assert filled.log.read(18, 1, 20) is not None
+    assert filled.log.truncate_to(16, filled.now)
+    assert filled.log.damage == []
+    filled.check()
+    filled.append(epoch=5)
+    filled.check()

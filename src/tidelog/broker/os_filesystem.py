@@ -219,7 +219,8 @@ class OsFileSystem:
             except OSError as error:
                 raise disk_error(f"rename to {target}", source, error) from error
             self._open_files.pop(target, None)
-            for path in self._names_at_or_below(source):
+            moved = source in self._open_files or os.path.isdir(target)
+            for path in self._names_at_or_below(source) if moved else ():
                 file = self._open_files.pop(path)
                 file.descriptor.path = target + path[len(source) :]
                 self._open_files[file.path] = file

@@ -113,6 +113,19 @@ def read_all(files: FileSystem, path: str) -> bytes:
         file.close()
 
 
+def replace_file(files: FileSystem, path: str, content: bytes) -> None:
+    """Replace a small file at once, but not durably: after a power cut anything may be there."""
+    temporary = path + ".tmp"
+    if files.exists(temporary):
+        files.remove(temporary)
+    file = files.open(temporary)
+    try:
+        file.append(content)
+    finally:
+        file.close()
+    files.rename(temporary, path)
+
+
 def write_atomically(files: FileSystem, path: str, content: bytes) -> None:
     """Replace a small file so that after a crash it has the old or the new content, never a mix."""
     temporary = path + ".tmp"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidelog.model.errors import invariant
 from tidelog.model.time import Now
 from tidelog.storage.filesystem import FileMissing, FileSystem
+from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.producer_snapshot import ProducerSnapshots
 from tidelog.storage.segments import Segments
@@ -74,6 +75,11 @@ class FlushState:
 
     def is_due(self, segments: Segments, end_offset: int, config: LogConfig, now: Now) -> bool:
         """Whether a segment was rolled, or records wait for longer than the topic allows."""
+        rolled = segments.active.base_offset > self._requested
+        return self.is_owed(end_offset, config, now) or (rolled and end_offset > self._requested)
+
+    def is_owed(self, end_offset: int, config: LogConfig, now: Now) -> bool:
+        """Whether more records wait, or for longer, than the topic allows."""
         waiting = end_offset - self._requested
         if waiting <= 0:
             self._dirty_since_ms = None
@@ -81,8 +87,7 @@ class FlushState:
         if self._dirty_since_ms is None:
             self._dirty_since_ms = now.monotonic_ms
         return (
-            segments.active.base_offset > self._requested
-            or waiting >= config.flush_messages
+            waiting >= config.flush_messages
             or now.monotonic_ms - self._dirty_since_ms >= config.flush_ms
         )
 
@@ -92,6 +97,7 @@ class FlushState:
         directory: str,
         segments: Segments,
         snapshots: ProducerSnapshots,
+        epochs: LeaderEpochCache,
         end_offset: int,
     ) -> FlushJob | None:
         """Everything not durable and not requested yet, as one job; None if there is nothing."""
@@ -104,6 +110,9 @@ class FlushState:
                 steps.append(segment.sync)
         taken, self._snapshots = self._snapshots, []
         steps.extend(_sync_of(snapshots, offset) for offset in taken)
+        if epochs.unsynced:
+            steps.append(epochs.sync)
+            self.names_changed()
         if self._names_version != self._names_synced:
             steps.append(lambda: _sync_names(files, directory))
         self._requested = end_offset

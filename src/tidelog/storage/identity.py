@@ -17,7 +17,7 @@ from uuid import UUID
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID, parse_uuid_text, uuid_text
 from tidelog.model.settings.properties import parse_properties, write_properties
-from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
+from tidelog.storage.filesystem import FileSystem, read_all, replace_file, write_atomically
 
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -116,10 +116,13 @@ def read_topic_id(files: FileSystem, directory: str) -> UUID | None:
     return None if version < 0 or topic_id == ZERO_UUID else topic_id
 
 
-def write_topic_id(files: FileSystem, directory: str, topic_id: UUID) -> None:
-    """Say, durably, which topic the directory belongs to; to be done before its first record."""
-    content = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
-    write_atomically(files, f"{directory}/{PARTITION_METADATA}", content.encode("ascii"))
+def write_topic_id(
+    files: FileSystem, directory: str, topic_id: UUID, *, durable: bool = True
+) -> None:
+    """Say which topic the directory belongs to; durably before its first record."""
+    content = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
+    write = write_atomically if durable else replace_file
+    write(files, f"{directory}/{PARTITION_METADATA}", content)
 
 
 def read_clean_shutdown(files: FileSystem, directory: str) -> int | None:

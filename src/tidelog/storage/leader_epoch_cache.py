@@ -3,20 +3,23 @@
 Written through to `leader-epoch-checkpoint`: version, count, then one `epoch start-offset` a line.
 
 Invariant  Epochs and start offsets both strictly rise.
-Invariant  What the cache answers is on disk before the answer is given.
+Invariant  What the cache answers is in the file before the answer is given: it survives the
+           process. A power cut may take it, until the next flush of the log; the log itself tells
+           all epochs that have records, and one without records is given anew at the next start.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, invariant
 from tidelog.storage.checkpoint_text import decode_checkpoint, encode_checkpoint, number
-from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
+from tidelog.storage.filesystem import FileMissing, FileSystem, read_all, replace_file
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNDEFINED: Final = (-1, -1)
@@ -34,11 +37,12 @@ class EpochStart(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log; a missing or unreadable file is an empty cache, to be rebuilt."""
 
-    __slots__ = ("_entries", "_files", "_latest_epoch", "_latest_start", "path")
+    __slots__ = ("_entries", "_files", "_latest_epoch", "_latest_start", "path", "unsynced")
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
         self.path = path
+        self.unsynced = False
         self._entries: list[EpochStart] = []
         self._latest_epoch = -1
         self._latest_start = -1
@@ -116,13 +120,25 @@ class LeaderEpochCache:
         """Forget every epoch."""
         self.replace(())
 
+    def sync(self) -> None:
+        """Make the file durable, all but its name; harmless when the log is gone meanwhile."""
+        self.unsynced = False
+        with suppress(FileMissing):
+            if self._files.exists(self.path):
+                file = self._files.open(self.path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+
     def moved_to(self, path: str) -> None:
         """The log's directory was renamed: go by the new name from now on."""
         self.path = path
 
     def _write(self, entries: list[EpochStart]) -> None:
-        write_atomically(self._files, self.path, encode_checkpoint(entries))
+        replace_file(self._files, self.path, encode_checkpoint(entries))
         self._remember(entries)
+        self.unsynced = True
 
     def _remember(self, entries: list[EpochStart]) -> None:
         self._entries = entries

@@ -33,7 +33,7 @@ from tidelog.storage.kept_checkpoint import KeptCheckpoint
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segment import LOG
+from tidelog.storage.segment_files import LOG
 from tidelog.storage.segmented_log import LogPlace
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
@@ -108,7 +108,7 @@ class LogDirectory:
         invariant(self._begun, "the mark of a clean stop is read before any log")
         with self.health:
             place = self._place(METADATA_PARTITION)
-            if self._files.is_directory(place.directory):
+            if self._has_begun(place.directory):  # formatting leaves a directory without a log
                 log = self._load_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now)
             else:
                 log = create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)
@@ -149,6 +149,9 @@ class LogDirectory:
             recovery_point=self._recovery_points.offsets.get(partition),
             log_start=self._log_starts.offsets.get(partition),
         )
+
+    def _has_begun(self, path: str) -> bool:
+        return read_topic_id(self._files, path) is not None or self._holds_records(path)
 
     def _holds_records(self, path: str) -> bool:
         return any(

@@ -194,6 +194,8 @@ class LogScan:
     def _report(
         self, segment: Segment, position: int, end_position: int, next_offset: int, in_place: bool
     ) -> None:
+        if position < end_position:
+            segment.damaged.append((position, end_position))
         self.damage.append(
             Damage(
                 segment.base_offset, position, end_position, self.end_offset, next_offset, in_place

@@ -52,3 +52,7 @@ class Damage(NamedTuple):
     next_offset: int
     in_place: bool
     """There is more behind it, which stays; if not, the log now ends at `first_offset`."""
+
+    def is_in(self, base_offset: int, start: int) -> bool:
+        """Whether it takes up bytes of that segment for offsets from `start` on."""
+        return self.in_place and self.base_offset == base_offset and self.first_offset >= start

@@ -45,6 +45,9 @@ class PartitionLog(SegmentedLog):
         """Give a batch the next offsets, in place, and write it; or say why not."""
         if self.health.offline_reason is not None:
             return self.health.refusal()
+        latest_epoch = self.epochs.latest_epoch
+        if latest_epoch is not None and leader_epoch < latest_epoch:
+            invariant(False, f"{self.partition}: epoch {leader_epoch} comes after {latest_epoch}")
         header, data = batch
         first = self.end_offset
         last = first + header.last_offset_delta

@@ -16,6 +16,7 @@ from uuid import UUID
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.records.batch import CorruptBatch
+from tidelog.storage.identity import write_topic_id
 from tidelog.storage.leader_epoch_cache import FILE_NAME as EPOCHS_FILE
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.leftovers import base_offset_of, clear_leftovers
@@ -26,7 +27,14 @@ from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_replay import replay
 from tidelog.storage.producer_snapshot import SUFFIX as SNAPSHOT
 from tidelog.storage.producer_state import ProducerState
-from tidelog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, Segment, file_name
+from tidelog.storage.segment import Segment
+from tidelog.storage.segment_files import (
+    INDEX,
+    LOG,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+)
 from tidelog.storage.segmented_log import LogContent, LogPlace
 from tidelog.storage.segments import Segments
 
@@ -36,9 +44,10 @@ def create_log(
 ) -> PartitionLog:
     """An empty log in a new directory."""
     place.files.make_directory(place.directory)
+    write_topic_id(place.files, place.directory, topic_id, durable=False)
     loading = _Loading(config, place, now)
     loading.start_empty_at(0)
-    content = loading.content(0, 0, is_new=True)
+    content = loading.content(0, 0)
     return PartitionLog(partition, topic_id, config, place, content)
 
 
@@ -198,7 +207,7 @@ class _Loading:
                 [segment.base_offset for segment in self.segments]
             )
 
-    def content(self, start: int, recovery_point: int, *, is_new: bool = False) -> LogContent:
+    def content(self, start: int, recovery_point: int) -> LogContent:
         return LogContent(
             segments=Segments(self.segments),
             epochs=self.epochs,
@@ -206,7 +215,7 @@ class _Loading:
             start_offset=start,
             end_offset=self.end_offset,
             recovery_point=recovery_point,
-            has_topic_id=not is_new,
+            has_durable_topic_id=any(segment.size for segment in self.segments),
             names_durable=not self._changed,
             damage=self.damage,
             cut_bytes=self.cut_bytes,

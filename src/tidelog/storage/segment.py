@@ -1,4 +1,4 @@
-"""One segment of a log: a file of batches and the three indexes beside it.
+"""One segment of a log: batches in a file, and what is known of them without reading it.
 
 Invariant  `size` counts the bytes that are part of the log; what a failed write left behind them
            is never read.
@@ -10,53 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Final
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import invariant
 from tidelog.model.time import Now
 from tidelog.records.batch import LENGTH_AT, NO_TIMESTAMP, PREFIX_SIZE, BatchHeader, CorruptBatch
 from tidelog.storage.batch_scan import scan_headers
-from tidelog.storage.filesystem import Buffer, File, FileSystem
-from tidelog.storage.lazy_file import LazyFile
+from tidelog.storage.filesystem import Buffer, FileSystem
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.offset_index import ENTRY, OffsetIndex
-from tidelog.storage.time_index import TimeIndex
-from tidelog.storage.transaction_index import TransactionIndex
-
-LOG: Final = ".log"
-INDEX: Final = ".index"
-TIME_INDEX: Final = ".timeindex"
-TRANSACTION_INDEX: Final = ".txnindex"
-DELETED: Final = ".deleted"
+from tidelog.storage.offset_index import ENTRY
+from tidelog.storage.segment_files import SegmentFiles
 
 
-def file_name(base_offset: int, suffix: str) -> str:
-    """The name of a file that belongs to an offset: twenty digits, then what it is."""
-    return f"{base_offset:020d}{suffix}"
-
-
-class Segment:
+class Segment(SegmentFiles):
     """Batches from `base_offset` up to the base offset of the segment that follows."""
 
     __slots__ = (
-        "_file",
-        "_files",
         "_first_timestamp",
         "_index_checked",
         "_max_timestamp",
         "_max_timestamp_offset",
-        "base_offset",
         "created_ms",
+        "damaged",
         "index_interval",
         "index_is_full",
+        "indexes_rebuilt",
         "jitter_ms",
-        "offset_index",
-        "path",
         "since_entry",
         "size",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -70,17 +51,14 @@ class Segment:
         created_ms: int,
         jitter_ms: int = 0,
     ) -> None:
-        stem = f"{directory}/{base_offset:020d}"
-        self._files = files
-        self._file: File | None = None
-        self.path = stem + LOG
-        self.base_offset = base_offset
+        super().__init__(files, directory, base_offset, config.index_bytes)
         self.size = size
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
-        self.offset_index = OffsetIndex(files, stem + INDEX, base_offset, config.index_bytes)
-        self.time_index = TimeIndex(files, stem + TIME_INDEX, base_offset, config.index_bytes)
-        self.transaction_index = TransactionIndex(files, stem + TRANSACTION_INDEX)
+        self.damaged: list[tuple[int, int]] = []
+        """Ranges of bytes, in their order, that are no batches; what lies behind them is sound."""
+        self.indexes_rebuilt = False
+        """They are not durable although the batches are."""
         self.index_interval = config.index_interval_bytes
         self.index_is_full = False
         self.since_entry = size
@@ -110,17 +88,9 @@ class Segment:
             created_ms=now.monotonic_ms,
             jitter_ms=entropy.below(bound) if bound > 0 else 0,
         )
+        segment.ensure_exist()
         invariant(segment.file.size() == 0, f"{segment.path} is new")
-        segment.offset_index.file.ensure_exists()
-        segment.time_index.file.ensure_exists()
         return segment
-
-    @property
-    def file(self) -> File:
-        file = self._file
-        if file is None:
-            file = self._file = self._files.open(self.path)
-        return file
 
     # Writing
 
@@ -196,7 +166,7 @@ class Segment:
         if self._first_timestamp is None:
             if self.size == 0:
                 return NO_TIMESTAMP
-            for _, header in scan_headers(self.file, 0, self.size):
+            for _, header in self._scan(0):
                 self._first_timestamp = header.max_timestamp
                 return header.max_timestamp
             return NO_TIMESTAMP
@@ -215,14 +185,14 @@ class Segment:
         """Headers in order, from the start of a batch that does not lie behind `offset`."""
         self._check_indexes()
         indexed, position = self.offset_index.lookup(offset)
-        headers = scan_headers(self.file, position, self.size)
+        headers = self._scan(position)
         if position == 0:
             return headers
         first = _first_sound(headers)
         if first is not None and first[1].last_offset == indexed:
             return chain((first,), headers)
         self.rebuild_indexes()
-        return scan_headers(self.file, self.offset_index.lookup(offset)[1], self.size)
+        return self._scan(self.offset_index.lookup(offset)[1])
 
     def headers_from_time(self, timestamp: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Headers in order; what was left out is below `offset` or before `timestamp`."""
@@ -245,6 +215,19 @@ class Segment:
             self._index_checked = True
             if not (self.offset_index.sane() and self.time_index.sane()):
                 self.rebuild_indexes()
+
+    def _scan(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers from `position`, where a batch starts, to the end."""
+        if not self.damaged:
+            return scan_headers(self.file, position, self.size)
+        return self._scan_around_damage(position)
+
+    def _scan_around_damage(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        for start, end in self.damaged:
+            if position < end:
+                yield from scan_headers(self.file, position, start)
+                position = end
+        yield from scan_headers(self.file, position, self.size)
 
     def batch_size_at(self, position: int) -> int:
         """Bytes of the batch that starts at `position`."""
@@ -274,14 +257,18 @@ class Segment:
         relative, position = ENTRY.unpack(tail)
         return self.base_offset + relative, position
 
-    # Repair and the end
+    # Repair
 
     def rebuild_indexes(self) -> None:
         """Write offset and time index anew from the headers in the file."""
         self.start_over()
-        for position, header in _while_sound(scan_headers(self.file, 0, self.size)):
+        behind_damage = {end for _, end in self.damaged}
+        for position, header in _while_sound(self._scan(0)):
+            if position in behind_damage:
+                self.index_next_batch()
             self.note(header.last_offset, header.max_timestamp, position, header.size)
         self.add_time_entry()
+        self.indexes_rebuilt = True
 
     def index_next_batch(self) -> None:
         """Give the next batch an entry of its own, however near the last one is."""
@@ -309,51 +296,11 @@ class Segment:
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
         _, indexed = self.offset_index.last()
         self.since_entry = position - indexed
-        for _, header in scan_headers(self.file, indexed, position):
+        self.damaged = [(start, end) for start, end in self.damaged if end <= position]
+        for _, header in self._scan(indexed):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
-
-    def sync(self) -> None:
-        """Make file and indexes durable. May block: run it in a job."""
-        self.file.sync()
-        self.offset_index.sync()
-        self.time_index.sync()
-        self.transaction_index.sync()
-
-    def close(self) -> None:
-        """Give descriptors and memory back; the next use opens them again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self.offset_index.close()
-        self.time_index.close()
-        self.transaction_index.close()
-
-    def set_aside(self) -> None:
-        """Rename every file so that no start loads it; the log file first, it is what counts."""
-        file = self.file  # readers may still hold it, and it knows its own new name
-        self._files.rename(self.path, self.path + DELETED)
-        self.path = file.path
-        for index in self._index_files():
-            index.rename_to(index.path + DELETED)
-
-    def remove(self) -> None:
-        """Remove the files that were set aside."""
-        self.close()
-        if self._files.exists(self.path):
-            self._files.remove(self.path)
-        for index in self._index_files():
-            index.remove()
-
-    def moved_to(self, directory: str) -> None:
-        """The directory was renamed: go by the new name from now on."""
-        self.path = f"{directory}/{self.path.rpartition('/')[2]}"
-        for index in self._index_files():
-            index.moved_to(f"{directory}/{index.path.rpartition('/')[2]}")
-
-    def _index_files(self) -> tuple[LazyFile, LazyFile, LazyFile]:
-        return self.offset_index.file, self.time_index.file, self.transaction_index.file
 
 
 def _while_sound(

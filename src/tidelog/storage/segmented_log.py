@@ -56,7 +56,7 @@ class LogContent:
     start_offset: int
     end_offset: int
     recovery_point: int
-    has_topic_id: bool
+    has_durable_topic_id: bool
     names_durable: bool
     """No file was created or removed since the directory was last synced."""
     damage: list[Damage] = field(default_factory=list)
@@ -90,7 +90,7 @@ class SegmentedLog:
         self.flushes = FlushState(content.recovery_point, content.names_durable)
         self.tail = TailBatches(content.end_offset)
         self.removals = Removals()
-        self._has_topic_id = content.has_topic_id
+        self._has_durable_topic_id = content.has_durable_topic_id
         self._config = config
         self._roll_after_timestamp = UNKNOWN_TIMESTAMP
 
@@ -172,7 +172,11 @@ class SegmentedLog:
         """The log was cut to `offset`."""
         self.end_offset = offset
         self.tail.restart(offset)
-        self.damage = [damage for damage in self.damage if damage.first_offset < offset]
+        self.damage = [
+            damage._replace(next_offset=min(damage.next_offset, offset))
+            for damage in self.damage
+            if damage.first_offset < offset
+        ]
         self._roll_after_timestamp = UNKNOWN_TIMESTAMP
 
     def _take_snapshot(self, offset: int) -> None:
@@ -182,10 +186,10 @@ class SegmentedLog:
             self.flushes.names_changed()
 
     def _ensure_topic_id(self) -> None:
-        if not self._has_topic_id:
+        if not self._has_durable_topic_id:
             write_topic_id(self.place.files, self.directory, self.topic_id)
             self.place.files.sync_directory(self.directory.rpartition("/")[0])
-            self._has_topic_id = True
+            self._has_durable_topic_id = True
 
     # Durability
 
@@ -194,6 +198,12 @@ class SegmentedLog:
         if self.health.offline_reason is not None:
             return False
         return self.flushes.is_due(self.segments, self.end_offset, self._config, now)
+
+    def owes_flush(self, now: Now) -> bool:
+        """Whether `flush.messages` or `flush.ms` want a flush before anything is answered."""
+        if self.health.offline_reason is not None:
+            return False
+        return self.flushes.is_owed(self.end_offset, self._config, now)
 
     def flush_job(self) -> FlushJob | None:
         """Everything not yet durable, as a job to run elsewhere; then call `flushed`."""
@@ -204,6 +214,7 @@ class SegmentedLog:
             self.directory,
             self.segments,
             self.producers.snapshots,
+            self.epochs,
             self.end_offset,
         )
 
@@ -240,10 +251,12 @@ class SegmentedLog:
         """Leave the log so that the next start need not read it; nothing more if it failed."""
         if self.health.offline_reason is None:
             with self.health:
-                self._ensure_topic_id()
                 self.segments.active.finish()
                 if self.end_offset > self.segments.first.base_offset:
                     self._take_snapshot(self.end_offset)
+                for segment in self.segments:
+                    if segment.indexes_rebuilt:
+                        segment.sync_indexes()
                 self.sync()
         self.release()
 

@@ -36,7 +36,10 @@ def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
     slot = log.segments.slot_of(offset)
     _set_aside(log, log.segments.take_after(slot), now)
     segment = log.segments[slot]
-    segment.cut(segment.position_of(offset), offset)
+    damaged = [
+        damage.position for damage in log.damage if damage.is_in(segment.base_offset, offset)
+    ]
+    segment.cut(min([segment.position_of(offset), *damaged]), offset)
     log.ends_at(offset)
     log.epochs.truncate_from_end(offset)
     first = log.segments.first.base_offset
