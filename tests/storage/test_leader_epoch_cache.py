@@ -262,3 +262,24 @@ def end_by_scanning(entries: list[tuple[int, int]], asked: int) -> tuple[int, in
     known = [epoch for epoch, _ in entries if epoch <= asked]
     following = [start for epoch, start in entries if epoch > asked]
     return (known[-1] if known else asked), (following[0] if following else 100)
+
+
+def test_an_epoch_that_has_begun_is_written_with_its_first_record() -> None:
+    files = disk()
+    epochs = LeaderEpochCache(files, PATH)
+    epochs.assign(1, 0)
+    epochs.begin(2, 50)
+
+    assert epochs.end_offset_for(1, 50) == (1, 50)
+    assert LeaderEpochCache(files, PATH).entries == [(1, 0)]
+    assert not epochs.assign(2, 50)
+    assert LeaderEpochCache(files, PATH).entries == [(1, 0), (2, 50)]
+
+
+def test_an_epoch_that_began_without_records_gives_way_to_the_next_one() -> None:
+    files = disk()
+    epochs = LeaderEpochCache(files, PATH)
+    epochs.begin(2, 50)
+    epochs.begin(3, 50)
+
+    assert epochs.entries == [(3, 50)]

@@ -17,7 +17,7 @@ from uuid import UUID
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID, parse_uuid_text, uuid_text
 from tidelog.model.settings.properties import parse_properties, write_properties
-from tidelog.storage.filesystem import FileSystem, read_all, replace_file, write_atomically
+from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
 
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -121,8 +121,15 @@ def write_topic_id(
 ) -> None:
     """Say which topic the directory belongs to; durably before its first record."""
     content = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
-    write = write_atomically if durable else replace_file
-    write(files, f"{directory}/{PARTITION_METADATA}", content)
+    path = f"{directory}/{PARTITION_METADATA}"
+    if durable:
+        write_atomically(files, path, content)
+        return
+    file = files.open(path)
+    try:
+        file.append(content)
+    finally:
+        file.close()
 
 
 def read_clean_shutdown(files: FileSystem, directory: str) -> int | None:

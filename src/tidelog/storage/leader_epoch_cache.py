@@ -3,9 +3,9 @@
 Written through to `leader-epoch-checkpoint`: version, count, then one `epoch start-offset` a line.
 
 Invariant  Epochs and start offsets both strictly rise.
-Invariant  What the cache answers is in the file before the answer is given: it survives the
+Invariant  An epoch is in the file before its first record is in the log, so it survives the
            process. A power cut may take it, until the next flush of the log; the log itself tells
-           all epochs that have records, and one without records is given anew at the next start.
+           all epochs that have records.
 """
 
 from __future__ import annotations
@@ -37,11 +37,20 @@ class EpochStart(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log; a missing or unreadable file is an empty cache, to be rebuilt."""
 
-    __slots__ = ("_entries", "_files", "_latest_epoch", "_latest_start", "path", "unsynced")
+    __slots__ = (
+        "_entries",
+        "_files",
+        "_latest_epoch",
+        "_latest_start",
+        "_unwritten",
+        "path",
+        "unsynced",
+    )
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._files = files
         self.path = path
+        self._unwritten = False
         self.unsynced = False
         self._entries: list[EpochStart] = []
         self._latest_epoch = -1
@@ -65,17 +74,31 @@ class LeaderEpochCache:
         from before there were leader epochs carry it, is nothing to note.
         """
         if epoch == self._latest_epoch and start_offset >= self._latest_start:
+            if self._unwritten:
+                self._write(self._entries)
             return False
         if epoch < 0:
             return False
+        self._write(self._with(epoch, start_offset))
+        return True
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """A leader begins its epoch; the file follows with the first record of it.
+
+        Until then nothing is lost with the entry: after a restart another epoch begins.
+        """
+        if epoch != self._latest_epoch or start_offset < self._latest_start:
+            self._remember(self._with(epoch, start_offset))
+            self._unwritten = True
+
+    def _with(self, epoch: int, start_offset: int) -> list[EpochStart]:
         invariant(start_offset >= 0, f"{self.path}: epoch {epoch} cannot start at {start_offset}")
         kept = [
             entry
             for entry in self._entries
             if entry.epoch < epoch and entry.start_offset < start_offset
         ]
-        self._write([*kept, EpochStart(epoch, start_offset)])
-        return True
+        return [*kept, EpochStart(epoch, start_offset)]
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch in which the record at `offset` was or would be written."""
@@ -138,6 +161,7 @@ class LeaderEpochCache:
     def _write(self, entries: list[EpochStart]) -> None:
         replace_file(self._files, self.path, encode_checkpoint(entries))
         self._remember(entries)
+        self._unwritten = False
         self.unsynced = True
 
     def _remember(self, entries: list[EpochStart]) -> None:

@@ -171,7 +171,11 @@ class LogScan:
         latest = self.known_epochs.latest_epoch
         if known is None or latest is None or epoch == known:
             return True
-        return epoch > latest and following is not None and following.header.leader_epoch >= epoch
+        if epoch <= latest:
+            return False
+        if epoch == self._last_epoch:  # borne out before
+            return True
+        return following is not None and following.header.leader_epoch >= epoch
 
     def _next_whole(
         self, segment: Segment, position: int, hints: Sequence[int]
