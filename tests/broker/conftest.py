@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from tidelog.broker.effects import ConnectionLimits, NodeDriver, World
+from tidelog.broker.links import LinkLimits
 from tidelog.broker.listener import Listener, SocketOptions
 from tidelog.broker.transfer import Transfer
 from tidelog.model.settings.endpoints import Endpoint
@@ -84,6 +85,28 @@ class Client:
             return True
 
 
+class Door:
+    """A bare listening socket, for links; what it does with them is up to the test."""
+
+    def __init__(self, family: int, host: str, port: int) -> None:
+        self.socket = socket.socket(family)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind((host, port))
+        self.socket.listen()
+        self.socket.setblocking(False)
+        self.port: int = self.socket.getsockname()[1]
+        self._accepted: list[socket.socket] = []
+
+    async def accept(self) -> Client:
+        peer, _ = await asyncio.get_running_loop().sock_accept(self.socket)
+        self._accepted.append(peer)
+        return Client(peer)
+
+    def close(self) -> None:
+        for one in (self.socket, *self._accepted):
+            one.close()
+
+
 class Shell:
     """One driver, one listener, one scripted node."""
 
@@ -92,6 +115,7 @@ class Shell:
         limits: ConnectionLimits | None = None,
         transfer: Transfer | None = None,
         options: SocketOptions | None = None,
+        link_limits: LinkLimits | None = None,
     ) -> None:
         self.loop = uvloop.new_event_loop()
         self.node = ScriptedNode()
@@ -102,7 +126,7 @@ class Shell:
         self.loop.set_exception_handler(self._note_failure)
         world = World(self._announce, self.opened.extend, self.stopped.append)
         self.driver = NodeDriver(
-            self.loop, self.node, world, limits or ConnectionLimits(), transfer
+            self.loop, self.node, world, limits or ConnectionLimits(), transfer, link_limits
         )
         self.listener = Listener(Endpoint("PLAIN", "127.0.0.1", 0), options or SocketOptions())
         self.listener.open(self.loop, self.driver.accept, self.events.append)
@@ -152,8 +176,9 @@ def make_shell() -> Iterator[Callable[..., Shell]]:
         limits: ConnectionLimits | None = None,
         transfer: Transfer | None = None,
         options: SocketOptions | None = None,
+        link_limits: LinkLimits | None = None,
     ) -> Shell:
-        made.append(Shell(limits, transfer, options))
+        made.append(Shell(limits, transfer, options, link_limits))
         return made[-1]
 
     yield make
@@ -164,3 +189,22 @@ def make_shell() -> Iterator[Callable[..., Shell]]:
 @pytest.fixture
 def shell(make_shell: Callable[..., Shell]) -> Shell:
     return make_shell()
+
+
+@pytest.fixture
+def make_door() -> Iterator[Callable[..., Door]]:
+    """Listening sockets where a test wants them."""
+    made: list[Door] = []
+
+    def make(family: int = socket.AF_INET, host: str = "127.0.0.1", port: int = 0) -> Door:
+        made.append(Door(family, host, port))
+        return made[-1]
+
+    yield make
+    for door in made:
+        door.close()
+
+
+@pytest.fixture
+def door(make_door: Callable[..., Door]) -> Door:
+    return make_door()

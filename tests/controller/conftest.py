@@ -9,12 +9,14 @@ from uuid import UUID
 
 import pytest
 
+from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Cause, Decision, IsrChange, LeaderChange
 from tidelog.controller.features import SUPPORTED_FEATURES
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.controller.reassignment import ReassignmentWish
 from tidelog.controller.records import Endpoint, FeatureRange, MetadataRecord
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import NodeConfig
@@ -64,12 +66,14 @@ class Cluster:
         self.next_offset = 0
         self.now = Now(1_000_000, 1_700_000_000_000)
         self.registrations: dict[int, Registration] = {}
+        self.causes: list[Cause] = []
         if activate:
             self.do(self.controller.activate(self.now))
 
     def do(self, decision: Decision[R]) -> R:
         """Append and replay what was decided."""
         self.replay(*decision.records)
+        self.causes.extend(decision.causes)
         return decision.reply
 
     def replay(self, *records: MetadataRecord) -> None:
@@ -138,6 +142,58 @@ class Cluster:
     def fence(self, *broker_ids: int) -> None:
         for broker_id in broker_ids:
             assert self.beat(broker_id, want_fence=True).is_fenced
+
+    def propose(
+        self, isr: Sequence[int | InSyncMember], *, topic: str = "orders", index: int = 0, **said: Any
+    ) -> AlteredPartition | Refusal:
+        """The leader of a partition proposes an ISR."""
+        partition = self.partition(topic, index)
+        proposal = IsrProposal(
+            partition=index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            isr=tuple(InSyncMember(m) if isinstance(m, int) else m for m in isr),
+        )
+        sender = said.pop("sender", partition.leader)
+        epoch = said.pop("broker_epoch", self.image.brokers[sender].broker_epoch)
+        topic_id = said.pop("topic_id", self.image.topics_by_name[topic].topic_id)
+        reply = self.do(
+            self.controller.alter_partition(
+                sender, epoch, [(topic_id, [proposal._replace(**said)])]
+            )
+        )
+        if isinstance(reply, Refusal):
+            return reply
+        [(_, [(_, outcome)])] = reply
+        return outcome
+
+    def reassign(
+        self, replicas: Sequence[int] | None, *, topic: str = "orders", index: int = 0, **said: bool
+    ) -> Refusal | None:
+        """Ask for other replicas, or cancel with None."""
+        wish = ReassignmentWish(index, None if replicas is None else tuple(replicas))
+        reply = self.do(
+            self.controller.alter_partition_reassignments([(topic, [wish])], **said)
+        )
+        if isinstance(reply, Refusal):
+            return reply
+        [(_, [(_, outcome)])] = reply
+        return outcome
+
+    def elect(
+        self, election_type: int, *, topic: str = "orders", index: int = 0
+    ) -> Refusal | None:
+        reply = self.do(self.controller.elect_leaders(election_type, [(topic, [index])]))
+        if isinstance(reply, Refusal):
+            return reply
+        [(_, [(_, outcome)])] = reply
+        return outcome
+
+    def last_leader_change(self) -> LeaderChange:
+        return [cause for cause in self.causes if isinstance(cause, LeaderChange)][-1]
+
+    def last_isr_change(self) -> IsrChange:
+        return [cause for cause in self.causes if isinstance(cause, IsrChange)][-1]
 
     def create(
         self, name: str, *assignments: Sequence[int], configs: Mapping[str, str] | None = None

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.controller.leadership import (
-    ElectionRules,
-    directory_is_online,
-    recalculated,
-)
+from tidelog.controller.leadership import directory_is_online
+from tidelog.controller.partition_change import Election, ElectionRules, Target, changed
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.records import RECOVERED, RECOVERING, ConfigRecord, PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
@@ -24,9 +21,9 @@ if TYPE_CHECKING:
 
 DIRECTORY = UUID(int=500)
 UNCHANGED = PartitionChangeRecord(topic_id=UUID(int=100), partition_id=0)
-STRICT = ElectionRules(min_isr=2, elr=True, unclean=False)
-WITHOUT_ELR = ElectionRules(min_isr=2, elr=False, unclean=False)
-UNCLEAN = ElectionRules(min_isr=2, elr=True, unclean=True)
+STRICT = ElectionRules(min_isr=2, minimum=2, elr=True, unclean=False)
+WITHOUT_ELR = ElectionRules(min_isr=2, minimum=2, elr=False, unclean=False)
+UNCLEAN = ElectionRules(min_isr=2, minimum=2, elr=True, unclean=True)
 
 
 def partition(

@@ -1,10 +1,11 @@
-"""One peer's socket: frames in, answers out, nothing decided.
+"""One peer's socket: frames in, frames out, nothing decided.
 
 Own non-blocking sockets on the loop's readiness callbacks: one receive per turn, all frames it
 completes handed over back to back, their answers written with one system call.
 
 Invariant  Nothing a peer does reaches beyond its own connection: it takes a bounded share of each
-           loop tick, and while it leaves answers unread it is not read either.
+           loop tick, and while it leaves answers unread it is not read either. (A peer that we
+           ask is always read: two nodes that both wait to be read would wait for ever.)
 Invariant  Sockets are touched only in callbacks of the loop, never while effects are carried
            out, so the node is never stepped from inside a step.
 Invariant  `connection_gone` is reported exactly once, after the last byte.
@@ -30,6 +31,7 @@ from tidelog.wire.parts import Part
 FRAMES_PER_TURN: Final = 64
 STOP_READING_ABOVE: Final = 1_048_576
 READ_AGAIN_BELOW: Final = 262_144
+ALWAYS_READ: Final = 1 << 63
 _DISCARD_AT_MOST: Final = 1_048_576
 
 
@@ -45,7 +47,7 @@ class ConnectionHost(Protocol):
     """Whoever owns the connections."""
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
-        """Handle one request; `frame` may be written to and is gone afterwards."""
+        """Handle one message; `frame` may be written to and is gone afterwards."""
         ...
 
     def connection_dropped(self, peer: Peer, cause: str) -> None:
@@ -72,6 +74,7 @@ class Connection:
         "_paused_by_node",
         "_reading",
         "_socket",
+        "_stop_reading_above",
         "_turn_due",
         "_waiting_to_write",
         "active",
@@ -89,6 +92,7 @@ class Connection:
         pool: SlabPool,
         transfer: Transfer,
         frame_limit: int,
+        stop_reading_above: int = STOP_READING_ABOVE,
     ) -> None:
         self._loop = loop
         self._host = host
@@ -97,6 +101,7 @@ class Connection:
         self._fd = peer_socket.fileno()
         self._inbox = Inbox(pool, frame_limit)
         self._outbox = Outbox(transfer)
+        self._stop_reading_above = stop_reading_above
         self._reading = False
         self._paused_by_node = False
         self._outbox_full = False
@@ -110,7 +115,7 @@ class Connection:
 
     @property
     def queued_bytes(self) -> int:
-        """Answers the peer has not taken yet."""
+        """What the peer has not taken yet."""
         return self._outbox.queued_bytes
 
     @property
@@ -127,7 +132,7 @@ class Connection:
         self._read_if_wanted()
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Queue one answer; `flush` writes it."""
+        """Queue one message; `flush` writes it."""
         if self._closing is not None:
             return
         try:
@@ -196,7 +201,7 @@ class Connection:
         more_frames = True
         try:
             for _ in range(FRAMES_PER_TURN):
-                if not self._reading or outbox.queued_bytes > STOP_READING_ABOVE:
+                if not self._reading or outbox.queued_bytes > self._stop_reading_above:
                     break
                 frame = inbox.next_frame()
                 if frame is None:
@@ -208,7 +213,7 @@ class Connection:
             self._drop(str(error))
         inbox.settle()
         self.flush()
-        if outbox.queued_bytes > STOP_READING_ABOVE:
+        if outbox.queued_bytes > self._stop_reading_above:
             self._outbox_full = True
             self._read_if_wanted()
         elif more_frames:

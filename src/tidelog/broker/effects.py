@@ -4,7 +4,7 @@ Invariant  Effects are carried out in order and never step the node: what they c
            later input.
 Invariant  Within one loop tick all inputs carry the same time; a tick with inputs ends with
            `TickEnded`, after which every queued answer is written.
-Invariant  Effects for a connection that is gone are ignored.
+Invariant  Effects for a connection or link that is gone are ignored.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from typing import Final, NamedTuple, Protocol, assert_never
 
 from tidelog.broker.connection import Connection, Peer
 from tidelog.broker.jobs import Jobs
+from tidelog.broker.links import LinkLimits, OutgoingLinks
 from tidelog.broker.slabs import SlabPool
 from tidelog.broker.transfer import Transfer, best_transfer
 from tidelog.model.time import Now
 from tidelog.node.effects import (
     Announce,
     Close,
+    CloseLink,
     Effect,
+    OpenLink,
     OpenListeners,
     PauseReading,
     ResumeReading,
     RunJob,
     Send,
+    SendOnLink,
     Stopped,
 )
 from tidelog.node.inputs import (
@@ -78,7 +82,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class World(NamedTuple):
-    """What effects reach besides connections and jobs."""
+    """What effects reach besides connections, links and jobs."""
 
     announce: Callable[[Event, Now], None]
     open_listeners: Callable[[tuple[str, ...]], None]
@@ -100,6 +104,7 @@ class NodeDriver:
         world: World,
         limits: ConnectionLimits,
         transfer: Transfer | None = None,
+        link_limits: LinkLimits | None = None,
     ) -> None:
         self._loop = loop
         self._node = node
@@ -108,6 +113,14 @@ class NodeDriver:
         self._transfer = transfer or best_transfer()
         self._pool = SlabPool()
         self._jobs = Jobs(loop, self._job_finished)
+        self._links = OutgoingLinks(
+            loop,
+            lambda: self.now,
+            self._happened,
+            self._pool,
+            self._transfer,
+            link_limits or LinkLimits(),
+        )
         self._connections: dict[int, Connection] = {}
         self._per_host: Counter[str] = Counter()
         self._last_connection = 0
@@ -129,6 +142,11 @@ class NodeDriver:
         return len(self._connections)
 
     @property
+    def link_count(self) -> int:
+        """Links that are opened."""
+        return len(self._links.connections)
+
+    @property
     def queued_bytes(self) -> int:
         """Answers that their peers have not taken yet."""
         return sum(connection.queued_bytes for connection in self._connections.values())
@@ -144,7 +162,7 @@ class NodeDriver:
         self._carry_out(effects)
 
     def request_stop(self, reason: str) -> None:
-        self._carry_out(self._node.step(StopRequested(self.now, reason)))
+        self._happened(StopRequested(self.now, reason))
 
     def accept(self, listener: str, peer_socket: socket.socket, peer_host: str) -> None:
         """Take a connection over, or turn it away when there are too many."""
@@ -168,15 +186,11 @@ class NodeDriver:
         connection.idle_since_ms = now.monotonic_ms
         self._connections[peer.connection] = connection
         self._per_host[peer_host] += 1
-        self._carry_out(
-            self._node.step(ConnectionOpened(now, peer.connection, listener, peer_host))
-        )
+        self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
         connection.start()
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
-        effects = self._node.step(FrameArrived(self.now, peer.connection, frame))
-        if effects:
-            self._carry_out(effects)
+        self._happened(FrameArrived(self.now, peer.connection, frame))
 
     def connection_dropped(self, peer: Peer, cause: str) -> None:
         self._announce(ConnectionDropped(listener=peer.listener, peer_host=peer.host, cause=cause))
@@ -186,7 +200,7 @@ class NodeDriver:
         self._per_host[peer.host] -= 1
         if not self._per_host[peer.host]:
             del self._per_host[peer.host]
-        self._carry_out(self._node.step(ConnectionClosed(self.now, peer.connection, reason)))
+        self._happened(ConnectionClosed(self.now, peer.connection, reason))
 
     def close(self) -> None:
         """Stop driving: write what can be written at once, then let everything go."""
@@ -194,6 +208,7 @@ class NodeDriver:
         self._sweeper.cancel()
         self._set_timer(None)
         self._jobs.close()
+        self._links.close_all("the node stopped")
         for connection in list(self._connections.values()):
             connection.flush()
             connection.abandon("the node stopped")
@@ -208,6 +223,11 @@ class NodeDriver:
             )
         return None
 
+    def _happened(self, happened: Input) -> None:
+        effects = self._node.step(happened)
+        if effects:
+            self._carry_out(effects)
+
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
@@ -217,6 +237,15 @@ class NodeDriver:
                     self._flush_later(connection)
                 continue
             match effect:
+                case SendOnLink(link, parts):
+                    connection = self._links.connections.get(link)
+                    if connection is not None:
+                        connection.send(parts)
+                        self._flush_later(connection)
+                case OpenLink(link, host, port):
+                    self._links.open(link, host, port)
+                case CloseLink(link, reason):
+                    self._links.close(link, reason)
                 case Close(identity, reason):
                     connection = self._connections.get(identity)
                     if connection is not None:
@@ -251,7 +280,7 @@ class NodeDriver:
         self._world.announce(event, self._now or read_clock())
 
     def _job_finished(self, job_id: int, error: str | None) -> None:
-        self._carry_out(self._node.step(JobFinished(self.now, job_id, error)))
+        self._happened(JobFinished(self.now, job_id, error))
 
     def _begin_tick(self) -> Now:
         self._now = read_clock()
@@ -260,7 +289,7 @@ class NodeDriver:
 
     def _end_tick(self) -> None:
         now = self.now
-        self._carry_out(self._node.step(TickEnded(now)))
+        self._happened(TickEnded(now))
         self._now = None  # whatever flushing brings belongs to a new tick
         unflushed, self._unflushed = self._unflushed, []
         for connection in unflushed:
@@ -282,7 +311,7 @@ class NodeDriver:
     def _time_passed(self) -> None:
         self._timer = None
         self._timer_ms = None
-        self._carry_out(self._node.step(TimePassed(self.now)))
+        self._happened(TimePassed(self.now))
 
     def _sweep_idle(self) -> None:
         """Close who has finished no request for too long, or does not take the last answers."""

@@ -29,6 +29,7 @@ from tidelog.broker.effects import (
 )
 from tidelog.broker.entropy import SystemEntropy
 from tidelog.broker.event_journal import EventJournal
+from tidelog.broker.links import LinkLimits
 from tidelog.broker.listener import Listener, SocketOptions
 from tidelog.broker.os_filesystem import OsFileSystem
 from tidelog.model.config import NodeConfig
@@ -38,6 +39,7 @@ from tidelog.model.time import Now
 from tidelog.node.effects import Effect
 from tidelog.observe.events import Event
 from tidelog.storage.filesystem import FileSystem
+from tidelog.wire.frame import FRAME_LIMIT
 
 EXIT_FINE: Final = 0
 EXIT_FAILED: Final = 1
@@ -45,6 +47,8 @@ EXIT_BROKEN: Final = 70
 EXIT_DISK: Final = 74
 _STOP_WITHIN_S: Final = 60.0
 _STDERR: Final = 2
+_ANSWER_FRAMING_BYTES: Final = 16 << 20
+"""What an answer says of all its partitions, besides their records."""
 
 
 class DrivenNode(SteppedNode, Protocol):
@@ -96,7 +100,9 @@ class _Process:
         self._exit_code = EXIT_FAILED
         self._stopping = False
         world = World(journal.write, self._open_listeners, self._stopped)
-        self._driver = NodeDriver(loop, node, world, connection_limits(config))
+        self._driver = NodeDriver(
+            loop, node, world, connection_limits(config), link_limits=link_limits(config)
+        )
         loop.set_exception_handler(self._fail)
 
     def run(self) -> int:
@@ -166,6 +172,21 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         idle_ms=config.connections_max_idle_ms,
         per_host=config.max_connections_per_ip,
         in_all=config.max_connections,
+    )
+
+
+def link_limits(config: NodeConfig) -> LinkLimits:
+    # A fetch is answered with what it asks for, or with one batch of any size that a request may
+    # have brought to the leader.
+    records = max(
+        FRAME_LIMIT, config.socket_request_max_bytes, config.replica_fetch_response_max_bytes
+    )
+    return LinkLimits(
+        frame_bytes=records + _ANSWER_FRAMING_BYTES,
+        # As with listeners, the system tunes the size better than Kafka's default would.
+        receive_buffer_bytes=config.replica_socket_receive_buffer_bytes
+        if "replica.socket.receive.buffer.bytes" in config.given
+        else -1,
     )
 
 

@@ -6,24 +6,24 @@ Invariant  A new incarnation leaves every ISR, and without a clean shutdown ever
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.controller.decision import Decision
 from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
-from tidelog.controller.leadership import Leadership, elr_enabled
+from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, Leadership, elr_enabled
 from tidelog.controller.records import (
     Endpoint,
     FeatureRange,
     MetadataRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.errors import ErrorCode, Refusal
-
-_FIRST_FREE_DIRECTORY: Final = 100
 
 
 class Registration(NamedTuple):
@@ -96,8 +96,7 @@ def register_broker(
         stopped_cleanly = not elr_enabled(image) or (
             existing is not None and registration.previous_broker_epoch == existing.broker_epoch
         )
-        leaves = leadership.leaves_isrs if stopped_cleanly else leadership.leaves_for_good
-        records.extend(leaves(registration.broker_id))
+        records.extend(_goodbyes(leadership, registration, stopped_cleanly))
     records.append(
         RegisterBrokerRecord(
             broker_id=registration.broker_id,
@@ -111,7 +110,22 @@ def register_broker(
             log_dirs=registration.log_dirs,
         )
     )
-    return Decision(tuple(records), epoch)
+    return Decision(tuple(records), epoch, atomic=False, causes=leadership.causes)
+
+
+def _goodbyes(
+    leadership: Leadership, registration: Registration, stopped_cleanly: bool
+) -> Iterator[PartitionChangeRecord]:
+    """What the last incarnation of a broker held, the new one has to earn again."""
+    broker_id = registration.broker_id
+    why = f"broker {broker_id} started anew"
+    if stopped_cleanly:
+        yield from leadership.leaves_isrs(broker_id, why)
+    else:
+        why = f"{why} after it had not stopped cleanly"
+        yield from leadership.leaves_for_good(broker_id, why)
+    why = f"broker {broker_id} came back without the directory of this replica"
+    yield from leadership.replaces_directories(broker_id, registration.log_dirs, why)
 
 
 def _registration_refused(
@@ -147,7 +161,7 @@ def _bad_directories(image: ClusterImage, registration: Registration) -> str | N
     directories = registration.log_dirs
     if not directories:
         return "The registration names no directories."
-    if any(directory.int < _FIRST_FREE_DIRECTORY for directory in directories):
+    if any(directory.int < FIRST_FREE_DIRECTORY for directory in directories):
         return "The registration names a reserved directory id."
     if len(set(directories)) != len(directories):
         return "The registration names a directory twice."
@@ -166,4 +180,5 @@ def unregister_broker(
         why = f"Broker {broker_id} is not registered."
         return Decision((), Refusal(ErrorCode.broker_id_not_registered, why))
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
-    return Decision((*leadership.leaves_for_good(broker_id), gone), None, atomic=False)
+    leaves = leadership.leaves_for_good(broker_id, f"broker {broker_id} was unregistered")
+    return Decision((*leaves, gone), None, atomic=False, causes=leadership.causes)

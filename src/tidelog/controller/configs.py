@@ -2,13 +2,14 @@
 
 Invariant  A resource's change is taken whole or not at all; every stored value can be read.
 Invariant  With eligible leader replicas on, the minimum ISR holds for the whole cluster or for a
-           topic, never for one broker, and changing it voids what was eligible under the old one.
+           topic, never for one broker, and changing it voids what was eligible under the old one
+           in every partition that has a leader.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,12 @@ from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
 from tidelog.controller.leadership import elr_enabled
-from tidelog.controller.records import ClearElrRecord, ConfigRecord, MetadataRecord
+from tidelog.controller.records import (
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal
 from tidelog.model.settings.effective import effective_topic_settings
@@ -105,7 +111,9 @@ def _alter(
             continue
         reply.append((wish.resource, None))
         records.extend(_records(image, wish.resource, touched))
-    return Decision(() if validate_only else tuple(records), reply)
+    # Partitions can be more than one batch holds; each stands for itself.
+    atomic = not any(isinstance(record, PartitionChangeRecord) for record in records)
+    return Decision(() if validate_only else tuple(records), reply, atomic=atomic)
 
 
 def _resource_refused(
@@ -274,7 +282,24 @@ def _records(
     ]
     minimum = touched.get(MIN_INSYNC_REPLICAS, current.get(MIN_INSYNC_REPLICAS))
     if elr_enabled(image) and minimum != current.get(MIN_INSYNC_REPLICAS):
-        records.append(
-            ClearElrRecord(topic_name=resource_name if resource_type == TOPIC_CONFIG else "")
-        )
+        topic_name = resource_name if resource_type == TOPIC_CONFIG else ""
+        records.append(ClearElrRecord(topic_name=topic_name))
+        records.extend(_still_eligible(image, topic_name))
     return records
+
+
+def _still_eligible(image: ClusterImage, topic_name: str) -> Iterator[PartitionChangeRecord]:
+    """Where nobody leads, nothing is committed under any minimum: who was eligible still is."""
+    for name, topic in sorted(image.topics_by_name.items()):
+        for index, partition in sorted(topic.partitions.items()):
+            if (
+                topic_name in ("", name)
+                and not partition.has_leader
+                and (partition.elr or partition.last_known_elr)
+            ):
+                yield PartitionChangeRecord(
+                    topic_id=topic.topic_id,
+                    partition_id=index,
+                    eligible_leader_replicas=partition.elr,
+                    last_known_elr=partition.last_known_elr,
+                )

@@ -19,13 +19,17 @@ from uuid import UUID
 
 from tidelog.controller import (
     activation,
+    alter_partition,
     brokers,
     configs,
     controllers,
+    elections,
     features,
     heartbeats,
     partitions,
+    preferred_leaders,
     producer_ids,
+    reassignment,
     topics,
 )
 from tidelog.controller.decision import Decision
@@ -85,6 +89,52 @@ class Controller:
         return partitions.create_partitions(
             self.image, self._entropy, wishes, validate_only=validate_only
         )
+
+    # -- leaders, in-sync sets, replicas -------------------------------------------------------
+
+    def alter_partition(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        topics: Iterable[tuple[UUID, Sequence[alter_partition.IsrProposal]]],
+    ) -> Decision[alter_partition.AlteredTopics | Refusal]:
+        """A leader's proposals; a refusal with `new_leader_elected` comes with its record."""
+        return alter_partition.alter_partition(
+            self.image, self._leadership, broker_id, broker_epoch, topics
+        )
+
+    def elect_leaders(
+        self, election_type: int, wishes: Iterable[tuple[str, Sequence[int]]] | None
+    ) -> Decision[elections.ElectedTopics | Refusal]:
+        """Of the named partitions, or of all."""
+        return elections.elect_leaders(self.image, self._leadership, election_type, wishes)
+
+    def retry_unclean_elections(self, now: Now) -> Decision[elections.ElectionPass]:
+        """To be called when the last pass said so, the first time an interval after activation."""
+        return elections.retry_unclean_elections(self._leadership, self._config, now)
+
+    def balance_leaders(self, now: Now) -> Decision[elections.ElectionPass]:
+        """To be called when the last pass said so, the first time an interval after activation."""
+        return preferred_leaders.balance_leaders(self.image, self._leadership, self._config, now)
+
+    def alter_partition_reassignments(
+        self,
+        wishes: Iterable[tuple[str, Sequence[reassignment.ReassignmentWish]]],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> Decision[reassignment.ReassignedTopics | Refusal]:
+        return reassignment.alter_partition_reassignments(
+            self.image,
+            self._leadership,
+            wishes,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    def list_partition_reassignments(
+        self, wishes: Iterable[tuple[str, Sequence[int]]] | None = None
+    ) -> Decision[reassignment.OngoingTopics]:
+        """In the named partitions, or in all."""
+        return Decision((), reassignment.list_partition_reassignments(self.image, wishes))
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -156,8 +206,13 @@ class Controller:
         broker_id = self.sessions.overdue(self._unfenced(), now.monotonic_ms)
         if broker_id is None:
             return Decision((), None)
-        records = heartbeats.fencing_records(self.image.brokers[broker_id], self._leadership)
-        return Decision(tuple(records), broker_id, atomic=False)
+        leadership = self._leadership
+        records = heartbeats.fencing_records(
+            self.image.brokers[broker_id],
+            leadership,
+            f"broker {broker_id} {self.sessions.why_overdue(broker_id)}",
+        )
+        return Decision(tuple(records), broker_id, atomic=False, causes=leadership.causes)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -22,7 +22,7 @@ from typing import Final
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, current_broker
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
+from tidelog.controller.leadership import Leadership
 from tidelog.controller.records import BrokerRegistrationChangeRecord, MetadataRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
@@ -70,7 +70,7 @@ def broker_heartbeat(
         everyone_knows=lambda: _everyone_knows(image, sessions, session),
     )
     records = _transition(broker, leadership, current, following)
-    records.extend(_directory_changes(image, leadership, broker, heartbeat))
+    records.extend(_directory_changes(leadership, broker, heartbeat))
     if following is not BrokerState.CONTROLLED_SHUTDOWN:
         session.shutdown_offset = None
     elif current is not following:
@@ -80,7 +80,7 @@ def broker_heartbeat(
         is_fenced=following.fenced,
         should_shut_down=following is BrokerState.SHUTDOWN_NOW,
     )
-    return Decision(tuple(records), reply, atomic=False)
+    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
 def _state(broker: BrokerRegistration, session: BrokerSession) -> BrokerState:
@@ -127,16 +127,20 @@ def _transition(
     current: BrokerState,
     following: BrokerState,
 ) -> list[MetadataRecord]:
+    name = f"broker {broker.broker_id}"
     if following.fenced:
-        return [] if current.fenced else fencing_records(broker, leadership)
+        why = f"{name} asked to be fenced"
+        if following is BrokerState.SHUTDOWN_NOW:
+            why = f"{name} shuts down"
+        return [] if current.fenced else fencing_records(broker, leadership, why)
     if current is following:
         return []
     if following is BrokerState.UNFENCED:
         unfenced = BrokerRegistrationChangeRecord(
             broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=UNFENCE
         )
-        return [unfenced, *leadership.comes(broker.broker_id)]
-    leaves = leadership.leaves_isrs(broker.broker_id)
+        return [unfenced, *leadership.comes(broker.broker_id, f"{name} is back")]
+    leaves = leadership.leaves_isrs(broker.broker_id, f"{name} is about to shut down")
     if broker.in_controlled_shutdown:
         return [*leaves]
     shutting_down = BrokerRegistrationChangeRecord(
@@ -145,16 +149,17 @@ def _transition(
     return [shutting_down, *leaves]
 
 
-def fencing_records(broker: BrokerRegistration, leadership: Leadership) -> list[MetadataRecord]:
+def fencing_records(
+    broker: BrokerRegistration, leadership: Leadership, why: str
+) -> list[MetadataRecord]:
     """The broker leaves every ISR, its leaderships move, then it is fenced."""
     fenced = BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FENCE
     )
-    return [*leadership.leaves_isrs(broker.broker_id), fenced]
+    return [*leadership.leaves_isrs(broker.broker_id, why), fenced]
 
 
 def _directory_changes(
-    image: ClusterImage,
     leadership: Leadership,
     broker: BrokerRegistration,
     heartbeat: Heartbeat,
@@ -169,11 +174,11 @@ def _directory_changes(
     if offline:
         affected = [
             place
-            for place in map(HostedPartition._make, image.partitions_of(broker.broker_id))
-            if broker.broker_id in place.partition.isr
-            and place.partition.directory_of(broker.broker_id) in offline
+            for place in leadership.hosted_by(broker.broker_id)
+            if place.partition.directory_of(broker.broker_id) in offline
         ]
-        records.extend(leadership.leaves(broker.broker_id, affected))
+        why = f"a directory of broker {broker.broker_id} went offline"
+        records.extend(leadership.leaves(broker.broker_id, affected, why))
     if offline or cordoned is not None:
         records.append(
             BrokerRegistrationChangeRecord(

@@ -1,26 +1,20 @@
-"""Who leads: elections and in-sync sets when brokers come, go, or lose a directory.
+"""Who leads: what happens to partitions when brokers come, go, or lose a directory.
 
-Invariant  A leader is an acceptable member of the ISR, or of the ELR when the ISR is empty; any
-           other only by an unclean election, which leaves the leader alone in the ISR and marks
-           the partition as recovering (C15).
-Invariant  The ELR is disjoint from the ISR, and empty when the ISR has its minimum size (C14).
-Invariant  Without the ELR feature the last member stays in the ISR, with no leader.
+Invariant  Changes of one decision see each other: a partition that is changed twice is changed
+           from where the first change left it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tidelog.controller.decision import Cause, IsrChange, LeaderChange
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
-from tidelog.controller.partition_image import PartitionImage, TopicImage
-from tidelog.controller.records import (
-    LEADER_UNCHANGED,
-    RECOVERING,
-    PartitionChangeRecord,
-)
+from tidelog.controller.partition_change import Choice, Election, ElectionRules, Target, changed
+from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
+from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.config import NodeConfig
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
@@ -28,6 +22,8 @@ from tidelog.model.settings.effective import BrokerLayers, effective_topic_value
 from tidelog.model.settings.topic import TopicSettings
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
+FIRST_FREE_DIRECTORY: Final = 100
+"""Directory ids below are reserved words."""
 
 
 class HostedPartition(NamedTuple):
@@ -38,22 +34,8 @@ class HostedPartition(NamedTuple):
     partition: PartitionImage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionRules:
-    """What an election in one topic has to respect."""
-
-    min_isr: int
-    elr: bool
-    unclean: bool
-
-
-class _Election(NamedTuple):
-    leader: int
-    unclean: bool = False
-
-
 class Leadership:
-    """Recalculates partitions by looking at an image, for one decision."""
+    """Changes partitions by looking at an image, for one decision, and remembers why."""
 
     def __init__(self, image: ClusterImage, config: NodeConfig) -> None:
         self._image = image
@@ -64,6 +46,13 @@ class Leadership:
         )
         self._elr = elr_enabled(image)
         self._rules: dict[UUID, ElectionRules] = {}
+        self._changed: dict[TopicIdPartition, PartitionImage] = {}
+        self._causes: list[Cause] = []
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Why leaders and in-sync sets are as they are after the changes so far."""
+        return tuple(self._causes)
 
     def rules(self, topic: TopicImage) -> ElectionRules:
         """The rules of one topic; its minimum ISR is never more than it has replicas."""
@@ -74,97 +63,234 @@ class Leadership:
 
     def _rules_of(self, topic: TopicImage) -> ElectionRules:
         overrides = self._image.config(TOPIC_CONFIG, topic.name)
-        min_isr = effective_topic_value(TopicSettings.min_insync_replicas, overrides, self._layers)
+        minimum = effective_topic_value(TopicSettings.min_insync_replicas, overrides, self._layers)
         return ElectionRules(
-            min_isr=min(min_isr, len(topic.partitions[0].replicas)),
+            min_isr=min(minimum, len(topic.partitions[0].replicas)),
+            minimum=minimum,
             elr=self._elr,
             unclean=effective_topic_value(
                 TopicSettings.unclean_leader_election_enable, overrides, self._layers
             ),
         )
 
-    def leaves_isrs(self, broker_id: int) -> list[PartitionChangeRecord]:
-        """The broker goes out of every ISR and leads nothing, but its data stays eligible."""
-        return self.leaves(broker_id, self._in_isr(broker_id))
+    # -- finding -------------------------------------------------------------------------------
 
-    def leaves(
-        self, broker_id: int, partitions: Iterable[HostedPartition]
-    ) -> list[PartitionChangeRecord]:
-        """The broker goes out of the ISRs of some partitions."""
-        return self._recalculate(
-            partitions,
-            acceptable=lambda broker: broker.broker_id != broker_id and broker.active,
-            without=broker_id,
-        )
+    def find(self, topic: TopicImage, partition_id: int) -> HostedPartition | None:
+        """A partition as the changes so far leave it."""
+        partition = topic.partitions.get(partition_id)
+        if partition is None:
+            return None
+        key = TopicIdPartition(topic.topic_id, partition_id)
+        return HostedPartition(topic, partition_id, self._changed.get(key, partition))
 
-    def leaves_for_good(self, broker_id: int) -> list[PartitionChangeRecord]:
-        """The broker goes out of every ISR and ELR: its data can no longer be relied upon."""
-        hosted = map(HostedPartition._make, self._image.partitions_of(broker_id))
-        return self._recalculate(
-            (
-                place
-                for place in hosted
-                if broker_id in place.partition.isr or broker_id in place.partition.elr
-            ),
-            acceptable=lambda broker: broker.broker_id != broker_id and broker.active,
-            without=broker_id,
-            lost=broker_id,
-        )
+    def everywhere(self) -> Iterator[HostedPartition]:
+        """All partitions in the order of their names."""
+        for _, topic in sorted(self._image.topics_by_name.items()):
+            for partition_id in sorted(topic.partitions):
+                place = self.find(topic, partition_id)
+                if place is not None:
+                    yield place
 
-    def comes(self, broker_id: int) -> list[PartitionChangeRecord]:
-        """The broker is about to be unfenced: it may lead partitions that have no leader."""
-        hosted = map(HostedPartition._make, self._image.partitions_of(broker_id))
-        return self._recalculate(
-            (place for place in hosted if not place.partition.has_leader),
-            acceptable=lambda broker: broker.broker_id == broker_id or broker.active,
-        )
+    def hosted_by(self, broker_id: int) -> Iterator[HostedPartition]:
+        """The partitions with a replica on a broker."""
+        for topic, partition_id, _ in self._image.partitions_of(broker_id):
+            place = self.find(topic, partition_id)
+            if place is not None:
+                yield place
 
     def leads_anything(self, broker_id: int) -> bool:
         """Whether the broker leads a partition."""
-        return any(
-            partition.leader == broker_id
-            for _, _, partition in self._image.partitions_of(broker_id)
-        )
+        return any(place.partition.leader == broker_id for place in self.hosted_by(broker_id))
 
-    def _in_isr(self, broker_id: int) -> Iterable[HostedPartition]:
-        hosted = map(HostedPartition._make, self._image.partitions_of(broker_id))
-        return (place for place in hosted if broker_id in place.partition.isr)
+    def may_lead(self, place: HostedPartition, broker_id: int) -> bool:
+        """Whether a broker is fit to lead a partition, in sync or not."""
+        return self._may_lead(place.partition, broker_id, lambda broker: broker.active)
 
-    def _recalculate(
+    # -- brokers that come and go --------------------------------------------------------------
+
+    def leaves_isrs(self, broker_id: int, why: str) -> list[PartitionChangeRecord]:
+        """The broker goes out of every ISR and leads nothing, but its data stays eligible."""
+        return self.leaves(broker_id, self.hosted_by(broker_id), why)
+
+    def leaves(
+        self, broker_id: int, partitions: Iterable[HostedPartition], why: str
+    ) -> list[PartitionChangeRecord]:
+        """The broker goes out of the ISRs of some partitions."""
+        in_sync = (place for place in partitions if broker_id in place.partition.isr)
+        return self._depart(broker_id, in_sync, why)
+
+    def leaves_for_good(self, broker_id: int, why: str) -> list[PartitionChangeRecord]:
+        """The broker goes out of every ISR and ELR: its data can no longer be relied upon."""
+        return self._depart(broker_id, self.hosted_by(broker_id), why, lost=broker_id)
+
+    def _depart(
         self,
+        leaving: int,
         partitions: Iterable[HostedPartition],
-        *,
-        acceptable: Callable[[BrokerRegistration], bool],
-        without: int = NO_LEADER,
+        why: str,
         lost: int = NO_LEADER,
     ) -> list[PartitionChangeRecord]:
         records = []
-        for topic, partition_id, partition in partitions:
-
-            def may_lead(broker_id: int, partition: PartitionImage = partition) -> bool:
-                broker = self._image.brokers.get(broker_id)
-                return (
-                    broker is not None
-                    and acceptable(broker)
-                    and directory_is_online(partition.directory_of(broker_id), broker)
-                )
-
-            change = recalculated(
-                partition,
-                PartitionChangeRecord(topic_id=topic.topic_id, partition_id=partition_id),
-                isr=tuple(member for member in partition.isr if member != without),
-                rules=self.rules(topic),
-                may_lead=may_lead,
+        for place in partitions:
+            partition = place.partition
+            if leaving not in partition.isr and leaving not in partition.elr:
+                continue
+            isr = tuple(member for member in partition.isr if member != leaving)
+            record = self.change(
+                place,
+                Target.of(partition).with_isr(isr),
+                why,
+                acceptable=lambda broker: broker.broker_id != leaving and broker.active,
                 lost=lost,
             )
-            if change is not None:
-                records.append(change)
+            if record is not None:
+                records.append(record)
         return records
+
+    def comes(self, broker_id: int, why: str) -> list[PartitionChangeRecord]:
+        """The broker is about to be unfenced: it may lead partitions that have no leader."""
+        records = []
+        for place in self.hosted_by(broker_id):
+            if place.partition.has_leader:
+                continue
+            record = self.change(
+                place,
+                Target.of(place.partition),
+                why,
+                acceptable=lambda broker: broker.broker_id == broker_id or broker.active,
+            )
+            if record is not None:
+                records.append(record)
+        return records
+
+    def replaces_directories(
+        self, broker_id: int, directories: Collection[UUID], why: str
+    ) -> list[PartitionChangeRecord]:
+        """The broker comes back with other directories: replicas in those that are gone start anew.
+
+        One that is still in sync, being the last of its ISR, stays where it was: offline.
+        """
+        affected = [
+            place
+            for place in self.hosted_by(broker_id)
+            if (directory := place.partition.directory_of(broker_id)) not in directories
+            and directory.int >= FIRST_FREE_DIRECTORY
+        ]
+        records = self._depart(broker_id, affected, why, lost=broker_id)
+        new = only_directory(directories)
+        for topic, partition_id, _ in affected:
+            place = self.find(topic, partition_id)
+            if place is None or broker_id in place.partition.isr:
+                continue
+            moved = PartitionChangeRecord(
+                topic_id=topic.topic_id,
+                partition_id=partition_id,
+                directories=tuple(
+                    new if replica == broker_id else directory
+                    for replica, directory in zip(
+                        place.partition.replicas, place.partition.directories, strict=True
+                    )
+                ),
+            )
+            self._note(place, moved, why, Choice(place.partition.leader, ""))
+            records.append(moved)
+        return records
+
+    # -- one partition -------------------------------------------------------------------------
+
+    def change(
+        self,
+        place: HostedPartition,
+        target: Target,
+        why: str,
+        *,
+        election: Election | None = None,
+        acceptable: Callable[[BrokerRegistration], bool] = lambda broker: broker.active,
+        lost: int = NO_LEADER,
+    ) -> PartitionChangeRecord | None:
+        """Bring a partition to a target, with the leader that follows from it."""
+        topic, partition_id, partition = place
+        rules = self.rules(topic)
+        change = changed(
+            partition,
+            PartitionChangeRecord(topic_id=topic.topic_id, partition_id=partition_id),
+            target,
+            rules=rules,
+            election=election or rules.election,
+            may_lead=lambda broker_id: self._may_lead(partition, broker_id, acceptable),
+            directory_for=self._directory_for,
+            lost=lost,
+        )
+        if change is None:
+            return None
+        self._note(place, change.record, why, change.choice)
+        return change.record
+
+    def _may_lead(
+        self,
+        partition: PartitionImage,
+        broker_id: int,
+        acceptable: Callable[[BrokerRegistration], bool],
+    ) -> bool:
+        broker = self._image.brokers.get(broker_id)
+        return (
+            broker is not None
+            and acceptable(broker)
+            and broker_id in partition.replicas
+            and directory_is_online(partition.directory_of(broker_id), broker)
+        )
+
+    def _directory_for(self, broker_id: int) -> UUID:
+        broker = self._image.brokers.get(broker_id)
+        return DIRECTORY_UNASSIGNED if broker is None else only_directory(broker.log_dirs)
+
+    def _note(
+        self, place: HostedPartition, record: PartitionChangeRecord, why: str, choice: Choice
+    ) -> None:
+        topic, partition_id, before = place
+        after = before.changed_by(record)
+        self._changed[TopicIdPartition(topic.topic_id, partition_id)] = after
+        if after.leader_epoch != before.leader_epoch:
+            self._causes.append(
+                LeaderChange(
+                    topic=topic.name,
+                    partition=partition_id,
+                    old=before.leader,
+                    new=after.leader,
+                    epoch=after.leader_epoch,
+                    why=f"{why}; {choice.how}",
+                    unclean=choice.unclean,
+                    may_lose=_may_lose(before, after.leader) if choice.unclean else "",
+                )
+            )
+        if after.isr != before.isr:
+            self._causes.append(
+                IsrChange(
+                    topic=topic.name,
+                    partition=partition_id,
+                    old=before.isr,
+                    new=after.isr,
+                    eligible=after.elr,
+                    why=why,
+                )
+            )
+
+
+def _may_lose(before: PartitionImage, leader: int) -> str:
+    holders = sorted({*before.isr, *before.elr} - {leader})
+    if not holders:
+        return f"committed records that {leader} no longer has; nobody else is known to hold them"
+    return f"committed records that only {', '.join(map(str, holders))} had for sure"
 
 
 def elr_enabled(image: ClusterImage) -> bool:
     """Whether the cluster keeps eligible leader replicas."""
     return image.features.get(ELR_FEATURE, 0) >= 1
+
+
+def only_directory(directories: Collection[UUID]) -> UUID:
+    """Where a new replica goes: a broker with several directories chooses and reports it."""
+    return next(iter(directories)) if len(directories) == 1 else DIRECTORY_UNASSIGNED
 
 
 def directory_is_online(directory: UUID, broker: BrokerRegistration) -> bool:
@@ -174,82 +300,3 @@ def directory_is_online(directory: UUID, broker: BrokerRegistration) -> bool:
     if directory in (DIRECTORY_UNASSIGNED, ZERO_UUID) or not broker.log_dirs:
         return True
     return directory in broker.log_dirs
-
-
-def recalculated(
-    partition: PartitionImage,
-    unchanged: PartitionChangeRecord,
-    *,
-    isr: tuple[int, ...],
-    rules: ElectionRules,
-    may_lead: Callable[[int], bool],
-    lost: int = NO_LEADER,
-) -> PartitionChangeRecord | None:
-    """What changes when the ISR is to be `isr`; None when nothing does.
-
-    `lost` names a replica whose data can no longer be relied upon.
-    """
-    elr = _eligible(partition, isr, rules, lost)
-    election = _elect(partition, isr, elr, rules, may_lead)
-    record = unchanged
-    if election.leader != partition.leader:
-        record = replace(record, leader=election.leader)
-        if election.leader in elr:
-            isr = (election.leader,)
-            # A leader that may commit alone leaves the other eligible ones behind.
-            elr = () if rules.min_isr <= 1 else tuple(m for m in elr if m != election.leader)
-        elif election.unclean:
-            isr, elr = (election.leader,), ()
-            if partition.recovery_state != RECOVERING:
-                record = replace(record, leader_recovery_state=RECOVERING)
-    if elr != partition.elr:
-        record = replace(record, eligible_leader_replicas=elr)
-    if isr != partition.isr and (isr or rules.elr):
-        record = replace(record, isr=isr)
-    record = _with_last_known_leader(partition, record, rules)
-    return None if record == unchanged else record
-
-
-def _eligible(
-    partition: PartitionImage, isr: tuple[int, ...], rules: ElectionRules, lost: int
-) -> tuple[int, ...]:
-    """Replicas outside the ISR that still hold everything committed."""
-    if not rules.elr or len(isr) >= rules.min_isr:
-        return ()
-    return tuple(sorted({*partition.elr, *partition.isr} - {*isr, lost}))
-
-
-def _elect(
-    partition: PartitionImage,
-    isr: tuple[int, ...],
-    elr: tuple[int, ...],
-    rules: ElectionRules,
-    may_lead: Callable[[int], bool],
-) -> _Election:
-    clean = isr or elr
-    if partition.leader in clean and may_lead(partition.leader):
-        return _Election(partition.leader)
-    for replica in partition.replicas:
-        if replica in clean and may_lead(replica):
-            return _Election(replica)
-    last_known = partition.last_known_elr
-    if rules.elr and not clean and len(last_known) == 1 and may_lead(last_known[0]):
-        return _Election(last_known[0], unclean=True)
-    if rules.unclean:
-        for replica in partition.replicas:
-            if may_lead(replica):
-                return _Election(replica, unclean=True)
-    return _Election(NO_LEADER)
-
-
-def _with_last_known_leader(
-    partition: PartitionImage, record: PartitionChangeRecord, rules: ElectionRules
-) -> PartitionChangeRecord:
-    """Remember who led when the partition became leaderless, until it has a leader again."""
-    if not rules.elr:
-        return record
-    leader = partition.leader if record.leader == LEADER_UNCHANGED else record.leader
-    if leader != NO_LEADER:
-        return replace(record, last_known_elr=()) if partition.last_known_elr else record
-    became_leaderless = partition.has_leader and record.isr == ()
-    return replace(record, last_known_elr=(partition.leader,)) if became_leaderless else record

@@ -13,12 +13,11 @@ from uuid import UUID
 
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.leadership import only_directory
 from tidelog.controller.placement import candidates, place
 from tidelog.controller.records import MetadataRecord, PartitionRecord
-from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.model.ids import DIRECTORY_UNASSIGNED
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 TOO_MANY: Final = Refusal(
@@ -144,13 +143,8 @@ def new_partitions(
                 leader_epoch=0,
                 partition_epoch=0,
                 directories=tuple(
-                    _default_directory(image.brokers[broker_id]) for broker_id in replicas
+                    only_directory(image.brokers[broker_id].log_dirs) for broker_id in replicas
                 ),
             )
         )
     return records
-
-
-def _default_directory(broker: BrokerRegistration) -> UUID:
-    """The only directory of a broker; one with several chooses and reports its choice."""
-    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else DIRECTORY_UNASSIGNED

@@ -23,6 +23,8 @@ class BrokerSession:
     """The last metadata offset it said it has applied."""
     shutdown_offset: int | None = None
     """Where its controlled shutdown stands in the log, while it is in one."""
+    hung_up: bool = False
+    """Its heartbeat connection closed, and it was not heard of since."""
 
 
 class BrokerSessions:
@@ -50,6 +52,7 @@ class BrokerSessions:
             session = self._sessions[broker_id] = BrokerSession(0)
         session.deadline_ms = now_ms + self._timeout_ms
         session.heard_of = True
+        session.hung_up = False
         return session
 
     def disconnected(self, broker_id: int, now_ms: int) -> None:
@@ -58,6 +61,7 @@ class BrokerSessions:
         if session is not None and self._disconnect_grace_ms > 0:
             deadline_ms = now_ms + self._disconnect_grace_ms
             session.deadline_ms = min(session.deadline_ms, deadline_ms)
+            session.hung_up = True
 
     def end(self, broker_id: int) -> None:
         """A broker is no longer registered."""
@@ -76,6 +80,14 @@ class BrokerSessions:
             if (session := self._sessions.get(broker_id)) and session.deadline_ms <= now_ms
         ]
         return min(late)[1] if late else None
+
+    def why_overdue(self, broker_id: int) -> str:
+        """What an overdue broker has not done, in words."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.hung_up:
+            grace_ms = self._disconnect_grace_ms
+            return f"closed its connection and did not come back within {grace_ms} ms"
+        return f"was not heard of for {self._timeout_ms} ms"
 
     def next_deadline_ms(self, broker_ids: Iterable[int]) -> int | None:
         """When the next of these brokers would be overdue."""

@@ -14,6 +14,7 @@ from tidelog.node.deadlines import Deadlines
 from tidelog.node.effects import Announce, Effect
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.jobs import Jobs
+from tidelog.node.links import Links
 from tidelog.node.replicas import Replicas
 from tidelog.observe.events import Event
 from tidelog.storage.filesystem import FileSystem
@@ -57,6 +58,7 @@ class BrokerState:
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
         self.effects: list[Effect] = []
         self.jobs = Jobs(self.effects)
+        self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
         self.fetch_max_bytes = config.fetch_max_bytes
         self._served_on: dict[str, frozenset[ApiKey]] = {}
 

@@ -39,6 +39,28 @@ class ResumeReading(NamedTuple):
     connection: int
 
 
+class OpenLink(NamedTuple):
+    """Connect to another node; `link` is a number that was never used before."""
+
+    link: int
+    host: str
+    port: int
+
+
+class SendOnLink(NamedTuple):
+    """Write one request to an opened link: its length as four bytes, then the parts."""
+
+    link: int
+    parts: list[Part]
+
+
+class CloseLink(NamedTuple):
+    """Give a link up at once, opened or not; nothing more is reported about it."""
+
+    link: int
+    reason: str
+
+
 class OpenListeners(NamedTuple):
     """The node is ready for peers on these listeners: start accepting connections."""
 
@@ -68,5 +90,15 @@ class Stopped(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Send | Close | PauseReading | ResumeReading | OpenListeners | RunJob | Announce | Stopped
+    Send
+    | Close
+    | PauseReading
+    | ResumeReading
+    | OpenLink
+    | SendOnLink
+    | CloseLink
+    | OpenListeners
+    | RunJob
+    | Announce
+    | Stopped
 )

@@ -1,8 +1,10 @@
 """Everything that can happen to a node: the complete border, inward.
 
 Invariant  An input carries the time at which it happened; a node never asks for it.
-Invariant  The bytes of `FrameArrived.frame` belong to the shell: they are valid, and may be
-           patched in place, only until `step` returns.
+Invariant  The bytes of `FrameArrived.frame` and `LinkFrame.frame` belong to the shell: they are
+           valid, and may be patched in place, only until `step` returns.
+Invariant  Of a link that `OpenLink` asked for, the node hears either `LinkClosed` at once, or
+           `LinkOpened`, its frames and `LinkClosed`, in this order; after a `CloseLink` nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +39,29 @@ class ConnectionClosed(NamedTuple):
     reason: str
 
 
+class LinkOpened(NamedTuple):
+    """The peer that `OpenLink` named can be asked."""
+
+    now: Now
+    link: int
+
+
+class LinkFrame(NamedTuple):
+    """One whole answer of that peer, without its length field."""
+
+    now: Now
+    link: int
+    frame: memoryview
+
+
+class LinkClosed(NamedTuple):
+    """The peer cannot be reached (refused, unknown, silent), or the link to it broke."""
+
+    now: Now
+    link: int
+    reason: str
+
+
 class TimePassed(NamedTuple):
     """`next_deadline_ms` has been reached."""
 
@@ -68,6 +93,9 @@ Input: TypeAlias = (
     ConnectionOpened
     | FrameArrived
     | ConnectionClosed
+    | LinkOpened
+    | LinkFrame
+    | LinkClosed
     | TimePassed
     | TickEnded
     | JobFinished

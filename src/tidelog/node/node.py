@@ -26,6 +26,9 @@ from tidelog.node.inputs import (
     FrameArrived,
     Input,
     JobFinished,
+    LinkClosed,
+    LinkFrame,
+    LinkOpened,
     StopRequested,
     TickEnded,
     TimePassed,
@@ -67,6 +70,8 @@ class Node:
             connection = self._connections.get(happened.connection)
             if connection is not None and not connection.closed:
                 frame_arrived(self.broker, happened.now, connection, happened.frame)
+        elif type(happened) is LinkFrame:
+            self.broker.links.frame_arrived(happened)
         elif type(happened) is TickEnded:
             self.broker.parked.tick_ended(happened.now)
         else:
@@ -91,6 +96,10 @@ class Node:
                 connection = self._connections.pop(happened.connection, None)
                 if connection is not None:
                     connection.lost()
+            case LinkOpened():
+                self.broker.links.opened(happened)
+            case LinkClosed():
+                self.broker.links.closed(happened)
             case StopRequested():
                 self._stop(happened.now, happened.reason)
 

@@ -1,0 +1,66 @@
+"""Leader balance: leadership goes back to preferred replicas once too much of it is elsewhere.
+
+The first replica of each partition is the one meant to lead it. Elections pile leadership up on
+the brokers that survived; a broker that came back gets its share again when more than
+`leader.imbalance.per.broker.percentage` of the partitions that prefer it are led by others.
+
+Invariant  Only a live replica that is in sync, or eligible while nobody is, gets leadership (C19).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tidelog.controller.decision import Decision
+from tidelog.controller.elections import MAX_PER_PASS, ElectionPass, election_pass
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.leadership import HostedPartition, Leadership
+from tidelog.controller.partition_change import Election, Target
+from tidelog.controller.records import MetadataRecord
+from tidelog.model.config import NodeConfig
+from tidelog.model.time import Now
+
+
+def balance_leaders(
+    image: ClusterImage, leadership: Leadership, config: NodeConfig, now: Now
+) -> Decision[ElectionPass]:
+    """Move leadership back to every broker that misses more than its share may be."""
+    records: list[MetadataRecord] = []
+    tolerated = config.leader_imbalance_per_broker_percentage
+    prefer, elsewhere = _imbalance(leadership)
+    for broker_id in sorted(elsewhere) if config.auto_leader_rebalance_enable else ():
+        broker = image.brokers.get(broker_id)
+        missing = elsewhere[broker_id]
+        if (
+            broker is None
+            or not broker.active
+            or len(missing) * 100 <= tolerated * prefer[broker_id]
+        ):
+            continue
+        words = (
+            f"{len(missing)} of {prefer[broker_id]} partitions that prefer {broker_id} were led "
+            f"by others, more than {tolerated} percent"
+        )
+        for place in missing:
+            if len(records) >= MAX_PER_PASS:
+                break
+            record = leadership.change(
+                place, Target.of(place.partition), words, election=Election.PREFERRED
+            )
+            if record is not None:
+                records.append(record)
+    wait_ms = config.leader_imbalance_check_interval_seconds * 1000
+    reply = election_pass(len(records), wait_ms, now)
+    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+
+
+def _imbalance(leadership: Leadership) -> tuple[Counter[int], dict[int, list[HostedPartition]]]:
+    """By broker: how many partitions prefer it, and which of them it does not lead."""
+    prefer: Counter[int] = Counter()
+    elsewhere: dict[int, list[HostedPartition]] = {}
+    for place in leadership.everywhere():
+        preferred = place.partition.replicas[0]
+        prefer[preferred] += 1
+        if place.partition.leader != preferred:
+            elsewhere.setdefault(preferred, []).append(place)
+    return prefer, elsewhere

@@ -1,0 +1,81 @@
+"""The nodes of a simulated cluster before their first start: configuration and formatting.
+
+Node 100 is broker and controller, the others are brokers. Each is alone on its machine, reachable
+at an address of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.controller.features import default_features
+from tidelog.controller.records import encode_record
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.quorum.control_records import Voter, VoterEndpoint
+from tidelog.quorum.formatting import format_directory
+from tidelog.storage.filesystem import FileSystem
+
+FIRST_NODE: Final = 100
+BROKER_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+DATA: Final = "/data"
+
+
+def node_ids(brokers: int) -> tuple[int, ...]:
+    """The numbers of the nodes, the controller first."""
+    return tuple(range(FIRST_NODE, FIRST_NODE + brokers))
+
+
+def machine_address(node_id: int) -> str:
+    return f"10.0.{node_id >> 8}.{node_id & 255}"
+
+
+def client_address(number: int) -> str:
+    return f"10.1.{number >> 8}.{number & 255}"
+
+
+def node_config(node_id: int, settings: Mapping[str, str]) -> NodeConfig:
+    """A node's configuration, with the run's own settings on top."""
+    address = machine_address(node_id)
+    controls = node_id == FIRST_NODE
+    quorum = f"{machine_address(FIRST_NODE)}:{CONTROLLER_PORT}"
+    listeners = [f"PLAINTEXT://{address}:{BROKER_PORT}"]
+    if controls:
+        listeners.append(f"CONTROLLER://{address}:{CONTROLLER_PORT}")
+    return NodeConfig.from_properties(
+        {
+            "process.roles": "broker,controller" if controls else "broker",
+            "node.id": str(node_id),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": quorum,
+            "log.dirs": DATA,
+            **settings,
+        }
+    )
+
+
+def format_disk(
+    files: FileSystem, config: NodeConfig, cluster_id: str, entropy: Entropy, wall_ms: int
+) -> None:
+    """Make a blank disk the disk of this node."""
+    files.make_directory(DATA)
+    files.sync_directory("/")
+    directory_id = entropy.uuid()
+    endpoints = tuple(
+        VoterEndpoint(name=each.name, host=each.host, port=each.port)
+        for each in config.controller_endpoints
+    )
+    voter = Voter(voter_id=config.node_id, voter_directory_id=directory_id, endpoints=endpoints)
+    format_directory(
+        files,
+        DATA,
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        directory_id=directory_id,
+        bootstrap=[encode_record(record) for record in default_features()],
+        voters=(voter,) if config.is_controller else (),
+        wall_ms=wall_ms,
+    )

@@ -1,0 +1,52 @@
+"""What observers of a world are told, right after it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from tidelog.node.effects import Effect
+from tidelog.node.inputs import Input
+
+if TYPE_CHECKING:
+    from tidelog.simulator.client import Client
+    from tidelog.simulator.faults import Fault
+    from tidelog.simulator.machine import Machine
+
+
+class Started(NamedTuple):
+    """A process began on a machine; `machine.node` is its node."""
+
+    machine: Machine
+    effects: Sequence[Effect]
+
+
+class Stepped(NamedTuple):
+    """A node took one step, and its effects were carried out."""
+
+    machine: Machine
+    happened: Input
+    effects: Sequence[Effect]
+
+
+class Died(NamedTuple):
+    """The process of a machine is gone; `lossy` says that its disk may have lost something."""
+
+    machine: Machine
+    cause: str
+    lossy: bool
+
+
+class ClientActed(NamedTuple):
+    """A client heard of something and did what it does then."""
+
+    client: Client
+
+
+class Struck(NamedTuple):
+    """A fault was let loose."""
+
+    fault: Fault
+
+
+Happening: TypeAlias = Started | Stepped | Died | ClientActed | Struck

@@ -1,0 +1,242 @@
+"""A simulated machine: a disk, two clocks, an address, and perhaps a process.
+
+    process dies (kill, crash)   the disk keeps what was written, the kernel says goodbye
+    power goes                   unsynced bytes and names meet their fate, nobody says anything
+    pause                        the kernel goes on taking connections and bytes, the node sleeps
+
+Invariant  A process that ends by itself is started again after a while, as a supervisor would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidelog.model.config import NodeConfig
+from tidelog.model.errors import DiskError, TidelogError
+from tidelog.node.node import Node
+from tidelog.simulator.clock import Clock
+from tidelog.simulator.cluster import format_disk, machine_address, node_config
+from tidelog.simulator.dice import SeededEntropy, stream
+from tidelog.simulator.disk import Disk
+from tidelog.simulator.happenings import Died
+from tidelog.simulator.network import End
+from tidelog.simulator.process import Process
+from tidelog.simulator.violation import Violation
+from tidelog.storage.memory_filesystem import DiskImage
+
+if TYPE_CHECKING:
+    from tidelog.simulator.world import World
+
+_BOOT_MOST_MS: Final = 1_000_000_000
+_START_AGAIN_LEAST_US: Final = 500_000
+_START_AGAIN_MOST_US: Final = 5_000_000
+
+
+class Machine:
+    """Where one node of the cluster runs, most of the time."""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        conditions = world.plan.conditions
+        self.world = world
+        self.node_id: Final = node_id
+        self.name: Final = str(node_id)
+        self.address: Final = machine_address(node_id)
+        self.dice = stream(world.seed, "machine", node_id)
+        self.disk = Disk(conditions.write_us, conditions.sync_us)
+        drift = self.dice.randint(-conditions.drift_ppm, conditions.drift_ppm)
+        self.clock = Clock(self.dice.randrange(_BOOT_MOST_MS), drift)
+        self.process: Process | None = None
+        self.powered = True
+        self.paused = False
+        self.lossy = False
+        """Whether it lost data that it has not yet got back from the others."""
+        self.supervised = True
+        self._incarnation = 0
+        self._copy: DiskImage | None = None
+        self._power_goes: str | None = None
+        self._while_down: list[Callable[[], None]] = []
+        self._format()
+
+    @property
+    def node(self) -> Node | None:
+        """The node, while its process runs or sleeps."""
+        return None if self.process is None else self.process.node
+
+    @property
+    def config(self) -> NodeConfig:
+        return node_config(self.node_id, dict(self.world.plan.settings))
+
+    # What operators and supervisors do.
+
+    def start(self) -> None:
+        """Start the process, and the machine before that if it is off."""
+        if self.process is not None:
+            return
+        if not self.powered:
+            self.powered = True
+            self.clock.restart(self.dice.randrange(_BOOT_MOST_MS))
+            self.world.network.paths_changed()
+        self.supervised = True
+        self._incarnation += 1
+        self._note("starts")
+        entropy = SeededEntropy(stream(self.world.seed, "node", self.node_id, self._incarnation))
+        self.process = process = Process(self, Node(self.config, self.disk.files, entropy))
+        process.begin()
+
+    def stop(self) -> None:
+        """Ask the node to stop in an orderly way."""
+        if self.process is not None:
+            self.supervised = False
+            self.process.request_stop("SIGTERM")
+
+    def pause(self) -> None:
+        if self.process is not None and not self.paused:
+            self.paused = True
+            self._note("pauses")
+
+    def resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            self._note("resumes")
+            if self.process is not None:
+                self.process.resume()
+
+    def wipe(self) -> None:
+        """Put an empty disk in; the node is formatted anew and stays down."""
+        self.kill("its disk is replaced")
+        self.lossy = True
+        self.disk.replace(())
+        self.disk.failed = False
+        self._format()
+
+    def copy_disk(self) -> None:
+        """Take a copy of the disk as it is now."""
+        self._copy = self.disk.copy()
+
+    def restore_disk(self) -> bool:
+        """Put the copy in the place of the disk; the node stays down. False without a copy."""
+        if self._copy is None:
+            return False
+        self.kill("an older copy of its disk is restored")
+        self.lossy = True
+        self.disk.replace(self._copy)
+        return True
+
+    def when_down(self, action: Callable[[], None]) -> None:
+        """Do something to the disk now or, while a process uses it, once that is gone."""
+        if self.process is None:
+            action()
+        else:
+            self._while_down.append(action)
+
+    # What befalls it.
+
+    def kill(self, cause: str = "killed") -> None:
+        """End the process at once; everything it wrote stays."""
+        if self.process is not None:
+            self.supervised = False
+            self._end(partial(self.world.network.abort, reason="connection reset by peer"), cause)
+
+    def lose_power(self, fate: str) -> None:
+        """Lose what was not synced, in the way this fate says."""
+        if not self.powered:
+            return
+        self.powered = False
+        self.supervised = False
+        self.lossy = self.lossy or fate != "kept"
+        self.disk.lose_power(fate, self.dice)
+        if self.process is None:
+            self._note(f"loses power, unsynced {fate}")
+        else:
+            self._end(self.world.network.vanish, f"loses power, unsynced {fate}")
+
+    def die_after(self, operations: int, fate: str | None) -> None:
+        """Be killed, or lose power, in the middle of a step: at one of the next file changes."""
+        if self.process is not None:
+            self._power_goes = fate
+            self.disk.die_after(operations)
+
+    def die_before_effects(self) -> None:
+        """Be killed after a step that decided something, before the world hears of it."""
+        if self.process is not None:
+            self.process.dies_before_effects = True
+
+    # From its process.
+
+    def dies_here(self) -> None:
+        """The operation it was to die at has come."""
+        if self._power_goes is None:
+            self.kill("killed in the middle of a step")
+        else:
+            self.lose_power(self._power_goes)
+
+    def failed(self, error: TidelogError) -> None:
+        """The node cannot go on; the process ends at once."""
+        if not (isinstance(error, DiskError) and self.disk.failed):
+            raise Violation("node", f"{self.name} failed without a fault: {error}") from error
+        self._end(
+            partial(self.world.network.abort, reason="connection reset by peer"), f"failed: {error}"
+        )
+
+    def stopped(self, failure: str | None) -> None:
+        """The node is done, in an orderly way."""
+        now_us = self.world.timeline.now_us
+        self._end(
+            lambda end: self.world.network.close(end, "the node stopped", now_us),
+            "stopped" if failure is None else f"stopped: {failure}",
+        )
+
+    # From the network.
+
+    def listening(self, port: int) -> str | None:
+        return None if self.process is None else self.process.ports.get(port)
+
+    def accepted(self, end: End, listener: str, peer_address: str) -> None:
+        if self.process is not None:
+            self.process.accepted(end, listener, peer_address)
+
+    def connected(self, end: End) -> None:
+        if self.process is not None:
+            self.process.connected(end)
+
+    def frame_arrived(self, end: End, frame: bytes) -> None:
+        if self.process is not None:
+            self.process.frame_arrived(end, frame)
+
+    def disconnected(self, end: End, reason: str) -> None:
+        if self.process is not None:
+            self.process.disconnected(end, reason)
+
+    def _end(self, let_go: Callable[[End], None], cause: str) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        self.paused = False
+        self._power_goes = None
+        self._note(cause)
+        process.give_up_connections(let_go)
+        self.disk.disarm()
+        while_down, self._while_down = self._while_down, []
+        for action in while_down:
+            action()
+        self.world.observe(Died(self, cause, self.lossy))
+        if self.supervised:
+            again_us = self.dice.randint(_START_AGAIN_LEAST_US, _START_AGAIN_MOST_US)
+            self.world.timeline.at(
+                self.world.timeline.now_us + again_us, self._start_again, self._incarnation
+            )
+
+    def _start_again(self, incarnation: int) -> None:
+        if self._incarnation == incarnation and self.supervised:
+            self.start()
+
+    def _format(self) -> None:
+        entropy = SeededEntropy(stream(self.world.seed, "format", self.node_id, self._incarnation))
+        wall_ms = self.clock.at(self.world.timeline.now_us).wall_ms
+        self.disk.files.wall_ms = wall_ms
+        format_disk(self.disk.files, self.config, self.world.cluster_id, entropy, wall_ms)
+
+    def _note(self, words: str) -> None:
+        self.world.trace.note(f"{self.name} {words}")

@@ -1,0 +1,302 @@
+"""Connections between simulated hosts, with the manners of TCP.
+
+What is sent on a connection arrives whole and in order, later, or never: a lost packet is a delay,
+a cut path a silence that ends when the path is mended or somebody gives up. A process that dies
+says goodbye through its kernel; a machine that loses power does not, and whoever talks to it finds
+out when it is back, or by waiting.
+
+Invariant  Of one direction of one connection a prefix arrives, in order; a frame that was broken
+           off in the middle never arrives.
+Invariant  Each end hears of its end once, or never if it closed itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+from tidelog.simulator.conditions import Conditions
+from tidelog.simulator.dice import stream
+from tidelog.simulator.paths import Paths
+from tidelog.simulator.timeline import Timeline
+
+SEND_AGAIN_US: Final = 200_000
+GIVE_UP_US: Final = 60_000_000
+CONNECT_TRIES: Final = 4
+CONNECT_AGAIN_US: Final = 1_000_000
+
+
+class Goodbye(NamedTuple):
+    """The last thing on a connection whose sender closed it."""
+
+    reason: str
+
+
+class Host(Protocol):
+    """Whoever has an address: a machine or a client."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def powered(self) -> bool:
+        """Whether anything answers there at all, be it only that a port is closed."""
+        ...
+
+    def listening(self, port: int) -> str | None:
+        """The name of the listener that is open at this port."""
+        ...
+
+    def accepted(self, end: End, listener: str, peer_address: str) -> None: ...
+
+    def connected(self, end: End) -> None: ...
+
+    def frame_arrived(self, end: End, frame: bytes) -> None: ...
+
+    def disconnected(self, end: End, reason: str) -> None: ...
+
+
+class End:
+    """One side of a connection; `number` is what its host calls it."""
+
+    __slots__ = (
+        "arrives_us",
+        "closed",
+        "delivering",
+        "dice",
+        "free_us",
+        "host",
+        "number",
+        "peer",
+        "queue",
+        "serial",
+        "stuck_since_us",
+    )
+
+    def __init__(self, serial: int, host: Host, number: int, dice: Random) -> None:
+        self.serial = serial
+        self.host = host
+        self.number = number
+        self.dice = dice
+        self.peer: End | None = None
+        self.closed = False
+        self.queue: deque[tuple[int, bytes | Goodbye]] = deque()
+        self.delivering = False
+        self.arrives_us = 0
+        self.free_us = 0
+        self.stuck_since_us: int | None = None
+
+
+class Network:
+    """All connections, and the paths they run over."""
+
+    def __init__(self, timeline: Timeline, conditions: Conditions, seed: int) -> None:
+        self.paths = Paths()
+        self._timeline = timeline
+        self._conditions = conditions
+        self._seed = seed
+        self._hosts: dict[str, Host] = {}
+        self._serial = 0
+        self._connections: dict[int, End] = {}
+        self._stuck: dict[int, tuple[End, End]] = {}
+
+    def add(self, host: Host) -> None:
+        """Give a host its place in the network."""
+        self._hosts[host.address] = host
+
+    # What hosts do.
+
+    def connect(self, host: Host, number: int, address: str, port: int, departs_us: int) -> End:
+        """Ask for a connection; `connected` or `disconnected` tells what became of it."""
+        near = self._end(host, number)
+        self._timeline.at(
+            departs_us + self._latency_us(near, address), self._knock, near, address, port, 1
+        )
+        return near
+
+    def send(self, end: End, frame: bytes, departs_us: int) -> None:
+        """Put one frame on its way; lost without a word if the end is closed."""
+        if not end.closed and end.peer is not None:
+            self._put(end, end.peer, frame, len(frame), departs_us)
+
+    def close(self, end: End, reason: str, departs_us: int) -> None:
+        """Close after everything sent before has gone out; this end hears nothing any more."""
+        if end.closed:
+            return
+        end.closed = True
+        if end.peer is not None:
+            self._put(end, end.peer, Goodbye(reason), 0, departs_us)
+            self._forget_if_over(end)
+
+    def abort(self, end: End, reason: str) -> None:
+        """The process died: what its kernel had not sent yet may be gone; it says goodbye."""
+        if not end.closed:
+            self._lose_tail(end)
+            self.close(end, reason, self._timeline.now_us)
+
+    def vanish(self, end: End) -> None:
+        """The machine lost power: what was under way may arrive, and then nothing."""
+        if not end.closed:
+            self._lose_tail(end)
+            end.closed = True
+            self._forget_if_over(end)
+
+    # What befalls them.
+
+    def reset_between(self, one: str, other: str) -> int:
+        """Break every connection between two hosts, in the middle of whatever it carries."""
+        broken = 0
+        for near in list(self._connections.values()):
+            far = near.peer
+            if far is not None and {near.host.name, far.host.name} == {one, other}:
+                broken += 1
+                for end in (near, far):
+                    end.queue.clear()
+                    self._hang_up(end, "connection reset")
+        return broken
+
+    def paths_changed(self) -> None:
+        """Something may get through again: what waited is sent once more."""
+        for end, peer in list(self._stuck.values()):
+            if not self._is_blocked(end, peer):
+                del self._stuck[end.serial]
+                end.stuck_since_us = None
+                end.delivering = True
+                again_us = end.dice.randrange(SEND_AGAIN_US)
+                self._timeline.at(self._timeline.now_us + again_us, self._deliver, end)
+
+    # Connecting.
+
+    def _end(self, host: Host, number: int) -> End:
+        self._serial += 1
+        return End(self._serial, host, number, stream(self._seed, "network", self._serial))
+
+    def _knock(self, near: End, address: str, port: int, tries: int) -> None:
+        if near.closed:
+            return
+        target = self._hosts.get(address)
+        now_us = self._timeline.now_us
+        if target is not None and (not target.powered or self._is_cut(near.host, target)):
+            if tries == CONNECT_TRIES:
+                self._hang_up(near, "connection timed out")
+            else:
+                again_us = CONNECT_AGAIN_US << (tries - 1)
+                self._timeline.at(now_us + again_us, self._knock, near, address, port, tries + 1)
+            return
+        answer_us = now_us + self._latency_us(near, address)
+        listener = None if target is None else target.listening(port)
+        if target is None or listener is None:
+            self._timeline.at(answer_us, self._hang_up, near, "connection refused")
+            return
+        far = self._end(target, 0)
+        near.peer, far.peer = far, near
+        self._connections[near.serial] = near
+        target.accepted(far, listener, near.host.address)
+        self._timeline.at(answer_us, self._established, near)
+
+    def _established(self, near: End) -> None:
+        if not near.closed:
+            near.host.connected(near)
+
+    # Carrying.
+
+    def _put(self, end: End, peer: End, item: bytes | Goodbye, size: int, departs_us: int) -> None:
+        slow = self.paths.slowness((end.host.name, peer.host.name))
+        rate = self._conditions.bytes_per_s
+        if slow is not None:
+            rate = min(rate, slow.bytes_per_s)
+        end.free_us = max(end.free_us, departs_us) + size * 1_000_000 // rate
+        latency_us = self._latency_us(end, peer.host.address)
+        end.arrives_us = max(end.arrives_us, end.free_us + latency_us)
+        end.queue.append((end.arrives_us, item))
+        if not end.delivering and end.stuck_since_us is None:
+            end.delivering = True
+            self._timeline.at(end.arrives_us, self._deliver, end)
+
+    def _latency_us(self, end: End, address: str) -> int:
+        conditions, dice = self._conditions, end.dice
+        latency_us = conditions.latency_us
+        if conditions.jitter_us:
+            latency_us += int(dice.expovariate(1.0) * conditions.jitter_us)
+        loss_ppm = conditions.loss_ppm
+        target = self._hosts.get(address)
+        slow = None if target is None else self.paths.slowness((end.host.name, target.name))
+        if slow is not None:
+            latency_us += slow.latency_us
+            loss_ppm = max(loss_ppm, slow.loss_ppm)
+        again_us = SEND_AGAIN_US
+        while loss_ppm and dice.randrange(1_000_000) < loss_ppm:
+            latency_us += again_us
+            again_us *= 2
+        return latency_us
+
+    def _deliver(self, end: End) -> None:
+        """The first thing in the queue arrives, or finds that it cannot."""
+        queue, peer = end.queue, end.peer
+        if not queue or peer is None:
+            end.delivering = False
+            return
+        if self._is_blocked(end, peer):
+            end.delivering = False
+            self._stick(end, peer)
+            return
+        _, item = queue.popleft()
+        if queue:
+            self._timeline.at(queue[0][0], self._deliver, end)
+        else:
+            end.delivering = False
+        if peer.closed:
+            # Nobody is there any more, and the kernel at that address says so.
+            back_us = self._timeline.now_us + self._latency_us(peer, end.host.address)
+            self._timeline.at(back_us, self._hang_up, end, "connection reset by peer")
+        elif isinstance(item, Goodbye):
+            self._hang_up(peer, item.reason)
+        else:
+            peer.host.frame_arrived(peer, item)
+
+    def _is_blocked(self, end: End, peer: End) -> bool:
+        there = peer.host
+        if not there.powered or self.paths.is_cut((end.host.name, there.name)):
+            return True
+        # What was sent to a closed end matters only if word of that can come back.
+        return peer.closed and self.paths.is_cut((there.name, end.host.name))
+
+    def _is_cut(self, one: Host, other: Host) -> bool:
+        paths = self.paths
+        return paths.is_cut((one.name, other.name)) or paths.is_cut((other.name, one.name))
+
+    def _stick(self, end: End, peer: End) -> None:
+        end.stuck_since_us = self._timeline.now_us
+        self._stuck[end.serial] = (end, peer)
+        self._timeline.at(
+            self._timeline.now_us + GIVE_UP_US, self._give_up, end, end.stuck_since_us
+        )
+
+    def _give_up(self, end: End, since_us: int) -> None:
+        if end.stuck_since_us == since_us:
+            del self._stuck[end.serial]
+            end.stuck_since_us = None
+            end.queue.clear()
+            self._hang_up(end, "connection timed out")
+
+    # Ending.
+
+    def _lose_tail(self, end: End) -> None:
+        for _ in range(end.dice.randrange(len(end.queue) + 1)):
+            end.queue.pop()
+
+    def _hang_up(self, end: End, reason: str) -> None:
+        if end.closed:
+            return
+        end.closed = True
+        self._forget_if_over(end)
+        end.host.disconnected(end, reason)
+
+    def _forget_if_over(self, end: End) -> None:
+        peer = end.peer
+        if peer is not None and peer.closed:
+            self._connections.pop(min(end.serial, peer.serial), None)

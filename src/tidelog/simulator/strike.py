@@ -1,0 +1,155 @@
+"""Letting a fault loose on a world.
+
+Invariant  No more machines lose data at a time than the plan's `loss_budget`: a loss that would be
+           one too many is softened into a fault without loss. What replication promises is judged
+           by what it promised to survive.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, assert_never
+
+from tidelog.simulator.dice import stream
+from tidelog.simulator.fault_text import fault_text
+from tidelog.simulator.faults import (
+    CopyDisk,
+    Cut,
+    Damage,
+    FailDisk,
+    Fault,
+    HealDisk,
+    JumpClock,
+    Kill,
+    KillBeforeEffects,
+    Mend,
+    MendAll,
+    Pause,
+    PowerCut,
+    Reset,
+    RestoreDisk,
+    Resume,
+    Slow,
+    SlowDisk,
+    Start,
+    Stop,
+    Wipe,
+)
+from tidelog.simulator.machine import Machine
+from tidelog.simulator.paths import Slowness
+
+if TYPE_CHECKING:
+    from tidelog.simulator.world import World
+
+
+def strike(world: World, fault: Fault) -> None:
+    """Do to the world what the fault says."""
+    world.trace.note(f"* {fault_text(fault)}")
+    network = world.network
+    match fault:
+        case Cut(pairs=pairs):
+            network.paths.cut(pairs)
+        case Slow(pairs=pairs):
+            network.paths.slow(
+                pairs, Slowness(fault.latency_ms * 1000, fault.loss_ppm, fault.bytes_per_s)
+            )
+        case Mend(pairs=pairs):
+            network.paths.mend(pairs)
+            network.paths_changed()
+        case MendAll():
+            network.paths.mend_all()
+            network.paths_changed()
+        case Reset(pairs=pairs):
+            for one, other in pairs:
+                network.reset_between(one, other)
+        case _:
+            machine = world.machines.get(fault.node)
+            if machine is not None:
+                _strike_machine(world, machine, fault)
+
+
+def _strike_machine(
+    world: World,
+    machine: Machine,
+    fault: Kill
+    | KillBeforeEffects
+    | PowerCut
+    | Start
+    | Stop
+    | Pause
+    | Resume
+    | Wipe
+    | CopyDisk
+    | RestoreDisk
+    | SlowDisk
+    | FailDisk
+    | HealDisk
+    | Damage
+    | JumpClock,
+) -> None:
+    disk = machine.disk
+    match fault:
+        case Kill(after=after):
+            if after < 0:
+                machine.kill()
+            else:
+                machine.die_after(after, None)
+        case KillBeforeEffects():
+            machine.die_before_effects()
+        case PowerCut(fate=fate, after=after):
+            _cut_power(world, machine, fate, after)
+        case Start():
+            machine.start()
+        case Stop():
+            machine.stop()
+        case Pause():
+            machine.pause()
+        case Resume():
+            machine.resume()
+        case Wipe():
+            if world.may_lose(machine):
+                machine.wipe()
+            else:
+                machine.kill("killed; its disk is spared")
+        case CopyDisk():
+            machine.copy_disk()
+        case RestoreDisk():
+            if not (world.may_lose(machine) and machine.restore_disk()):
+                machine.kill("killed; its disk is spared")
+        case SlowDisk(write_ms=write_ms, sync_ms=sync_ms):
+            disk.slow_down(write_ms * 1000, sync_ms * 1000)
+        case FailDisk(how=how, part=part):
+            disk.fail(how, part)
+        case HealDisk():
+            disk.heal()
+        case Damage():
+            _damage(world, machine, fault, stream(world.seed, "damage", fault.draw))
+        case JumpClock(by_ms=by_ms):
+            machine.clock.wall_offset_ms += by_ms
+        case _:
+            assert_never(fault)
+
+
+def _cut_power(world: World, machine: Machine, fate: str, after: int) -> None:
+    if fate != "kept" and not world.may_lose(machine):
+        fate = "kept"
+    if after < 0:
+        machine.lose_power(fate)
+    else:
+        machine.die_after(after, fate)
+
+
+def _damage(world: World, machine: Machine, fault: Damage, dice: Random) -> None:
+    def damage() -> None:
+        # Only the log itself holds anything that cannot be worked out again.
+        if fault.kind == "log":
+            if not world.may_lose(machine):
+                return
+            machine.lossy = True
+        path = machine.disk.damage(fault.kind, fault.how, dice)
+        world.trace.note(f"{machine.name} {fault.how} in {path or 'nothing'}")
+
+    if fault.how == "flip":
+        damage()
+    else:
+        machine.when_down(damage)

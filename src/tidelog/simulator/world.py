@@ -1,0 +1,190 @@
+"""A whole cluster with its clients in virtual time, from one plan.
+
+    world = World(plan)
+    world.add_client(Producer("producer-1"))
+    world.observers.append(checker)          # called after every step of a node, and more
+    world.start()
+    world.run_for(60_000)                    # milliseconds of virtual time
+    world.calm()                             # no more faults: now everybody must recover
+    world.run_until_well(120_000)
+
+Invariant  Equal plans, clients and observers give equal traces, in any process.
+Invariant  Observers see the inside of nodes; no node and no client ever does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeAlias
+
+from tidelog.controller.image import ClusterImage
+from tidelog.model.ids import uuid_text
+from tidelog.simulator.client import Client, ClientHost
+from tidelog.simulator.cluster import node_ids
+from tidelog.simulator.dice import SeededEntropy, stream
+from tidelog.simulator.faults import Fault
+from tidelog.simulator.happenings import Happening, Struck
+from tidelog.simulator.machine import Machine
+from tidelog.simulator.network import Network
+from tidelog.simulator.plan import Plan
+from tidelog.simulator.strike import strike
+from tidelog.simulator.timeline import Timeline
+from tidelog.simulator.trace import Trace
+from tidelog.simulator.violation import Violation
+
+Observer: TypeAlias = "Callable[[World, Happening], None]"
+Expectation: TypeAlias = Callable[[], str | None]
+"""What is still missing until all is well, in words; None when nothing is."""
+
+_LOOK_EVERY_MS: Final = 250
+
+
+class World:
+    """Machines, clients and the network between them."""
+
+    def __init__(self, plan: Plan, reader: Callable[[str], None] | None = None) -> None:
+        self.plan: Final = plan
+        self.seed: Final = plan.seed
+        self.timeline: Final = Timeline()
+        self.trace: Final = Trace(self.timeline, reader)
+        self.network: Final = Network(self.timeline, plan.conditions, plan.seed)
+        self.cluster_id: Final = uuid_text(SeededEntropy(self.dice("cluster")).uuid())
+        self.observers: list[Observer] = []
+        self.expectations: dict[str, Expectation] = {}
+        self.clients: dict[str, Client] = {}
+        self.steps = 0
+        """Steps of all nodes."""
+        self.machines: Final[dict[int, Machine]] = {
+            node_id: Machine(self, node_id) for node_id in node_ids(plan.brokers)
+        }
+        for machine in self.machines.values():
+            self.network.add(machine)
+
+    @property
+    def now_ms(self) -> int:
+        return self.timeline.now_ms
+
+    def dice(self, *purpose: str | int) -> Random:
+        """Dice for a purpose that nobody else names."""
+        return stream(self.seed, *purpose)
+
+    # Setting up.
+
+    def add_client(self, client: Client) -> None:
+        """Give a client its place; it is told to start with the world, or now if that runs."""
+        host = ClientHost(self, client, len(self.clients) + 1)
+        self.clients[client.name] = client
+        self.network.add(host)
+        self.timeline.at(self.timeline.now_us, host.begin)
+
+    def at(self, ms: int, action: Callable[[], None], label: str) -> None:
+        """Do something at a moment; the label stands in the trace."""
+        self.timeline.at(ms * 1000, self._act, action, label)
+
+    def expect(self, label: str, expectation: Expectation) -> None:
+        """Something that must become true once faults have stopped."""
+        self.expectations[label] = expectation
+
+    def start(self) -> None:
+        """Start every machine and plan every fault."""
+        for machine in self.machines.values():
+            self.timeline.at(0, machine.start)
+        for at_ms, fault in self.plan.faults:
+            self.timeline.at(at_ms * 1000, self.strike, fault)
+        self.timeline.at(_LOOK_EVERY_MS * 1000, self._look_after_losses)
+
+    # Running.
+
+    def run_until(self, ms: int) -> None:
+        """Let virtual time pass up to a moment."""
+        self.timeline.run_until(ms * 1000, self.plan.events_most)
+        if self.timeline.happened >= self.plan.events_most:
+            raise Violation("livelock", f"{self.plan.events_most} events and no end")
+
+    def run_for(self, ms: int) -> None:
+        self.run_until(self.now_ms + ms)
+
+    def strike(self, fault: Fault) -> None:
+        """Let a fault loose now."""
+        strike(self, fault)
+        self.observe(Struck(fault))
+
+    def observe(self, happening: Happening) -> None:
+        """Tell the observers."""
+        for observer in self.observers:
+            observer(self, happening)
+
+    def calm(self) -> None:
+        """End all faults: mend, heal, resume and start everything that is not to stay dead."""
+        self.trace.note("* calm")
+        self.network.paths.mend_all()
+        for machine in self.machines.values():
+            machine.disk.heal()
+            if machine.node_id in self.plan.dead:
+                machine.kill("stays dead")
+                continue
+            machine.resume()
+            machine.start()
+        self.network.paths_changed()
+
+    def run_until_well(self, within_ms: int) -> None:
+        """Run until every expectation is met; a violation when that takes too long."""
+        end_ms = self.now_ms + within_ms
+        while missing := self._missing():
+            if self.now_ms >= end_ms:
+                label, what = missing[0]
+                raise Violation(label, f"not well after {within_ms} ms of calm: {what}")
+            self.run_for(_LOOK_EVERY_MS)
+
+    # Looking inside.
+
+    @property
+    def running(self) -> list[Machine]:
+        """The machines with a process, paused ones included."""
+        return [machine for machine in self.machines.values() if machine.process is not None]
+
+    def controller_image(self) -> ClusterImage | None:
+        """The committed metadata of the controller that knows most of it, while one runs."""
+        known = [
+            node.broker.image
+            for machine in self.machines.values()
+            if (node := machine.node) is not None and node.broker.config.is_controller
+        ]
+        return max(known, key=lambda image: image.end_offset, default=None)
+
+    def is_whole(self, machine: Machine) -> bool:
+        """Whether a machine runs and is in sync in all its partitions, says the controller."""
+        image = self.controller_image()
+        if image is None or machine.process is None:
+            return False
+        registration = image.brokers.get(machine.node_id)
+        if registration is None or registration.fenced:
+            return False
+        return all(
+            machine.node_id in partition.isr
+            for _, _, partition in image.partitions_of(machine.node_id)
+        )
+
+    def may_lose(self, machine: Machine) -> bool:
+        """Whether this machine may lose data now without breaking what replication relies on."""
+        losers = [each for each in self.machines.values() if each.lossy and each is not machine]
+        return len(losers) < self.plan.loss_budget
+
+    def _look_after_losses(self) -> None:
+        for machine in self.machines.values():
+            if machine.lossy and self.is_whole(machine):
+                machine.lossy = False
+                self.trace.note(f"{machine.name} is whole again")
+        self.timeline.at(self.timeline.now_us + _LOOK_EVERY_MS * 1000, self._look_after_losses)
+
+    def _missing(self) -> list[tuple[str, str]]:
+        return [
+            (label, what)
+            for label, expectation in self.expectations.items()
+            if (what := expectation()) is not None
+        ]
+
+    def _act(self, action: Callable[[], None], label: str) -> None:
+        self.trace.note(f"* {label}")
+        action()
