@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import Leadership, elr_enabled
@@ -111,7 +111,7 @@ def register_broker(
             log_dirs=registration.log_dirs,
         )
     )
-    return Decision(tuple(records), epoch)
+    return together(records, epoch)
 
 
 def _registration_refused(
