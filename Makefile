@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java up demo test check format bench bench-vs-kafka lock clean
+.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,6 +38,9 @@ test: setup setup-java check ## All checks and all tests, stock clients and Apac
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## Write the generated parts of docs/ anew from the code
+	@$(BIN)/python scripts/generate-docs
 
 bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CPU
 	@$(BIN)/python -m benchmarks

@@ -27,8 +27,8 @@ def measure(
     with running(server):
         say(f"{server.name}: started")
         figures = [
-            Figure("start to first acknowledgement", server.start_to_first_ack_s, "s", False),
-            Figure("memory, idle", server.rss_mb(), "MB", False),
+            Figure("start to first acknowledgement", server.start_to_first_ack_s, "s"),
+            Figure("memory, idle", server.rss_mb(), "MB"),
         ]
         steps: list[tuple[str, Callable[[], list[Figure]]]] = [
             ("throughput", lambda: throughput(server, megabytes)),
@@ -41,7 +41,7 @@ def measure(
         for name, step in steps:
             say(f"{server.name}: {name}")
             figures += step()
-        figures.append(Figure("memory, loaded", server.rss_mb(), "MB", False))
+        figures.append(Figure("memory, loaded", server.rss_mb(), "MB"))
     return figures
 
 

@@ -12,18 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from confluent_kafka import Producer
+
+from tidelog.testing.ports import free_ports
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".cache" / "java" / "tools"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server(ABC):
@@ -33,14 +30,17 @@ class Server(ABC):
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
-        self.port = free_port()
-        self.controller_port = free_port()
+        self.port, self.controller_port = free_ports(2)
         self.process: subprocess.Popen[bytes] | None = None
         self.start_to_first_ack_s = 0.0
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "broker.log"
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -53,10 +53,9 @@ class Server(ABC):
     def start(self) -> None:
         """Start, and measure the time until a record has been acknowledged."""
         self.prepare()
-        log = (self.directory / "broker.log").open("wb")
         began = time.monotonic()
-        self.process = subprocess.Popen(self.command(), stdout=log, stderr=subprocess.STDOUT)
-        log.close()
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=subprocess.STDOUT)
         self._wait_for_port()
         producer = Producer(
             {
@@ -71,7 +70,7 @@ class Server(ABC):
         )
         producer.produce("warm-up", b"first")
         if producer.flush(60) != 0:
-            raise SystemExit(f"{self.name} did not acknowledge a record; see {log.name}")
+            self._give_up("did not acknowledge a record")
         self.start_to_first_ack_s = time.monotonic() - began
 
     def _wait_for_port(self) -> None:
@@ -82,7 +81,11 @@ class Server(ABC):
             if self.process is not None and self.process.poll() is not None:
                 break
             time.sleep(0.005)
-        raise SystemExit(f"{self.name} did not open its port; see {self.directory}/broker.log")
+        self._give_up("did not open its port")
+
+    def _give_up(self, why: str) -> NoReturn:
+        said = self._log.read_text(errors="replace").splitlines()[-20:]
+        raise SystemExit("\n".join([f"{self.name} {why}; the last it said:", *said]))
 
     def cpu_seconds(self) -> float:
         """User and system time of the broker so far."""

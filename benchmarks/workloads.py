@@ -20,12 +20,11 @@ RUN = 500
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; `higher_is_better` says how to read its ratio."""
+    """One measured number."""
 
     name: str
     value: float
     unit: str
-    higher_is_better: bool = True
 
 
 def create_topic(server: Server, name: str, partitions: int = PARTITIONS) -> None:
@@ -95,9 +94,9 @@ def throughput(server: Server, megabytes: int) -> list[Figure]:
     gigabytes = megabytes / 1000
     return [
         Figure("librdkafka produce", megabytes / seconds, "MB/s"),
-        Figure("CPU per GB produced", cpu / gigabytes, "s", False),
+        Figure("CPU per GB produced", cpu / gigabytes, "s"),
         Figure("librdkafka consume", megabytes / read_seconds, "MB/s"),
-        Figure("CPU per GB consumed", read_cpu / gigabytes, "s", False),
+        Figure("CPU per GB consumed", read_cpu / gigabytes, "s"),
     ]
 
 
@@ -132,8 +131,8 @@ def latency(server: Server, rounds: int) -> list[Figure]:
         taken.clear()
     cuts = quantiles(spans, n=100)
     return [
-        Figure("acknowledgement p50", cuts[49], "ms", False),
-        Figure("acknowledgement p99", cuts[98], "ms", False),
+        Figure("acknowledgement p50", cuts[49], "ms"),
+        Figure("acknowledgement p99", cuts[98], "ms"),
     ]
 
 
@@ -160,7 +159,7 @@ def single_record_requests(server: Server, requests: int) -> list[Figure]:
 
 
 def java_clients(server: Server, megabytes: int) -> list[Figure]:
-    """Apache Kafka's own ProducerPerformance and ConsumerPerformance."""
+    """Apache Kafka's own ProducerPerformance."""
     create_topic(server, "java")
     records = megabytes * 1000
     produced = _tool(

@@ -46,6 +46,7 @@ class Orders:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 2,
+                "queue.buffering.max.messages": 0,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
                 "retry.backoff.ms": 20,

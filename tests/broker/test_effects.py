@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.broker.effects import read_clock
+from tidelog.broker.clock import read_clock
 from tidelog.model.errors import DiskError, InvariantBroken
 from tidelog.model.ids import TopicPartition
 from tidelog.node.effects import Announce, Effect, OpenListeners, RunJob, Send, Stopped

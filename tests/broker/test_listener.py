@@ -26,6 +26,7 @@ def accepted_peer(endpoint: Endpoint, connect_to: str) -> tuple[str, str]:
 
     def accepted(name: str, peer: socket.socket, host: str) -> None:
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not peer.getblocking()
         peer.close()
         seen.append((name, host))
@@ -63,6 +64,18 @@ def test_a_port_in_use_is_refused_with_advice() -> None:
     with pytest.raises(ConfigError, match="another process listens there"):
         Listener(first.endpoint, SocketOptions())
     first.close(loop)
+    loop.close()
+
+
+def test_of_two_that_are_bound_to_a_port_only_one_can_open() -> None:
+    loop = uvloop.new_event_loop()
+    first = Listener(Endpoint("A", "127.0.0.1", 0), SocketOptions())
+    second = Listener(first.endpoint, SocketOptions())
+    first.open(loop, lambda name, peer, host: None, lambda event: None)
+    with pytest.raises(ConfigError, match="another process listens there"):
+        second.open(loop, lambda name, peer, host: None, lambda event: None)
+    first.close(loop)
+    second.close(loop)
     loop.close()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
+import socket
 import sys
 from tidelog.broker.process import run_node
 from tidelog.model.config import NodeConfig
@@ -27,6 +28,8 @@ class Node:
         self.config = config
 
     def start(self, now):
+        if MODE == "late":
+            self.rival = socket.create_server(("127.0.0.1", self.config.endpoints[0].port))
         started = NodeStarted(
             node_id=1, cluster_id="c", roles=("broker",), cause=self.config.listeners[0]
         )
@@ -146,6 +149,14 @@ def test_an_exception_in_the_node_stops_the_process_and_says_why(
     assert words in process.said
 
 
+def test_an_exception_stops_the_process_even_when_nobody_hears_why(tmp_path: Path) -> None:
+    with node_process("echo", tmp_path) as process:
+        assert process.child.stderr is not None
+        process.child.stderr.close()
+        assert process.ask(b"bug") == b""
+        assert process.child.wait(30) == 70
+
+
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     with node_process("echo", tmp_path) as process:
         second = subprocess.run(
@@ -168,3 +179,14 @@ def test_a_port_in_use_is_refused_before_the_node_is_built(tmp_path: Path) -> No
     assert second.returncode == 1
     assert b"another process listens there" in second.stderr
     assert b"started" not in second.stderr
+
+
+def test_a_port_that_is_taken_between_binding_and_opening_stops_the_node(tmp_path: Path) -> None:
+    late = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "late", "0", str(tmp_path)],
+        capture_output=True,
+        check=False,
+    )
+    assert late.returncode == 1
+    assert b"node 1 stops: cannot listen on PLAINTEXT://127.0.0.1:" in late.stderr
+    assert b"Traceback" not in late.stderr

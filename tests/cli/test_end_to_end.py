@@ -158,6 +158,49 @@ def test_every_kind_of_acks_writes(acks: str, here: dict[str, str]) -> None:
     assert fine("consume", name, "--count", "1", **here) == "x\n"
 
 
+def test_output_that_cannot_be_written_is_refused_in_words(here: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tidelog", "cluster", "apis"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=TIMEOUT_S,
+            env={**os.environ, **here},
+        )
+
+    assert (ended.returncode, ended.stderr) == (1, "No space left on device\n")
+
+
+def test_a_reader_that_goes_away_is_no_failure(here: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tidelog", "cluster", "apis"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, **here},
+    )
+    os.close(writing)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_producing_from_a_closed_stdin_is_wrong_usage(here: dict[str, str]) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", '"$0" -m tidelog produce t <&-', sys.executable],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, **here},
+    )
+
+    assert ended.returncode == 2
+    assert "stdin is closed" in ended.stderr
+
+
 def test_a_follower_of_the_log_sees_records_as_they_are_written(here: dict[str, str]) -> None:
     fine("topics", "create", "followed", "--partitions", "1", **here)
     command = [sys.executable, "-m", "tidelog", "consume", "followed", "--follow", "--from", "0"]
@@ -288,25 +331,58 @@ def test_up_status_node_and_down(tmp_path: Path) -> None:
     assert "no node" in tidelog("down", *data).stderr
 
 
-def test_up_in_the_foreground_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
+@pytest.fixture
+def foreground(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`tidelog up` in the foreground, with its cluster in `tmp_path / "cluster"`, ready."""
     port, _ = free_ports(2)
-    directory = tmp_path / "cluster"
-    command = [sys.executable, "-m", "tidelog", "up", "--port", str(port), "--data", str(directory)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as foreground:
-        assert foreground.stderr is not None
-        for line in foreground.stderr:
+    data = ("--port", str(port), "--data", str(tmp_path / "cluster"))
+    command = [sys.executable, "-m", "tidelog", "up", *data]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        for line in started.stderr:
             if line.startswith("ready"):
                 break
-        here = {"TIDELOG_BOOTSTRAP": f"127.0.0.1:{port}"}
-        fine("topics", "list", **here)
-        foreground.send_signal(signal.SIGINT)
-        rest = foreground.stderr.read()
-        assert foreground.wait(TIMEOUT_S) == 0
+        yield started
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_up_in_the_foreground_ends_cleanly_when_told_to(
+    tmp_path: Path, foreground: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    assert foreground.stderr is not None
+    foreground.send_signal(number)
+    rest = foreground.stderr.read()
+
+    assert foreground.wait(TIMEOUT_S) == 0
     assert "stopped" in rest
-    assert LocalCluster.open(directory).running() == []
+    assert LocalCluster.open(tmp_path / "cluster").running() == []
 
 
-def test_a_taken_port_is_named_and_nothing_is_left_running(tmp_path: Path) -> None:
+def test_up_in_the_foreground_stops_its_nodes_when_nobody_reads_what_it_says(
+    tmp_path: Path, foreground: subprocess.Popen[str]
+) -> None:
+    assert foreground.stderr is not None
+    foreground.stderr.close()
+    cluster = LocalCluster.open(tmp_path / "cluster")
+    # The node tells of it, unless the command has already noticed.
+    tidelog("topics", "create", "t", TIDELOG_BOOTSTRAP=cluster.bootstrap)
+
+    assert foreground.wait(TIMEOUT_S) == 0
+    assert cluster.running() == []
+
+
+def test_modules_in_the_current_directory_do_not_reach_a_node(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('not the one you want')")
+    port, controller_port = free_ports(2)
+    cluster = LocalCluster.create(tmp_path / "c", port=port, controller_port=controller_port)
+    up = [str(Path(sys.executable).with_name("tidelog")), "up", "--detach", "--data", "c"]
+    try:
+        subprocess.run(up, cwd=tmp_path, check=True, timeout=TIMEOUT_S)
+    finally:
+        cluster.stop()
+
+
+def test_a_taken_port_is_named_and_nothing_is_made(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = tidelog(
@@ -315,7 +391,8 @@ def test_a_taken_port_is_named_and_nothing_is_left_running(tmp_path: Path) -> No
 
     assert refused.returncode == 1
     assert f"port {port} is taken" in refused.stderr
-    assert LocalCluster.open(tmp_path / "cluster").running() == []
+    assert "--port" in refused.stderr
+    assert not (tmp_path / "cluster").exists()
 
 
 def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -75,11 +75,14 @@ def test_version_is_one_line_on_stdout() -> None:
         ["topics", "create", "t", "--config", "retention.ms"],
         ["topics", "list", "--bootstrap", "nowhere"],
         ["topics", "list", "--bootstrap", "host:port"],
+        ["topics", "list", "--bootstrap", "host:99999"],
         ["produce", "t", "--acks", "2"],
         ["produce", "t", "--compression", "rar"],
         ["produce", "t", "--key-separator", ""],
         ["produce", "t", "--file", "/no/such/file"],
         ["consume", "t", "--from", "yesterday"],
+        ["consume", "t", "--from", "1969-12-31"],
+        ["consume", "t", "--from", "@9223372036854775808"],
         ["consume", "t", "--count", "0"],
         ["configs", "describe"],
         ["configs", "describe", "--topic", "t", "--broker", "1"],
@@ -175,6 +178,18 @@ def test_an_unknown_setting_is_refused_before_anything_is_made(tmp_path: Path) -
     assert result.exit_code == 1
     assert "num.partitions" in result.stderr
     assert not (tmp_path / "c").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (port,) = free_ports(1)
+
+    result = CliRunner().invoke(
+        app, ["up", "--detach", "--port", str(port), "--data", str(tmp_path / "file" / "c")]
+    )
+
+    assert result.exit_code == 1
+    assert result.stderr == f"{tmp_path}/file/c/node-100: Not a directory\n"
 
 
 def test_random_uuid_prints_an_identity() -> None:

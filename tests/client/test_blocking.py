@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -11,11 +12,13 @@ import pytest
 
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client, parse_bootstrap
+from tidelog.client.connection import Connection
 from tidelog.client.errors import RequestRefused, Unreachable
 from tidelog.client.probe import is_unfenced
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.testing.ports import free_ports
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import encode_response
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 
@@ -40,6 +43,29 @@ def test_the_first_contact_fails_at_once_and_names_everyone_who_is_missing() -> 
     assert time.monotonic() - before < 5
     assert f":{one}" in str(caught.value)
     assert f":{two}" in str(caught.value)
+
+
+def test_a_connection_whose_greeting_is_refused_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        refusal = encode_response(ApiKey.API_VERSIONS, 4, 0, {"error_code": 31, "api_keys": []})
+        heard: list[bytes] = []
+
+        def refuse() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(len(refusal).to_bytes(4, "big") + refusal)
+                peer.settimeout(10)
+                heard.append(peer.recv(1))
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(RequestRefused) as caught:
+            Connection("127.0.0.1", server.getsockname()[1], client_id="t", timeout_s=10)
+        thread.join()
+
+    assert caught.value.code is ErrorCode.cluster_authorization_failed
+    assert heard == [b""]
 
 
 def test_one_live_broker_among_dead_ones_is_enough(scripted: Scripted) -> None:

@@ -144,7 +144,12 @@ class Cluster:
             assert self.beat(broker_id, want_fence=True).is_fenced
 
     def propose(
-        self, isr: Sequence[int | InSyncMember], *, topic: str = "orders", index: int = 0, **said: Any
+        self,
+        isr: Sequence[int | InSyncMember],
+        *,
+        topic: str = "orders",
+        index: int = 0,
+        **said: Any,
     ) -> AlteredPartition | Refusal:
         """The leader of a partition proposes an ISR."""
         partition = self.partition(topic, index)
@@ -172,17 +177,13 @@ class Cluster:
     ) -> Refusal | None:
         """Ask for other replicas, or cancel with None."""
         wish = ReassignmentWish(index, None if replicas is None else tuple(replicas))
-        reply = self.do(
-            self.controller.alter_partition_reassignments([(topic, [wish])], **said)
-        )
+        reply = self.do(self.controller.alter_partition_reassignments([(topic, [wish])], **said))
         if isinstance(reply, Refusal):
             return reply
         [(_, [(_, outcome)])] = reply
         return outcome
 
-    def elect(
-        self, election_type: int, *, topic: str = "orders", index: int = 0
-    ) -> Refusal | None:
+    def elect(self, election_type: int, *, topic: str = "orders", index: int = 0) -> Refusal | None:
         reply = self.do(self.controller.elect_leaders(election_type, [(topic, [index])]))
         if isinstance(reply, Refusal):
             return reply

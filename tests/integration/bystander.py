@@ -16,9 +16,9 @@ class Bystander:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
-        settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
-        self._consumer = Consumer(settings)
+        common = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._producer = Producer({**common, "linger.ms": 0, "acks": "all"})
+        self._consumer = Consumer({**common, "group.id": "none", "enable.auto.commit": False})
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.round_trips_s: list[float] = []
@@ -40,8 +40,11 @@ class Bystander:
         self._thread.join(30)
         self._consumer.close()
 
-    def is_served(self, since: int, *, within_s: float) -> bool:
-        """Whether all of its records since the `since`-th came back that fast, the next one too."""
+    def is_served(self, since: int, *, within_s: float = 2.0) -> bool:
+        """Whether all of its records since the `since`-th came back that fast, the next one too.
+
+        A round trip is two requests, and none may wait for longer than a second.
+        """
         so_far = len(self.round_trips_s)
         until(lambda: len(self.round_trips_s) > so_far or self.failure is not None)
         assert self.failure is None, self.failure
@@ -49,7 +52,7 @@ class Bystander:
 
     def _run(self) -> None:
         turn = 0
-        while not self._stopping.is_set() and self.failure is None:
+        while not self._stopping.wait(0.005) and self.failure is None:
             began = time.monotonic()
             self._producer.produce(self._topic, b"%d" % turn)
             if self._producer.flush(20):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.bystander import Bystander
+from tests.integration.raw import Peer
 
 from tidelog.testing.cluster import Cluster
 
@@ -26,6 +28,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A broker for one test alone, to be killed and stopped."""
+    with Cluster(tmp_path / "cluster") as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def bootstrap(cluster: Cluster) -> str:
     return cluster.bootstrap
@@ -36,6 +45,28 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of the test's own."""
     name = str(request.node.name)
     return name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
+
+
+@pytest.fixture
+def peer(bootstrap: str) -> Iterator[Peer]:
+    """A connection to say anything on."""
+    with Peer(bootstrap) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def bystander(bootstrap: str) -> Iterator[Bystander]:
+    """A client that behaves, all the time."""
+    with Bystander(bootstrap, "bystander") as client:
+        yield client
+
+
+@pytest.fixture
+def others_are_served(bystander: Bystander) -> Iterator[None]:
+    """Whatever a test sends, a client on other connections notices nothing."""
+    before = len(bystander.round_trips_s)
+    yield
+    assert bystander.is_served(before)
 
 
 Java = Callable[..., str]

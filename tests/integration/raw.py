@@ -215,10 +215,11 @@ def end_offset(peer: Peer, topic: Topic) -> int:
     return offset_of(peer, topic, -1)
 
 
-def create_topic(peer: Peer, name: str, **configs: str) -> Topic:
-    """A topic with one partition; underscores in config names stand for dots."""
+def create_topic(peer: Peer, name: str, partitions: int = 1, **configs: str) -> Topic:
+    """A topic of one replica; underscores in config names stand for dots."""
     entries = [{"name": key.replace("_", "."), "value": configs[key]} for key in configs]
-    wish = {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": entries}
+    wish: dict[str, Any] = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+    wish["configs"] = entries
     answer = peer.call(ApiKey.CREATE_TOPICS, 7, {"topics": [wish], "timeout": 30_000})
     (created,) = answer.topics
     assert created.error_code == ErrorCode.none, created

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.integration.raw import Topic, batch_of, fetch_from, produce_to, request
+from tests.integration.raw import Topic, batch_of, request
 
 from tidelog.wire.apis import SUPPORTED, ApiKey
 
@@ -20,11 +20,12 @@ def versions_of(key: ApiKey) -> range:
 
 def sample(key: ApiKey, version: int, topic: Topic) -> bytes:
     """Header and body; what it changes, if anything, is `topic`."""
-    if key is ApiKey.PRODUCE:
-        return produce_to(version, topic, [(0, batch_of(b"value"))])
-    if key is ApiKey.FETCH:
-        return fetch_from(version, topic, 0, min_bytes=0, session=(0, 0))
-    return request(key, version, _FIELDS[key](topic))
+    return request(key, version, sample_fields(key, topic))
+
+
+def sample_fields(key: ApiKey, topic: Topic) -> Mapping[str, Any]:
+    """The fields of all versions."""
+    return _FIELDS[key](topic)
 
 
 def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
@@ -32,6 +33,39 @@ def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
 
 
 _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
+    ApiKey.PRODUCE: lambda topic: {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout": TIMEOUT_MS,
+        "topic_data": [
+            {
+                "name": topic.name,
+                "topic_id": topic.topic_id,
+                "partition_data": [{"index": 0, "records": bytes(batch_of(b"value"))}],
+            }
+        ],
+    },
+    ApiKey.FETCH: lambda topic: {
+        "replica_id": -1,
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 1 << 20,
+        "topics": [
+            {
+                "topic": topic.name,
+                "topic_id": topic.topic_id,
+                "partitions": [
+                    {
+                        "partition": 0,
+                        "current_leader_epoch": -1,
+                        "fetch_offset": 0,
+                        "last_fetched_epoch": -1,
+                        "partition_max_bytes": 1 << 20,
+                    }
+                ],
+            }
+        ],
+    },
     ApiKey.LIST_OFFSETS: lambda topic: {
         "replica_id": -1,
         "topics": [

@@ -7,13 +7,11 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.integration.bystander import Bystander
 from tests.integration.raw import (
     HungUp,
     Peer,
@@ -44,27 +42,10 @@ from tidelog.wire.messages import decode_response
 FRAME_LIMIT = 104_857_600
 MIB = 1 << 20
 
-pytestmark = pytest.mark.xdist_group("bad input")
-
-
-@pytest.fixture(scope="module")
-def bystander(bootstrap: str) -> Iterator[Bystander]:
-    with Bystander(bootstrap, "bystander") as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def others_are_served(bystander: Bystander) -> Iterator[None]:
-    """Whatever a test sends, a client on other connections notices nothing."""
-    before = len(bystander.round_trips_s)
-    yield
-    assert bystander.is_served(before, within_s=1.0)
-
-
-@pytest.fixture
-def peer(bootstrap: str) -> Iterator[Peer]:
-    with Peer(bootstrap) as connected:
-        yield connected
+pytestmark = [
+    pytest.mark.xdist_group("bad input"),
+    pytest.mark.usefixtures("others_are_served"),
+]
 
 
 @pytest.mark.parametrize(

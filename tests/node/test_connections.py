@@ -37,13 +37,13 @@ def test_parked_requests_filled_out_of_order_are_answered_in_order() -> None:
 def test_a_peer_with_too_many_unanswered_requests_is_not_read_until_some_are_answered() -> None:
     connection, effects = connected()
     slots = [connection.reserve() for _ in range(UNANSWERED_MAX)]
-    assert effects == [PauseReading(7)]
+    assert [type(effect) for effect in effects] == [PauseReading]
 
     for slot in slots[: UNANSWERED_MAX - RESUME_BELOW]:
         connection.fill(slot, [b""])
-    assert ResumeReading(7) not in effects
+    assert ResumeReading not in {type(effect) for effect in effects}
     connection.fill(slots[UNANSWERED_MAX - RESUME_BELOW], [b""])
-    assert effects[-1] == ResumeReading(7)
+    assert isinstance(effects[-1], ResumeReading)
 
 
 def test_a_closed_connection_is_answered_nothing() -> None:

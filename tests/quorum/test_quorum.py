@@ -315,3 +315,16 @@ def test_the_leader_describes_the_quorum(open_quorum: OpenQuorum, files: MemoryF
 def test_only_a_leader_appends(open_quorum: OpenQuorum, files: MemoryFileSystem) -> None:
     with pytest.raises(InvariantBroken):
         open_quorum(files).append(["a"], at(0))
+
+
+def test_a_damaged_batch_of_the_metadata_log_stops_the_node(
+    files: MemoryFileSystem, open_quorum: OpenQuorum
+) -> None:
+    quorum = open_quorum(files)
+    quorum.start(at(0))
+    quorum.append(["one", "two"], at(1))
+    sync(quorum)
+    files.damage(LOG, files.size(LOG) - 1, b"\xff")
+
+    with pytest.raises(DiskError, match="checksum"):
+        records(quorum)

@@ -8,7 +8,14 @@ import pytest
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
-from tidelog.testing.node_setup import change_settings, local_node, node_properties
+from tidelog.model.settings.properties import parse_properties, write_properties
+from tidelog.testing.node_setup import (
+    change_settings,
+    local_node,
+    node_directory,
+    node_properties,
+    set_up_node,
+)
 from tidelog.testing.ports import free_ports, port_is_free
 
 
@@ -27,18 +34,47 @@ def test_a_local_nodes_configuration_is_valid(tmp_path: Path) -> None:
 
 
 def test_settings_can_be_added_and_wrong_ones_change_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "node.properties"
-    lines = node_properties(tmp_path, local_node(100, 9092)).items()
-    path.write_text("".join(f"{key}={value}\n" for key, value in lines))
+    node = local_node(100, 9092)
+    path = node_directory(tmp_path, 100) / "node.properties"
+    path.parent.mkdir()
+    path.write_text(write_properties(node_properties(path.parent / "data", node)))
 
-    change_settings(path, {"num.partitions": "4"}, development=True)
+    change_settings(tmp_path, node, {"num.partitions": "4"}, development=True)
     assert "num.partitions=4" in path.read_text()
     assert "log.segment.delete.delay.ms=1000" in path.read_text()
 
     before = path.read_text()
     with pytest.raises(ConfigError, match=r"num\.partitions"):
-        change_settings(path, {"num.partition": "4"}, development=False)
+        change_settings(tmp_path, node, {"num.partition": "4"}, development=False)
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("node.id", "101"),
+        ("process.roles", "broker"),
+        ("log.dirs", "/elsewhere"),
+        ("listeners", "PLAINTEXT://127.0.0.1:9999,CONTROLLER://127.0.0.1:10092"),
+    ],
+)
+def test_a_setting_that_contradicts_the_description_is_refused(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    with pytest.raises(ConfigError, match=key):
+        set_up_node(tmp_path, local_node(100, 9092), development=False, settings={key: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_local_node_may_listen_on_more_addresses(tmp_path: Path) -> None:
+    port, controller_port = free_ports(2)
+    everywhere = f"PLAINTEXT://:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    node = local_node(100, port, controller_port)
+
+    set_up_node(tmp_path, node, development=False, settings={"listeners": everywhere})
+
+    written = (node_directory(tmp_path, 100) / "node.properties").read_text()
+    assert parse_properties(written)["listeners"] == everywhere
 
 
 def test_free_ports_differ_and_are_free() -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol, assert_never
 
+from tidelog.broker.clock import read_clock
 from tidelog.broker.connection import Connection, Peer
 from tidelog.broker.jobs import Jobs
 from tidelog.broker.links import LinkLimits, OutgoingLinks
@@ -87,11 +87,6 @@ class World(NamedTuple):
     announce: Callable[[Event, Now], None]
     open_listeners: Callable[[tuple[str, ...]], None]
     stopped: Callable[[str | None], None]
-
-
-def read_clock() -> Now:
-    """This moment on both clocks."""
-    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 class NodeDriver:
@@ -315,7 +310,7 @@ class NodeDriver:
 
     def _sweep_idle(self) -> None:
         """Close who has finished no request for too long, or does not take the last answers."""
-        now_ms = time.monotonic_ns() // 1_000_000
+        now_ms = read_clock().monotonic_ms
         for connection in list(self._connections.values()):
             if connection.active:
                 connection.active = False

@@ -10,8 +10,8 @@ import socket
 from contextlib import ExitStack
 from uuid import UUID
 
+from tidelog.broker.clock import read_clock
 from tidelog.broker.directory_lock import DirectoryLock
-from tidelog.broker.effects import read_clock
 from tidelog.broker.entropy import SystemEntropy
 from tidelog.broker.os_filesystem import OsFileSystem
 from tidelog.controller.features import default_features

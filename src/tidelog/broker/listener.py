@@ -1,7 +1,7 @@
 """Listening sockets: bound first, opened when the node says so, accepting a few at a time.
 
-Invariant  An address in use is found out before the node touches its data; nobody is let in
-           before the node asks for it.
+Invariant  An address somebody listens on is found out before the node touches its data; nobody
+           is let in before the node asks for it.
 Invariant  When the process has no descriptor left for a connection, accepting rests for a moment
            instead of spinning; existing connections go on.
 """
@@ -38,7 +38,7 @@ class Listener:
         self._options = options
         self._sockets = _bind_all(endpoint)
         for bound in self._sockets:
-            self._set_sizes(bound)
+            self._set_options(bound)
         self.endpoint: Final = Endpoint(
             endpoint.name, endpoint.host, self._sockets[0].getsockname()[1]
         )
@@ -50,9 +50,15 @@ class Listener:
         accepted: Callable[[str, socket.socket, str], None],
         announce: Callable[[Event], None],
     ) -> None:
-        """Let peers in: each is given to `accepted` with the listener's name and its address."""
+        """Let peers in: each is given to `accepted` with the listener's name and its address.
+
+        ConfigError when another process, bound at the same time, was quicker.
+        """
         for bound in self._sockets:
-            bound.listen(self._options.backlog)
+            try:
+                bound.listen(self._options.backlog)
+            except OSError as error:
+                raise _cannot_listen(self.endpoint, error) from error
             _Door(loop, bound, self, accepted, announce).open()
 
     def close(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -61,8 +67,11 @@ class Listener:
             bound.close()
         self._sockets = []
 
-    def _set_sizes(self, bound: socket.socket) -> None:
-        # Connections inherit the sizes, and the window is agreed on before they are accepted.
+    def _set_options(self, bound: socket.socket) -> None:
+        # Connections inherit them. The window is agreed on before they are accepted; and where
+        # the peer has hung up by then, some systems refuse to set anything.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, size in (
             (socket.SO_SNDBUF, self._options.send_buffer_bytes),
             (socket.SO_RCVBUF, self._options.receive_buffer_bytes),
@@ -104,8 +113,6 @@ class _Door:
                     return
                 continue  # the peer gave up before it was accepted
             peer.setblocking(False)
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._accepted(self._name, peer, address[0].removeprefix("::ffff:"))
 
     def _rest(self, error: OSError) -> None:

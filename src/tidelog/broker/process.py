@@ -18,15 +18,10 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import uvloop
 
+from tidelog.broker.clock import read_clock
 from tidelog.broker.descriptors import raise_descriptor_limit
 from tidelog.broker.directory_lock import DirectoryLock
-from tidelog.broker.effects import (
-    ConnectionLimits,
-    NodeDriver,
-    SteppedNode,
-    World,
-    read_clock,
-)
+from tidelog.broker.effects import ConnectionLimits, NodeDriver, SteppedNode, World
 from tidelog.broker.entropy import SystemEntropy
 from tidelog.broker.event_journal import EventJournal
 from tidelog.broker.links import LinkLimits
@@ -34,7 +29,7 @@ from tidelog.broker.listener import Listener, SocketOptions
 from tidelog.broker.os_filesystem import OsFileSystem
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import DiskError
+from tidelog.model.errors import ConfigError, DiskError
 from tidelog.model.time import Now
 from tidelog.node.effects import Effect
 from tidelog.observe.events import Event
@@ -123,7 +118,11 @@ class _Process:
     def _open_listeners(self, names: tuple[str, ...]) -> None:
         for name in names:
             listener = self._listeners[name]
-            listener.open(self._loop, self._driver.accept, self._announce)
+            try:
+                listener.open(self._loop, self._driver.accept, self._announce)
+            except ConfigError as error:
+                self._stopped(str(error))
+                return
             host, port = listener.endpoint.host or "*", listener.endpoint.port
             self._journal.say(
                 f"node {self._node_id} listens on {name}://{host}:{port}", read_clock()
@@ -160,10 +159,12 @@ class _Process:
         self._journal.say(f"node {self._node_id} stops at once: {said}", read_clock())
         if isinstance(error, DiskError):
             os._exit(EXIT_DISK)
-        if isinstance(error, BaseException):
-            sys.stderr.write("".join(format_exception(error)))
-            sys.stderr.flush()
-        os._exit(EXIT_BROKEN)
+        try:
+            if isinstance(error, BaseException):
+                sys.stderr.write("".join(format_exception(error)))
+                sys.stderr.flush()
+        finally:
+            os._exit(EXIT_BROKEN)
 
 
 def connection_limits(config: NodeConfig) -> ConnectionLimits:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tidelog.client.consumer import ConsumedRecord
     from tidelog.client.offsets import Isolation
 
+_LAST_MS = (1 << 63) - 1
+
 
 class IsolationName(StrEnum):
     """Whether records of open and aborted transactions are shown."""
@@ -121,8 +123,13 @@ def _parse_start(text: str) -> tuple[str, int]:
         return text, 0
     if re.fullmatch("[0-9]+", text):
         return "offset", int(text)
-    if re.fullmatch("@[0-9]+", text):
-        return "timestamp", int(text[1:])
+    timestamp_ms = int(text[1:]) if re.fullmatch("@[0-9]+", text) else _moment_ms(text)
+    if not 0 <= timestamp_ms <= _LAST_MS:
+        raise typer.BadParameter(f"no record can be of {text}", param_hint="--from")
+    return "timestamp", timestamp_ms
+
+
+def _moment_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -131,7 +138,7 @@ def _parse_start(text: str) -> tuple[str, int]:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return "timestamp", int(moment.timestamp() * 1000)
+    return int(moment.timestamp() * 1000)
 
 
 def _starting_offsets(

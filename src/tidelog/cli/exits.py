@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import NoReturn
 
@@ -38,6 +38,7 @@ def answering() -> Iterator[None]:
 
     try:
         yield
+        sys.stdout.flush()
     except Unreachable as error:
         say(str(error), style="red")
         raise typer.Exit(ExitCode.UNREACHABLE) from error
@@ -47,6 +48,20 @@ def answering() -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise typer.Exit(ExitCode.INTERRUPTED) from error
     except BrokenPipeError as error:
-        # The reader of our output went away (`| head`); Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # the reader of our output went away (`| head`)
         raise typer.Exit(ExitCode.FINE) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        with suppress(OSError):
+            say(f"{error.filename}: {reason}" if error.filename else reason, style="red")
+        if error.filename is None:
+            _forget_output()  # it was our output that failed (`> /dev/full`)
+        raise typer.Exit(ExitCode.REFUSED) from error
+
+
+def _forget_output() -> None:
+    """What could not be written stays unwritten; Python would try, and complain, at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,13 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 def _check_bootstrap(text: str) -> str:
-    for part in text.split(","):
-        if re.fullmatch(r"\s*(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):[0-9]{1,5}\s*", part) is None:
-            raise typer.BadParameter(f"{part.strip()!r} is not HOST:PORT")
+    from tidelog.client.blocking import parse_bootstrap
+    from tidelog.model.errors import ConfigError
+
+    try:
+        parse_bootstrap(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error
     return text
 
 

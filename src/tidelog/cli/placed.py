@@ -43,8 +43,8 @@ def format_directories(
         random_uuid()
         raise typer.Exit(ExitCode.USAGE)
     with answering():
+        from tidelog.broker.format import format_node
         from tidelog.broker.main import read_config
-        from tidelog.testing.formatting import format_node
 
         parsed = read_config(config)
         format_node(parsed, cluster_id)

@@ -76,6 +76,9 @@ def produce(
     pairs = key_values(headers or [], "--headers")
     if key_separator == "":
         raise typer.BadParameter("must not be empty", param_hint="--key-separator")
+    # Python leaves it out when the shell has closed it (`<&-`).
+    if file is None and sys.stdin is None:
+        raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
     with answering():
         from tidelog.client.blocking import Client
         from tidelog.client.producer import ACKS_ALL, Producer
@@ -128,7 +131,7 @@ class _Progress:
     """A line on stderr that counts, when a person is looking."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty() and not sys.stdin.isatty()
+        self._live = sys.stderr.isatty() and not os.isatty(0)
         self._records = self._bytes = 0
         self._start = self._shown = time.monotonic()
 

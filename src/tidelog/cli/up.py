@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -105,7 +106,10 @@ def _run(cluster: LocalCluster) -> None:
     def note(number: int, _: FrameType | None) -> None:
         asked_to_stop.append(number)
 
-    previous = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    ending = {signal.SIGINT, signal.SIGTERM}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wants it
+        ending.add(signal.SIGHUP)
+    previous = {each: signal.signal(each, note) for each in ending}
     tails = [_Tail(node.log) for node in cluster.nodes.values()]
     try:
         cluster.start(cancelled=lambda: bool(asked_to_stop))
@@ -119,10 +123,12 @@ def _run(cluster: LocalCluster) -> None:
             _explain_end(cluster)
     finally:
         if cluster.running():
-            say("stopping")
+            with suppress(OSError):  # nobody may be listening any more
+                say("stopping")
             cluster.stop()
-            _show(tails)
-            say("stopped; the data is kept")
+            with suppress(OSError):
+                _show(tails)
+                say("stopped; the data is kept")
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -18,6 +18,7 @@ from tidelog.client.errors import ClientError, RequestRefused, Unreachable
 from tidelog.client.metadata import ClusterView, read_metadata
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.model.ids import NO_LEADER
+from tidelog.model.settings.endpoints import parse_address
 from tidelog.wire.apis import ApiKey
 
 Result = TypeVar("Result")
@@ -158,10 +159,10 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """`host:port,host:port` as addresses; `[::1]:9092` is understood."""
     addresses = []
     for part in text.split(","):
-        host, colon, port = part.strip().rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigError(f"{part.strip()!r} is not HOST:PORT")
-        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        host, port = parse_address("bootstrap", part.strip())
+        if port == 0:
+            raise ConfigError(f"bootstrap: nobody listens on port 0 ({part.strip()!r})")
+        addresses.append((host, port))
     return addresses
 
 

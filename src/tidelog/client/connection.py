@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog import __version__
-from tidelog.client.errors import BrokenConversation, Unreachable
+from tidelog.client.errors import BrokenConversation, ClientError, Unreachable
 from tidelog.client.session import Answer, BodyEncoder, Decoder, Session
 from tidelog.wire.apis import ApiKey
 
@@ -93,7 +93,7 @@ class Connection:
         except OSError as error:
             self.close()
             raise Unreachable(f"lost {self.host}:{self.port}: {_reason(error)}") from error
-        except (Unreachable, BrokenConversation):
+        except ClientError:
             self.close()
             raise
 

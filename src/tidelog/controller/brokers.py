@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, Leadership, elr_enabled
@@ -110,7 +110,7 @@ def register_broker(
             log_dirs=registration.log_dirs,
         )
     )
-    return Decision(tuple(records), epoch, atomic=False, causes=leadership.causes)
+    return together(records, epoch, leadership.causes)
 
 
 def _goodbyes(

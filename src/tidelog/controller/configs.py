@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
@@ -111,9 +111,7 @@ def _alter(
             continue
         reply.append((wish.resource, None))
         records.extend(_records(image, wish.resource, touched))
-    # Partitions can be more than one batch holds; each stands for itself.
-    atomic = not any(isinstance(record, PartitionChangeRecord) for record in records)
-    return Decision(() if validate_only else tuple(records), reply, atomic=atomic)
+    return together(() if validate_only else records, reply)
 
 
 def _resource_refused(
@@ -187,20 +185,18 @@ def _values_refused(
     resource: ConfigResource,
     touched: Mapping[str, str | None],
 ) -> Refusal | None:
-    too_long = [
-        name for name, value in touched.items() if value and _bytes(value) > MAX_VALUE_BYTES
-    ]
-    if too_long:
-        why = f"The value of {too_long[0]} is longer than {MAX_VALUE_BYTES} bytes."
-        return Refusal(ErrorCode.invalid_config, why)
     resource_type, name = resource
     if resource_type == BROKER_CONFIG:
         return _broker_values_refused(image, name, touched)
     return refused_topic_configs(image, config, image.config(*resource), touched)
 
 
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+def _too_long(touched: Mapping[str, str | None]) -> Refusal | None:
+    for name, value in touched.items():
+        if value and len(value.encode("utf-8", "surrogatepass")) > MAX_VALUE_BYTES:
+            why = f"The value of {name} is longer than {MAX_VALUE_BYTES} bytes."
+            return Refusal(ErrorCode.invalid_config, why)
+    return None
 
 
 def refused_topic_configs(
@@ -210,6 +206,9 @@ def refused_topic_configs(
     touched: Mapping[str, str | None],
 ) -> Refusal | None:
     """Why a topic's settings cannot change like this; None when they can."""
+    too_long = _too_long(touched)
+    if too_long is not None:
+        return too_long
     for name, value in touched.items():
         if value is None:
             continue
@@ -237,6 +236,9 @@ def refused_topic_configs(
 def _broker_values_refused(
     image: ClusterImage, broker: str, touched: Mapping[str, str | None]
 ) -> Refusal | None:
+    too_long = _too_long(touched)
+    if too_long is not None:
+        return too_long
     for name, value in touched.items():
         setting = BROKER_SETTINGS.get(name)
         if setting is None:

@@ -4,16 +4,30 @@ Invariant  A decision changes nothing. Its records change the image when they ar
            reply is given when they are committed.
 Invariant  Whatever a decision does to leaders and in-sync sets stands in `causes`, with the reason
            in words; the log itself does not say why.
+Invariant  Records that must take effect together do so, however many there are: in one batch, or
+           as a metadata transaction over several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from tidelog.controller.records import MetadataRecord
+from tidelog.controller.records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    MetadataRecord,
+    encode_record,
+)
 
 R = TypeVar("R")
+
+ONE_BATCH_RECORDS: Final = 5_000
+ONE_BATCH_BYTES: Final = 4 << 20
+"""Well below what one batch of the metadata log takes."""
+_SURELY_ONE_BATCH: Final = 100
+"""So few records fit, since none is larger than a setting's longest value and a bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +68,21 @@ class Decision(Generic[R]):
     reply: R
     atomic: bool = True
     causes: tuple[Cause, ...] = ()
+
+
+def together(
+    records: Sequence[MetadataRecord], reply: R, causes: tuple[Cause, ...] = ()
+) -> Decision[R]:
+    """A decision whose records take effect all at once or not at all."""
+    if _fit_one_batch(records):
+        return Decision(tuple(records), reply, causes=causes)
+    framed = (BeginTransactionRecord(), *records, EndTransactionRecord())
+    return Decision(framed, reply, atomic=False, causes=causes)
+
+
+def _fit_one_batch(records: Sequence[MetadataRecord]) -> bool:
+    if len(records) <= _SURELY_ONE_BATCH:
+        return True
+    if len(records) > ONE_BATCH_RECORDS:
+        return False
+    return sum(len(encode_record(record)) for record in records) <= ONE_BATCH_BYTES

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import only_directory
 from tidelog.controller.placement import candidates, place
@@ -57,7 +57,7 @@ def create_partitions(
         else:
             records.extend(added)
             outcome.append((wish.topic, None))
-    return Decision(() if validate_only else tuple(records), outcome)
+    return together(() if validate_only else records, outcome)
 
 
 def _more_partitions(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.controller.configs import refused_topic_configs
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.partitions import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -91,7 +91,7 @@ def create_topics(
         topic_id = ZERO_UUID if validate_only else entropy.uuid()
         outcome.append((wish.name, _created(image, config, wish, topic_id, assignments)))
         records.extend(_records(image, wish, topic_id, assignments))
-    return Decision(() if validate_only else tuple(records), outcome)
+    return together(() if validate_only else records, outcome)
 
 
 def _total_partitions(wishes: Collection[NewTopic], config: NodeConfig) -> int:
@@ -225,7 +225,7 @@ def delete_topics(
             continue
         records.append(RemoveTopicRecord(topic_id=topic_id))
         outcome.append(TopicDeletion(image.topics_by_id[topic_id].name, topic_id, None))
-    return Decision(tuple(records), outcome)
+    return together(records, outcome)
 
 
 def _find(image: ClusterImage, name: str | None, topic_id: UUID) -> UUID | Refusal:

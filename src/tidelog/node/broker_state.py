@@ -9,10 +9,11 @@ from uuid import UUID
 from tidelog.controller.image import ClusterImage
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
-from tidelog.model.ids import NO_LEADER
+from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.node.deadlines import Deadlines
 from tidelog.node.effects import Announce, Effect
 from tidelog.node.fetch_sessions import FetchSessions
+from tidelog.node.flushes import Flushes
 from tidelog.node.jobs import Jobs
 from tidelog.node.links import Links
 from tidelog.node.replicas import Replicas
@@ -59,6 +60,7 @@ class BrokerState:
         self.effects: list[Effect] = []
         self.jobs = Jobs(self.effects)
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
+        self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
         self._served_on: dict[str, frozenset[ApiKey]] = {}
 
@@ -115,19 +117,22 @@ class BrokerState:
             for point in registration.endpoints[:1]
         ]
 
-    def any_live_broker(self) -> int:
+    def any_live_broker(self, listener: str) -> int:
         """Some live broker: where clients send what a controller decides, to be passed on."""
-        live = sorted(node for node, broker in self.image.brokers.items() if not broker.fenced)
-        return live[self.entropy.below(len(live))] if live else NO_LEADER
+        live = self.live_brokers(listener)
+        return live[self.entropy.below(len(live))].node_id if live else NO_LEADER
 
-    def leader_endpoints(self, leaders: Iterable[int]) -> list[NodeEndpoint]:
-        """Addresses of the leaders that an answer names."""
-        wanted = sorted(set(leaders))
-        if not wanted:
-            return []
-        listener = self.config.inter_broker_name
+    def current_leader(self, name: TopicPartition) -> tuple[int, int]:
+        """Who leads a partition and in which epoch, for a client that asked somebody else."""
+        partition = self.image.partition(*name)
+        if partition is None:
+            return NO_LEADER, NO_EPOCH
+        return partition.leader, partition.leader_epoch
+
+    def leader_endpoints(self, leaders: Iterable[int], listener: str) -> list[NodeEndpoint]:
+        """Addresses of the leaders that an answer names, as users of that listener reach them."""
         found = []
-        for leader in wanted:
+        for leader in sorted(set(leaders)):
             point = self.endpoint(leader, listener)
             if point is not None:
                 rack = self.image.brokers[leader].rack

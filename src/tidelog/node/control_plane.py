@@ -90,7 +90,7 @@ class ControlPlane:
         if controller is None:
             return refused(NOT_CONTROLLER)
         decision = decide(controller)
-        if not decision.records:
+        if not decision.records and not self._pending:
             return answer(decision.reply)
         later = request.park()
         self._submit(decision, request.now, lambda now: request.answer(answer(decision.reply)))
@@ -108,7 +108,7 @@ class ControlPlane:
             then(NOT_CONTROLLER, now)
             return
         decision = decide(controller)
-        if decision.records:
+        if decision.records or self._pending:
             self._submit(decision, now, lambda later: then(decision.reply, later))
         else:
             then(decision.reply, now)
@@ -117,7 +117,7 @@ class ControlPlane:
         self,
         names: list[str],
         now: Now,
-        refusals: dict[str, tuple[ErrorCode, str]],
+        refusals: dict[str, ErrorCode],
         then: Callable[[], None],
     ) -> None:
         """Create topics with every default; what cannot be created is noted in `refusals`."""
@@ -126,7 +126,7 @@ class ControlPlane:
             if isinstance(outcome, list):
                 for name, result in outcome:
                     if isinstance(result, Refusal):
-                        refusals[name] = (result.code, result.why)
+                        refusals[name] = result.code
             then()
 
         self.propose(
@@ -152,7 +152,11 @@ class ControlPlane:
         )
 
     def _submit(self, decision: Decision[R], now: Now, then: Callable[[Now], None]) -> None:
-        end = self._append(decision.records, decision.atomic, now)
+        """Go on once the decision, or if it changes nothing what it was based on, is committed."""
+        if decision.records:
+            end = self._append(decision.records, decision.atomic, now)
+        else:
+            end, _ = self._pending[-1]
         self._pending.append((end, then))
 
     def _append(self, records: tuple[MetadataRecord, ...], atomic: bool, now: Now) -> int:

@@ -10,7 +10,7 @@ Invariant  A session is used only with the epoch it expects next; anything else 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
@@ -28,7 +28,6 @@ EPOCH_MAX: Final = 2**31 - 1
 FULL_FETCH_EPOCHS: Final = (0, -1)
 
 WantedKey: TypeAlias = tuple[str | UUID, int]
-NameOf: TypeAlias = Callable[[UUID], str | None]
 
 
 class WantedPartition:
@@ -62,6 +61,12 @@ class WantedPartition:
         self.told_high_watermark = -1
         self.told_log_start = -1
 
+    @property
+    def may_have_more(self) -> bool:
+        """Whether the watched replica holds records that its reader has not got."""
+        hosted = self.hosted
+        return hosted is not None and self.wanted.fetch_offset < hosted.log.end_offset
+
     def partition_moved(self, new_bytes: int) -> None:
         """The watched partition has news."""
         context = self._context
@@ -86,6 +91,7 @@ class FetchContext:
     __slots__ = (
         "by_topic_id",
         "created_ms",
+        "is_incremental",
         "next_epoch",
         "parked",
         "partitions",
@@ -100,6 +106,8 @@ class FetchContext:
         self.by_topic_id = by_topic_id
         self.privileged = privileged
         self.created_ms = self.used_ms = now_ms
+        self.is_incremental = False
+        """Whether only news is told: true from the second fetch of a session on."""
         self.next_epoch = 0
         self.partitions: dict[WantedKey, WantedPartition] = {}
         self.ready: dict[WantedPartition, None] = {}
@@ -109,33 +117,24 @@ class FetchContext:
     def is_session(self) -> bool:
         return self.session_id != 0
 
-    @property
-    def is_incremental(self) -> bool:
-        """Whether only news is told: true from the second fetch of a session on."""
-        return self.next_epoch > 1
-
-    def want(self, request: FetchRequest, name_of: NameOf) -> None:
+    def want(self, request: FetchRequest) -> None:
         """Add or change what the request names, and drop what it forgets."""
         for topic in request.topics:
-            known: str | None
-            if self.by_topic_id and topic.topic_id is not None:
-                identity: str | UUID = topic.topic_id
-                known = name_of(topic.topic_id)
-            else:
-                identity = known = topic.name or ""
+            identity = topic.topic_id or topic.name or ""
             for wanted in topic.partitions:
                 key = (identity, wanted.partition)
                 entry = self.partitions.get(key)
                 if entry is None:
-                    name = None if known is None else TopicPartition(known, wanted.partition)
+                    name = None
+                    if topic.topic_id is None:
+                        name = TopicPartition(topic.name or "", wanted.partition)
                     entry = WantedPartition(self, key, name, topic.topic_id, wanted)
                     self.partitions[key] = entry
                 entry.wanted = wanted
                 self.ready[entry] = None
         for forgotten, topic_id, indexes in request.forgotten:
-            topic_key = topic_id if self.by_topic_id and topic_id is not None else forgotten or ""
             for index in indexes:
-                self._forget((topic_key, index))
+                self._forget((topic_id or forgotten or "", index))
 
     def watch_all(self, hosted_of: Callable[[TopicPartition], Partition | None]) -> None:
         """Be told of news of every wanted partition: what a parked plain fetch needs."""
@@ -166,7 +165,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def context_for(
-        self, request: FetchRequest, version: int, now_ms: int, name_of: NameOf
+        self, request: FetchRequest, version: int, now_ms: int
     ) -> FetchContext | ErrorCode:
         """The context that this request speaks of, brought up to date with it."""
         by_topic_id = version >= 13
@@ -174,7 +173,7 @@ class FetchSessions:
             self._end(request.session_id)
             privileged = request.replica_id >= 0
             context = FetchContext(0, by_topic_id, privileged, now_ms)
-            context.want(request, name_of)
+            context.want(request)
             if request.session_epoch == 0 and version >= 7 and context.partitions:
                 self._try_to_keep(context, now_ms)
             return context
@@ -185,18 +184,21 @@ class FetchSessions:
             return ErrorCode.invalid_fetch_session_epoch
         if session.by_topic_id != by_topic_id:
             return ErrorCode.fetch_session_topic_id_error
-        session.want(request, name_of)
+        session.want(request)
+        session.is_incremental = True
         session.next_epoch = session.next_epoch + 1 if session.next_epoch < EPOCH_MAX else 1
         session.used_ms = now_ms
         if not session.partitions:
             self._end(session.session_id)
-            session.session_id = 0
         return session
 
     def _end(self, session_id: int) -> None:
+        """A fetch still parked in the session goes on as a plain one, and its answer tells so."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.release()
+            session.session_id = 0
+            if session.parked is None:
+                session.release()
 
     def _try_to_keep(self, context: FetchContext, now_ms: int) -> None:
         if len(self._sessions) >= self._slots and not self._evict_for(context, now_ms):
@@ -223,19 +225,16 @@ class FetchSessions:
         return oldest
 
     def _lesser(self, newcomer: FetchContext, now_ms: int) -> FetchContext | None:
-        candidates: Iterable[FetchContext] = (
+        candidates = (
             session
             for session in self._sessions.values()
-            if not session.privileged and session.parked is None
+            if now_ms - session.created_ms > IDLE_EVICTION_MS
+            or (newcomer.privileged and not session.privileged)
         )
-        smallest = min(candidates, key=lambda session: len(session.partitions), default=None)
-        if smallest is None:
-            return None
-        if newcomer.privileged:
-            return smallest
-        had_its_time = now_ms - smallest.created_ms > IDLE_EVICTION_MS
-        return (
-            smallest
-            if had_its_time and len(smallest.partitions) < len(newcomer.partitions)
-            else None
-        )
+        least = min(candidates, key=_worth, default=None)
+        return least if least is not None and _worth(least) < _worth(newcomer) else None
+
+
+def _worth(session: FetchContext) -> tuple[bool, int]:
+    """Followers before consumers, then whoever watches more."""
+    return session.privileged, len(session.partitions)

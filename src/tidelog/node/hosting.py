@@ -1,14 +1,16 @@
 """The logs of this node, brought in line with the metadata.
 
 Invariant  Deletions come before new leaders, new leaders before new followers.
-Invariant  A directory on disk whose topic id the metadata does not know is set aside, never served
-           and never deleted (D22).
-Invariant  A directory that failed is served no more; without any directory left the node stops.
+Invariant  A log on disk that the metadata does not place here, under its topic id, is set aside:
+           never served and never deleted (D22).
+Invariant  A directory that failed is served no more, and what it holds is not begun anew in
+           another one; without the directory of the metadata log the node stops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
@@ -40,7 +42,7 @@ class Hosting:
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
         self._loaded = False
-        self._announced_offline: set[str] = set()
+        self._failed: set[str] = set()
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -54,19 +56,30 @@ class Hosting:
         """Load every log the metadata knows, set aside the others, take the roles given to us."""
         broker = self._broker
         for directory in broker.directories:
-            was_clean = directory.was_clean
-            for name, log in list(directory.load(now, self._config_of).items()):
-                topic = broker.image.topics_by_name.get(name.topic)
-                if topic is None or topic.topic_id != log.topic_id:
-                    directory.set_aside_stray(name)
-                    continue
-                if not was_clean:
-                    self._tell_recovery(log)
-                mark = directory.high_watermarks.get(name, 0)
-                self._host(log, mark, topic_settings(broker.image, broker.config, name.topic))
+            with suppress(DiskError):  # noted in `offline_reason`
+                self._load_directory(directory, now)
         self._loaded = True
         for topic, index, partition in list(broker.image.partitions_of(broker.node_id)):
-            self._take_role(TopicPartition(topic.name, index), topic.topic_id, partition, now)
+            name = TopicPartition(topic.name, index)
+            self._take_role(name, topic.topic_id, partition, now, is_new=False)
+
+    def _load_directory(self, directory: LogDirectory, now: Now) -> None:
+        broker = self._broker
+        for name, log in list(directory.load(now, self._config_of).items()):
+            if self._is_stray(log):
+                directory.set_aside_stray(name)
+                continue
+            if not directory.was_clean:
+                self._tell_recovery(log)
+            mark = directory.high_watermarks.get(name, 0)
+            self._host(log, mark, topic_settings(broker.image, broker.config, name.topic))
+
+    def _is_stray(self, log: PartitionLog) -> bool:
+        topic = self._broker.image.topics_by_name.get(log.partition.topic)
+        if topic is None or topic.topic_id != log.topic_id:
+            return True
+        partition = topic.partitions.get(log.partition.partition)
+        return partition is None or self._broker.node_id not in partition.replicas
 
     def _config_of(self, name: TopicPartition) -> LogConfig:
         broker = self._broker
@@ -110,23 +123,36 @@ class Hosting:
         for key, change in delta.partitions.items():
             if change.after is not None and self._broker.node_id in change.after.replicas:
                 name = TopicPartition(change.topic, key.partition)
-                self._take_role(name, key.topic_id, change.after, now)
+                is_new = change.before is None
+                self._take_role(name, key.topic_id, change.after, now, is_new=is_new)
         self._apply_configs(delta)
 
     def _delete(self, name: TopicPartition, topic_id: UUID, now: Now) -> None:
         hosted = self._broker.replicas.get(name)
-        if hosted is None or hosted.log.topic_id != topic_id:
+        if hosted is not None and hosted.log.topic_id != topic_id:
             return
         self._broker.replicas.abandon(name)
         for directory in self._broker.directories:
             if name in directory.logs:
-                directory.delete_log(name, now)
+                with suppress(DiskError):  # noted in `offline_reason`
+                    directory.delete_log(name, now)
 
     def _take_role(
-        self, name: TopicPartition, topic_id: UUID, image: PartitionImage, now: Now
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        image: PartitionImage,
+        now: Now,
+        *,
+        is_new: bool,
     ) -> None:
         broker = self._broker
-        partition = broker.replicas.get(name) or self._create(name, topic_id, image, now)
+        partition = broker.replicas.get(name)
+        if partition is None:
+            partition = self._create(name, topic_id, image, now, is_new=is_new)
+        if partition is None:
+            broker.replicas.lose(name)
+            return
         began = partition.apply(
             Leadership(
                 leader=image.leader,
@@ -147,26 +173,43 @@ class Hosting:
             )
 
     def _create(
-        self, name: TopicPartition, topic_id: UUID, image: PartitionImage, now: Now
-    ) -> Partition:
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        image: PartitionImage,
+        now: Now,
+        *,
+        is_new: bool,
+    ) -> Partition | None:
+        """An empty replica; None when its directory failed."""
         broker = self._broker
+        directory = self._directory_for(image.directory_of(broker.node_id), is_new=is_new)
+        if directory is None:
+            return None
         settings = topic_settings(broker.image, broker.config, name.topic)
-        directory = self._directory_for(image.directory_of(broker.node_id))
-        log = directory.create_log(name, topic_id, log_config(settings, broker.config), now)
-        return self._host(log, 0, settings)
+        with suppress(DiskError):  # noted in `offline_reason`
+            log = directory.create_log(name, topic_id, log_config(settings, broker.config), now)
+            return self._host(log, 0, settings)
+        return None
 
-    def _directory_for(self, directory_id: UUID) -> LogDirectory:
-        """The directory the metadata names, else the online one with the fewest logs."""
-        online = [each for each in self._broker.directories if each.offline_reason is None]
-        for directory in online:
+    def _directory_for(self, directory_id: UUID, *, is_new: bool) -> LogDirectory | None:
+        """The directory the metadata names, else the one with the fewest logs.
+
+        A replica that is not new and not here may lie in a directory that failed.
+        """
+        directories = self._broker.directories
+        online = [directory for directory in directories if directory.offline_reason is None]
+        for directory in directories:
             if directory.identity.directory_id == directory_id:
-                return directory
-        if not online:
-            raise DiskError("no log directory is left")
+                return directory if directory in online else None
+        if not online or (len(online) < len(directories) and not is_new):
+            return None
         return min(online, key=lambda directory: len(directory.logs))
 
     def _host(self, log: PartitionLog, high_watermark: int, settings: TopicSettings) -> Partition:
-        log.producers.verify_transactions = True
+        log.producers.verify_transactions = (
+            self._broker.config.transaction_partition_verification_enable
+        )
         partition = Partition(log, self._broker.node_id, high_watermark, batch_rules(settings))
         self._broker.replicas.host(partition)
         return partition
@@ -177,36 +220,46 @@ class Hosting:
         if not changed and not everything:
             return
         broker = self._broker
+        known: dict[str, TopicSettings] = {}
         for partition in broker.replicas:
             topic = partition.name.topic
             if everything or topic in changed:
-                settings = topic_settings(broker.image, broker.config, topic)
-                partition.log.config = log_config(settings, broker.config)
-                partition.rules = batch_rules(settings)
+                settings = known.get(topic)
+                if settings is None:
+                    settings = known[topic] = topic_settings(broker.image, broker.config, topic)
+                partition.configure(log_config(settings, broker.config), batch_rules(settings))
 
     # -- chores --------------------------------------------------------------------------------
 
     def delete_expired(self, now: Now) -> None:
         """Apply retention to every log."""
-        for partition in self._broker.replicas:
-            for removed in partition.delete_expired(now):
-                self._broker.announce(
-                    SegmentDeleted(
-                        partition=partition.name,
-                        base_offset=removed.base_offset,
-                        start_offset=partition.log.start_offset,
-                        size_bytes=removed.size_bytes,
-                        cause=removed.cause,
+        for partition in self._online():
+            with suppress(DiskError):  # noted in `offline_reason`
+                for removed in partition.delete_expired(now):
+                    self._broker.announce(
+                        SegmentDeleted(
+                            partition=partition.name,
+                            base_offset=removed.base_offset,
+                            start_offset=partition.log.start_offset,
+                            size_bytes=removed.size_bytes,
+                            cause=removed.cause,
+                        )
                     )
-                )
+
+    def _online(self) -> Iterator[Partition]:
+        for partition in self._broker.replicas:
+            if partition.log.health.offline_reason is None:
+                yield partition
 
     def checkpoint_high_watermarks(self) -> None:
         for directory in self._broker.directories:
-            directory.write_high_watermarks(self._high_watermarks(directory))
+            with suppress(DiskError):  # noted in `offline_reason`
+                directory.write_high_watermarks(self._high_watermarks(directory))
 
     def checkpoint_everything(self) -> None:
         for directory in self._broker.directories:
-            directory.write_checkpoints(self._high_watermarks(directory))
+            with suppress(DiskError):  # noted in `offline_reason`
+                directory.write_checkpoints(self._high_watermarks(directory))
 
     def _high_watermarks(self, directory: LogDirectory) -> Mapping[TopicPartition, int]:
         marks = {}
@@ -220,26 +273,16 @@ class Hosting:
         """Remove files whose time has come."""
         for directory in self._broker.directories:
             if directory.offline_reason is None:
-                directory.sweep(now)
+                with suppress(DiskError):  # noted in `offline_reason`
+                    directory.sweep(now)
 
     def flush_due(self, now: Now) -> None:
         """Sync what has rolled, and what `flush.ms` wants synced, away from the loop."""
         for partition in self._broker.replicas:
             if partition.log.needs_flush(now):
-                self.flush(partition.log)
+                self._broker.flushes.begin(partition.log)
 
-    def flush(self, log: PartitionLog) -> None:
-        job = log.flush_job()
-        if job is None:
-            return
-
-        def finished(now: Now, error: str | None) -> None:
-            if error is None:
-                log.flushed(job)
-            else:
-                log.flush_failed(job, error)
-
-        self._broker.jobs.run(job.run, finished)
+    # -- failing and stopping ------------------------------------------------------------------
 
     def offline_directories(self) -> tuple[UUID, ...]:
         """Directories that have failed, for the controller to know."""
@@ -249,21 +292,26 @@ class Hosting:
             if directory.offline_reason is not None
         )
 
-    def check_directories(self) -> None:
-        """Announce a directory that failed; stop when it was the last one."""
+    def note_failures(self) -> str | None:
+        """Tell of directories that failed since the last look; why the node must stop, if it must.
+
+        Asked at the end of every tick.
+        """
         for directory in self._broker.directories:
-            reason = directory.offline_reason
-            if reason is not None and directory.path not in self._announced_offline:
-                self._announced_offline.add(directory.path)
+            reason = directory.health.offline_reason
+            if reason is not None and directory.path not in self._failed:
+                self._failed.add(directory.path)
                 self._broker.announce(LogDirectoryOffline(directory=directory.path, cause=reason))
-        if self._announced_offline and len(self._announced_offline) == len(
-            self._broker.directories
-        ):
-            raise DiskError(f"no log directory is left: {sorted(self._announced_offline)}")
+                for partition in self._broker.replicas:
+                    if partition.log.health is directory.health:
+                        partition.went_offline()
+                if directory.path == self._broker.config.metadata_directory:
+                    return f"the directory of the metadata log failed: {reason}"
+        return None
 
     def close(self, broker_epoch: int) -> None:
-        """Close every log and mark the stop as clean."""
+        """Close every log and mark the stop as clean; DiskError where that cannot be said."""
         for directory in self._broker.directories:
             directory.close(broker_epoch, self._high_watermarks(directory))
-            if directory.offline_reason is not None:
-                raise DiskError(directory.offline_reason)
+        for directory in self._broker.directories:
+            directory.health.require()

@@ -10,11 +10,10 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.hosting import Hosting
 
 SWEEP_INTERVAL_MS = 1000
-PRODUCER_EXPIRY_CHECK_MS = 600_000
 
 
 class Housekeeping:
-    """Sets its own deadlines once the logs are loaded."""
+    """Sets its own deadlines; starts once the logs are loaded, lest it writes down too little."""
 
     def __init__(self, broker: BrokerState, hosting: Hosting) -> None:
         self._broker = broker
@@ -28,7 +27,7 @@ class Housekeeping:
             (config.log_retention_check_interval_ms, self._delete_expired),
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_marks),
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
-            (PRODUCER_EXPIRY_CHECK_MS, self._expire_producers),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         )
         deadlines = self._broker.deadlines
         for interval_ms, chore in chores:
@@ -49,7 +48,6 @@ class Housekeeping:
             partition.log.producers.expire(now.wall_ms)
 
     def _every_second(self, now: Now) -> None:
-        self._hosting.check_directories()
         self._hosting.sweep(now)
         self._hosting.flush_due(now)
         self._broker.control.take_snapshot_if_due(now)

@@ -23,6 +23,11 @@ class Jobs:
         self._ids = count(1)
         self._under_way: dict[int, Finished] = {}
 
+    @property
+    def are_done(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._under_way
+
     def run(self, work: Callable[[], None], finished: Finished) -> None:
         """Run `work` elsewhere, then call `finished` with the error it raised, if any."""
         job_id = next(self._ids)

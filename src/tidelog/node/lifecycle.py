@@ -17,6 +17,7 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.effects import OpenListeners
 from tidelog.node.hosting import Hosting
+from tidelog.node.housekeeping import Housekeeping
 from tidelog.observe.events import NodeStarted
 
 PLAINTEXT = 0
@@ -25,11 +26,13 @@ PLAINTEXT = 0
 class Lifecycle:
     """From the start of the process to the first client, and the heartbeats from then on."""
 
-    def __init__(self, broker: BrokerState, hosting: Hosting) -> None:
+    def __init__(self, broker: BrokerState, hosting: Hosting, housekeeping: Housekeeping) -> None:
         self._broker = broker
         self._hosting = hosting
+        self._housekeeping = housekeeping
         self._incarnation = broker.entropy.uuid()
         self._broker_epoch = -1
+        self._is_serving = False
 
     @property
     def broker_epoch(self) -> int:
@@ -86,6 +89,7 @@ class Lifecycle:
             raise ConfigError(f"the cluster refused this broker: {outcome.why}")
         self._broker_epoch = outcome
         self._hosting.load(now)
+        self._housekeeping.start(now)
         self._heartbeat(now)
         interval_ms = self._broker.config.broker_heartbeat_interval_ms
         self._broker.deadlines.every(now.monotonic_ms + interval_ms, interval_ms, self._heartbeat)
@@ -100,19 +104,19 @@ class Lifecycle:
             want_shut_down=False,
             offline_log_dirs=self._hosting.offline_directories(),
         )
-        was_fenced = broker.image.brokers[broker.node_id].fenced
         broker.control.propose(
             now,
             lambda controller: controller.broker_heartbeat(
                 heartbeat, next_offset=broker.control.next_offset, now=now
             ),
-            lambda outcome, later: self._heard(outcome, was_fenced),
+            lambda outcome, later: self._heard(outcome),
         )
 
-    def _heard(self, outcome: object, was_fenced: bool) -> None:
+    def _heard(self, outcome: object) -> None:
         invariant(not isinstance(outcome, Refusal), f"our own controller refuses us: {outcome}")
         broker = self._broker
-        if was_fenced and broker.is_live(broker.node_id):
+        if not self._is_serving and broker.is_live(broker.node_id):
+            self._is_serving = True
             broker.effects.append(
                 OpenListeners(tuple(endpoint.name for endpoint in broker.config.endpoints))
             )

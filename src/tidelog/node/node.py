@@ -47,6 +47,7 @@ class Node:
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self._connections: dict[int, Connection] = {}
+        self._stopping: str | None = None
         self._stopped = False
         self.broker = broker = BrokerState(config, files, entropy)
         broker.parked = ParkedFetches(
@@ -54,13 +55,13 @@ class Node:
             lambda parked, now, time_is_up: retry(broker, parked, now, time_is_up),
         )
         self._hosting = Hosting(broker)
-        self._lifecycle = Lifecycle(broker, self._hosting)
-        self._housekeeping = Housekeeping(broker, self._hosting)
+        housekeeping = Housekeeping(broker, self._hosting)
+        self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `TimePassed` is due, on the monotonic clock."""
-        return self.broker.deadlines.next_ms
+        """When `TimePassed` is due, on the monotonic clock; a node about to stop waits for jobs."""
+        return self.broker.deadlines.next_ms if self._stopping is None else None
 
     def step(self, happened: Input) -> list[Effect]:
         """Let one thing happen."""
@@ -68,12 +69,12 @@ class Node:
             return []
         if type(happened) is FrameArrived:
             connection = self._connections.get(happened.connection)
-            if connection is not None and not connection.closed:
+            if connection is not None and not connection.closed and self._stopping is None:
                 frame_arrived(self.broker, happened.now, connection, happened.frame)
         elif type(happened) is LinkFrame:
             self.broker.links.frame_arrived(happened)
         elif type(happened) is TickEnded:
-            self.broker.parked.tick_ended(happened.now)
+            self._end_tick(happened.now)
         else:
             self._step_rarely(happened)
         return self._take_effects()
@@ -81,10 +82,11 @@ class Node:
     def _step_rarely(self, happened: Input) -> None:
         match happened:
             case TimePassed():
-                self.broker.deadlines.run_due(happened.now)
-                self.broker.parked.tick_ended(happened.now)
+                if self._stopping is None:
+                    self.broker.deadlines.run_due(happened.now)
             case JobFinished():
                 self.broker.jobs.finished(happened.job_id, happened.now, happened.error)
+                self._stop_if_asked_and_idle()
             case ConnectionOpened():
                 self._connections[happened.connection] = Connection(
                     happened.connection,
@@ -101,7 +103,14 @@ class Node:
             case LinkClosed():
                 self.broker.links.closed(happened)
             case StopRequested():
-                self._stop(happened.now, happened.reason)
+                self._stopping = happened.reason
+                self._stop_if_asked_and_idle()
+
+    def _end_tick(self, now: Now) -> None:
+        failure = self._hosting.note_failures()
+        self.broker.parked.tick_ended(now)
+        if failure is not None:
+            self._end(clean=False, cause=failure)
 
     def start(self, now: Now) -> list[Effect]:
         """Open the metadata log and join the cluster; called once, before any step."""
@@ -117,21 +126,24 @@ class Node:
         )
         broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
         broker.control.start(now)
-        self._housekeeping.start(now)
         return self._take_effects()
 
-    def _stop(self, now: Now, reason: str) -> None:
-        """Put everything on disk and mark the shutdown as clean."""
-        broker = self.broker
-        self._stopped = True
+    def _stop_if_asked_and_idle(self) -> None:
+        """Put everything on disk and mark the stop as clean, once no job is at work on it."""
+        if self._stopping is None or not self.broker.jobs.are_done:
+            return
         try:
             self._hosting.close(self._lifecycle.broker_epoch)
         except DiskError as error:
-            broker.announce(NodeStopped(node_id=broker.node_id, clean=False, cause=str(error)))
-            broker.effects.append(Stopped(str(error)))
-            return
-        broker.announce(NodeStopped(node_id=broker.node_id, clean=True, cause=reason))
-        broker.effects.append(Stopped(None))
+            self._end(clean=False, cause=str(error))
+        else:
+            self._end(clean=True, cause=self._stopping)
+
+    def _end(self, *, clean: bool, cause: str) -> None:
+        broker = self.broker
+        self._stopped = True
+        broker.announce(NodeStopped(node_id=broker.node_id, clean=clean, cause=cause))
+        broker.effects.append(Stopped(None if clean else cause))
 
     def _take_effects(self) -> list[Effect]:
         # Connections hold on to the list, so it is emptied in place, never replaced.

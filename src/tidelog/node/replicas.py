@@ -1,4 +1,4 @@
-"""The partitions this node hosts.
+"""The partitions this node hosts, and those it should host but cannot.
 
 Invariant  A replica is served only under the topic id that the metadata knows (D22).
 """
@@ -19,6 +19,7 @@ class Replicas:
 
     def __init__(self) -> None:
         self._hosted: dict[TopicPartition, Partition] = {}
+        self._lost: set[TopicPartition] = set()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._hosted.values())
@@ -32,12 +33,16 @@ class Replicas:
     def host(self, partition: Partition) -> None:
         self._hosted[partition.name] = partition
 
-    def abandon(self, name: TopicPartition) -> Partition | None:
+    def lose(self, name: TopicPartition) -> None:
+        """The directory that holds the replica, or should, cannot be used."""
+        self._lost.add(name)
+
+    def abandon(self, name: TopicPartition) -> None:
         """Stop hosting; whoever waits for the partition is told."""
+        self._lost.discard(name)
         partition = self._hosted.pop(name, None)
         if partition is not None:
             partition.abandon()
-        return partition
 
     def locate(
         self,
@@ -56,9 +61,10 @@ class Replicas:
             return ErrorCode.unknown_topic_id
         partition = self._hosted.get(name)
         if partition is None:
-            topic = image.topics_by_name.get(name.topic)
-            if topic is None or name.partition not in topic.partitions:
+            if image.partition(*name) is None:
                 return ErrorCode.unknown_topic_or_partition
+            if name in self._lost:
+                return ErrorCode.kafka_storage_error
             return ErrorCode.not_leader_or_follower
         if partition.log.health.offline_reason is not None:
             return ErrorCode.kafka_storage_error

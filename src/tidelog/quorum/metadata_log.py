@@ -19,7 +19,7 @@ from tidelog.quorum.snapshot_file import (
     read_snapshot,
     snapshot_timestamp,
 )
-from tidelog.records.batch import BatchHeader, read_header, whole_batches
+from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_batches
 from tidelog.records.validation import AcceptedBatch
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
@@ -132,6 +132,11 @@ class MetadataLog:
             if chunk is None:
                 raise InvariantBroken(f"the metadata log has nothing at offset {offset}")
             for header, batch in whole_batches(chunk.read()):
+                if not crc_matches(batch):
+                    raise DiskError(
+                        f"{self._log.directory} is damaged: the checksum of the batch at offset "
+                        f"{header.base_offset} does not fit, so its records cannot be trusted"
+                    )
                 yield header, batch
                 offset = header.next_offset
 

@@ -24,6 +24,7 @@ from tidelog.records.compression import CODEC_MASK, Codec, codec_of
 from tidelog.records.corrupt import CorruptBatch
 
 __all__ = [
+    "ATTRIBUTES_AT",
     "CHECKED_FROM",
     "CODEC_MASK",
     "CONTROL",
@@ -53,6 +54,7 @@ PREFIX_SIZE: Final = 12  # base offset and length; the length field counts what 
 LENGTH_AT: Final = 8
 MAGIC_AT: Final = 16
 CHECKED_FROM: Final = 21
+ATTRIBUTES_AT: Final = 22  # their lower byte, which holds all that is defined
 MAGIC: Final = 2
 
 LOG_APPEND_TIME: Final = 0x08

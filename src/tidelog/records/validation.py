@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     HEADER_SIZE,
     LENGTH_AT,
@@ -38,6 +39,7 @@ from tidelog.records.record_errors import GREATEST_TIMESTAMP, TimestampWindow, r
 from tidelog.records.walk import Walked, walk
 
 ZSTD_SINCE_PRODUCE_VERSION: Final = 7
+NO_BATCH: Final = Refusal(ErrorCode.invalid_record, "there is no batch")
 _INFLATE_FACTOR: Final = 16
 _INFLATE_AT_LEAST: Final = 16 * 1024 * 1024
 
@@ -85,12 +87,12 @@ def validate_produced(
 ) -> AcceptedBatch | RejectedBatch:
     """Judge the records field of one partition in a produce request."""
     if records is None:
-        return _rejected(ErrorCode.invalid_record, "there is no batch")
-    refusal = _misshapen(records)
+        return RejectedBatch(NO_BATCH)
+    refusal = misshapen(records, produce_version)
     if refusal is not None:
         return RejectedBatch(refusal)
     header = read_header(records)
-    refusal = _unfit(header, records, rules, produce_version) or _inconsistent(header)
+    refusal = _unfit(header, records, rules) or _inconsistent(header)
     if refusal is not None:
         return RejectedBatch(refusal)
     try:
@@ -115,34 +117,33 @@ def _rejected(code: ErrorCode, why: str) -> RejectedBatch:
     return RejectedBatch(Refusal(code, why))
 
 
-def _misshapen(records: memoryview) -> Refusal | None:
-    """Whether the field is anything but exactly one batch of format version 2."""
+def misshapen(records: memoryview, produce_version: int) -> Refusal | None:
+    """Whether the field is anything but one batch of format version 2 in a codec of its time."""
     size = len(records)
     if size < PREFIX_SIZE:
-        return Refusal(ErrorCode.invalid_record, "there is no batch")
+        return NO_BATCH
     if size > MAGIC_AT and records[MAGIC_AT] != MAGIC:
         return Refusal(ErrorCode.invalid_record, f"batch format {records[MAGIC_AT]}, not {MAGIC}")
     length = int.from_bytes(records[LENGTH_AT:PREFIX_SIZE], "big", signed=True)
     if length < HEADER_SIZE - PREFIX_SIZE or PREFIX_SIZE + length > size:
         return Refusal(ErrorCode.corrupt_message, f"batch length {length} in {size} bytes")
+    codec = records[ATTRIBUTES_AT] & CODEC_MASK
+    if codec == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE_VERSION:
+        return Refusal(
+            ErrorCode.unsupported_compression_type,
+            f"zstd needs produce version {ZSTD_SINCE_PRODUCE_VERSION}, not {produce_version}",
+        )
     if PREFIX_SIZE + length < size:
         return Refusal(ErrorCode.invalid_record, "more than one batch")
     return None
 
 
-def _unfit(
-    header: BatchHeader, records: memoryview, rules: BatchRules, produce_version: int
-) -> Refusal | None:
+def _unfit(header: BatchHeader, records: memoryview, rules: BatchRules) -> Refusal | None:
     """Codec, base offset, size and checksum."""
     codec = header.attributes & CODEC_MASK
     if codec > Codec.ZSTD:
         return Refusal(
             ErrorCode.unsupported_compression_type, f"there is no compression codec {codec}"
-        )
-    if codec == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE_VERSION:
-        return Refusal(
-            ErrorCode.unsupported_compression_type,
-            f"zstd needs produce version {ZSTD_SINCE_PRODUCE_VERSION}, not {produce_version}",
         )
     if header.base_offset != 0:
         return Refusal(

@@ -101,11 +101,15 @@ class FlushState:
         end_offset: int,
     ) -> FlushJob | None:
         """Everything not durable and not requested yet, as one job; None if there is nothing."""
-        if end_offset == self._requested and self._names_version == self._names_synced:
-            return None
+        names_durable = self._names_version == self._names_synced
+        if end_offset == self._requested and names_durable:
+            if not any(segment.unsynced for segment in segments):
+                return None
         steps: list[Callable[[], None]] = []
         for slot, segment in enumerate(segments):
-            if segments.end_of(slot, end_offset) > self.recovery_point and segment.size:
+            grew = segments.end_of(slot, end_offset) > self.recovery_point and segment.size > 0
+            if grew or segment.unsynced:
+                segment.unsynced = False
                 segment.file.size()  # opened here, so that the job's thread need not
                 steps.append(segment.sync)
         taken, self._snapshots = self._snapshots, []

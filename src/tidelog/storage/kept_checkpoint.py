@@ -5,7 +5,7 @@ Invariant  `offsets` is what is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.checkpoint import OffsetCheckpoint
@@ -23,6 +23,10 @@ class KeptCheckpoint:
 
     def read(self) -> None:
         self.offsets = self._file.read()
+
+    def without(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What is on disk about all other partitions."""
+        return {name: at for name, at in self.offsets.items() if name not in partitions}
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets != self.offsets:

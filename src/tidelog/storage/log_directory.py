@@ -2,7 +2,8 @@
 
 Invariant  The mark of a clean stop is gone for good before anything is loaded, and comes back only
            when all that was loaded is closed and durable.
-Invariant  No recovery point on disk is above what is durable, nor a log start above the log's own.
+Invariant  No recovery point on disk is above what is durable, nor a log start above the log's own;
+           what is written down of a log that is yet to be loaded stays.
 Invariant  After a failure in the directory nothing in it is written down any more.
 """
 
@@ -64,6 +65,7 @@ class LogDirectory:
         self._recovery_points = KeptCheckpoint(files, f"{path}/{RECOVERY_POINTS}")
         self._log_starts = KeptCheckpoint(files, f"{path}/{LOG_STARTS}")
         self._high_watermarks = KeptCheckpoint(files, f"{path}/{HIGH_WATERMARKS}")
+        self._checkpoints = (self._recovery_points, self._log_starts, self._high_watermarks)
         self._begun = False
         self._loaded = False
         self._removals: list[tuple[int, str, PartitionLog | None]] = []
@@ -88,7 +90,7 @@ class LogDirectory:
             if broker_epoch is not None:
                 self.previous_broker_epoch = broker_epoch
             delete_clean_shutdown(self._files, self.path)
-            for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
+            for checkpoint in self._checkpoints:
                 checkpoint.read()
             self._begun = True
 
@@ -175,11 +177,13 @@ class LogDirectory:
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
     ) -> PartitionLog:
         """An empty log for a new partition."""
+        invariant(self._loaded, "what is on disk is known before anything new is made")
         invariant(partition not in self.logs, f"{partition} is in {self.path} already")
         with self.health:
             place = self._place(partition)
             if self._files.is_directory(place.directory):
                 self._rename(partition, _STRAY)
+            self._forget_deleted(partition)
             log = create_log(partition, topic_id, config, place, now)
         self.logs[partition] = log
         return log
@@ -232,15 +236,29 @@ class LogDirectory:
         """Write down recovery points, log starts and high watermarks, where they changed."""
         if self.health.offline_reason is None:
             with self.health:
-                self._recovery_points.write(self._recovery_points_now())
-                self._log_starts.write(self._log_starts_now())
-                self._high_watermarks.write(high_watermarks)
+                self._write(self._recovery_points, self._recovery_points_now())
+                self._write(self._log_starts, self._log_starts_now())
+                self._write(self._high_watermarks, high_watermarks)
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down the high watermarks alone, if one changed."""
         if self.health.offline_reason is None:
             with self.health:
-                self._high_watermarks.write(high_watermarks)
+                self._write(self._high_watermarks, high_watermarks)
+
+    def _write(self, checkpoint: KeptCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write offsets down, beside what still holds for logs that are yet to be loaded."""
+        if not self._loaded:
+            loaded = {log.partition for log in self._all_logs()}
+            offsets = {**checkpoint.without(loaded), **offsets}
+        checkpoint.write(offsets)
+
+    def _forget_deleted(self, partition: TopicPartition) -> None:
+        """What is written down of an earlier log of that name must not speak for a new one."""
+        for checkpoint in self._checkpoints:
+            if partition in checkpoint.offsets:
+                here = {log.partition for log in self._all_logs()}
+                checkpoint.write(checkpoint.without(checkpoint.offsets.keys() - here))
 
     def _lower(self, partition: TopicPartition) -> None:
         """A log is about to be cut: nothing on disk may claim more for it than will be there."""
@@ -248,9 +266,9 @@ class LogDirectory:
         if log is None:
             return
         if self._recovery_points.offsets.get(partition, 0) > log.recovery_point:
-            self._recovery_points.write(self._recovery_points_now())
+            self._write(self._recovery_points, self._recovery_points_now())
         if self._log_starts.offsets.get(partition, 0) > log.start_offset:
-            self._log_starts.write(self._log_starts_now())
+            self._write(self._log_starts, self._log_starts_now())
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         return {log.partition: log.recovery_point for log in self._all_logs()}

@@ -34,10 +34,10 @@ class Segment(SegmentFiles):
         "damaged",
         "index_interval",
         "index_is_full",
-        "indexes_rebuilt",
         "jitter_ms",
         "since_entry",
         "size",
+        "unsynced",
     )
 
     def __init__(
@@ -57,8 +57,9 @@ class Segment(SegmentFiles):
         self.jitter_ms = jitter_ms
         self.damaged: list[tuple[int, int]] = []
         """Ranges of bytes, in their order, that are no batches; what lies behind them is sound."""
-        self.indexes_rebuilt = False
-        """They are not durable although the batches are."""
+        self.unsynced = False
+        """Something other than an append changed its files: a flush must not pass it over, even
+        when the recovery point lies behind all of its batches."""
         self.index_interval = config.index_interval_bytes
         self.index_is_full = False
         self.since_entry = size
@@ -120,14 +121,14 @@ class Segment(SegmentFiles):
         else:
             self.since_entry += size
 
-    def add_time_entry(self) -> None:
-        """Note the largest timestamp so far."""
-        self.time_index.append_if_later(self.max_timestamp, self._max_timestamp_offset)
+    def add_time_entry(self) -> bool:
+        """Note the largest timestamp so far; whether that was news."""
+        return self.time_index.append_if_later(self.max_timestamp, self._max_timestamp_offset)
 
     def finish(self) -> None:
         """Add the last time entry, if anything was written since the segment was loaded."""
-        if self._max_timestamp is not None:
-            self.add_time_entry()
+        if self._max_timestamp is not None and self.add_time_entry():
+            self.unsynced = True
 
     # Timestamps
 
@@ -268,7 +269,6 @@ class Segment(SegmentFiles):
                 self.index_next_batch()
             self.note(header.last_offset, header.max_timestamp, position, header.size)
         self.add_time_entry()
-        self.indexes_rebuilt = True
 
     def index_next_batch(self) -> None:
         """Give the next batch an entry of its own, however near the last one is."""
@@ -278,6 +278,8 @@ class Segment(SegmentFiles):
         """Forget both indexes and what was learned from the batches, not the batches."""
         self.offset_index.reset()
         self.time_index.reset()
+        if self.size or self.offset_index.file.is_open or self.time_index.file.is_open:
+            self.unsynced = True
         self.since_entry = 0
         self.index_is_full = False
         self._index_checked = True
@@ -288,6 +290,7 @@ class Segment(SegmentFiles):
         """Drop every batch from `position` on; the log then ends at `offset`."""
         self.file.truncate(position)
         self.size = position
+        self.unsynced = True
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)

@@ -69,9 +69,6 @@ class SegmentFiles:
     def sync(self) -> None:
         """Make file and indexes durable. May block: run it in a job."""
         self.file.sync()
-        self.sync_indexes()
-
-    def sync_indexes(self) -> None:
         self.offset_index.sync()
         self.time_index.sync()
         self.transaction_index.sync()

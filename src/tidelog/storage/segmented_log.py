@@ -254,9 +254,6 @@ class SegmentedLog:
                 self.segments.active.finish()
                 if self.end_offset > self.segments.first.base_offset:
                     self._take_snapshot(self.end_offset)
-                for segment in self.segments:
-                    if segment.indexes_rebuilt:
-                        segment.sync_indexes()
                 self.sync()
         self.release()
 

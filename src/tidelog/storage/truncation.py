@@ -32,10 +32,12 @@ def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
     if offset < log.segments.first.base_offset:
         truncate_fully_and_start_at(log, offset, offset, now)
         return True
-    _lower(log, offset, min(log.start_offset, offset))
     slot = log.segments.slot_of(offset)
-    _set_aside(log, log.segments.take_after(slot), now)
     segment = log.segments[slot]
+    # Not just to `offset`: until the next flush a power cut can undo the cut, and a start must
+    # then look at this segment even if another one begins at `offset`.
+    _lower(log, segment.base_offset, min(log.start_offset, offset))
+    _set_aside(log, log.segments.take_after(slot), now)
     damaged = [
         damage.position for damage in log.damage if damage.is_in(segment.base_offset, offset)
     ]

@@ -27,9 +27,10 @@ from tidelog.testing.node_setup import (
     change_settings,
     local_node,
     node_directory,
+    refuse_taken_ports,
     set_up_node,
 )
-from tidelog.testing.ports import HOST, port_is_free
+from tidelog.testing.ports import HOST
 
 _DESCRIPTION: Final = "cluster.json"
 _POLL_S: Final = 0.01
@@ -88,7 +89,9 @@ class LocalCluster:
     ) -> LocalCluster:
         """Format a new cluster of one combined node in an empty or missing directory."""
         if directory.exists() and any(directory.iterdir()):
-            raise NodeTrouble(f"{directory} is not empty and holds no cluster")
+            raise NodeTrouble(
+                f"{directory} is not empty and holds no cluster: empty it or choose another one"
+            )
         node = local_node(FIRST_NODE_ID, port, controller_port)
         cluster_id = set_up_node(directory, node, development=development, settings=settings or {})
         cluster = cls(directory, cluster_id, [node])
@@ -110,7 +113,8 @@ class LocalCluster:
     def change_settings(self, settings: Mapping[str, str], *, development: bool = False) -> None:
         """Add properties to every node's configuration; they hold from the next start."""
         for node in self.nodes.values():
-            change_settings(node.properties, settings, development=development)
+            description = self.descriptions[node.node_id]
+            change_settings(self.directory, description, settings, development=development)
 
     def running(self) -> list[int]:
         """The nodes that have a process, paused ones included."""
@@ -161,7 +165,7 @@ class LocalCluster:
 
     def _start(self, node_ids: list[int], timeout_s: float, cancelled: Callable[[], bool]) -> None:
         for node_id in node_ids:
-            self._refuse_taken_ports(node_id)
+            refuse_taken_ports(self.descriptions[node_id], "free it first")
         try:
             for node_id in node_ids:
                 self.nodes[node_id].start()
@@ -172,16 +176,6 @@ class LocalCluster:
                 if self.nodes[node_id].state is not NodeState.STOPPED:
                     self.nodes[node_id].kill()
             raise
-
-    def _refuse_taken_ports(self, node_id: int) -> None:
-        """Say it before the node does, and in plainer words."""
-        description = self.descriptions[node_id]
-        for port in (description.port, description.controller_port):
-            if not port_is_free(port):
-                raise NodeTrouble(
-                    f"port {port} is taken by another program, and node {node_id} needs it; "
-                    "free it, or choose another port for a new cluster"
-                )
 
     def _wait_until_ready(
         self, node_id: int, timeout_s: float, cancelled: Callable[[], bool]

@@ -21,6 +21,8 @@ from typing import NamedTuple
 from tidelog.model.errors import TidelogError
 
 _POLL_S = 0.01
+_STOP_WITHIN_S = 70.0
+"""A node that cannot stop cleanly gives up after a minute; then it has ended, too."""
 
 
 class NodeState(StrEnum):
@@ -118,7 +120,8 @@ class NodeProcess:
         if (pid := self.pid) is not None:
             raise NodeTrouble(f"node {self.node_id} is already running with pid {pid}")
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        command = [sys.executable, "-m", "tidelog.broker", "--config", str(self.properties)]
+        # -P: a module of the user's in the current directory must not stand in for a real one.
+        command = [sys.executable, "-P", "-m", "tidelog.broker", "--config", str(self.properties)]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 command,
@@ -129,14 +132,24 @@ class NodeProcess:
             )
         seen = sight(self._child.pid)
         if seen is not None:
+            self._remember(seen)
+
+    def _remember(self, seen: Sighting) -> None:
+        """Write the pid file; a node that could not be found again must not go on running."""
+        assert self._child is not None
+        try:
             self._pid_file.write_text(f"{self._child.pid}\n{seen.born}\n", encoding="utf-8")
+        except OSError as error:
+            self._child.kill()
+            self._child.wait()
+            raise NodeTrouble(f"{self._pid_file} cannot be written: {error.strerror}") from error
 
     def kill(self) -> None:
         """SIGKILL: no clean-up, no marker, as if the machine had lost power to this process."""
         self._signal(signal.SIGKILL)
         self._wait_until_stopped(10.0)
 
-    def stop(self, timeout_s: float = 30.0) -> None:
+    def stop(self, timeout_s: float = _STOP_WITHIN_S) -> None:
         """SIGTERM, then wait for the clean end."""
         # A paused process keeps the signal pending until it runs again.
         self._signal(signal.SIGTERM)

@@ -136,9 +136,6 @@ class VersionRange(NamedTuple):
         return self.decodable_from <= version <= self.max
 
 
-NEVER_FLEXIBLE: Final = 1 << 15
-"""Above any version an int16 can carry."""
-
 _B: Final = ListenerScope.BROKER
 _BC: Final = ListenerScope.BOTH
 

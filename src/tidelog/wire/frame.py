@@ -29,7 +29,6 @@ from tidelog.wire.primitives import (
 
 __all__ = [
     "FRAME_LIMIT",
-    "FRAME_LIMIT_BEFORE_AUTHENTICATION",
     "FrameSplitter",
     "MalformedRequest",
     "RequestHeader",
@@ -40,9 +39,6 @@ __all__ = [
 
 FRAME_LIMIT: Final = 104_857_600
 """Default of `socket.request.max.bytes`."""
-
-FRAME_LIMIT_BEFORE_AUTHENTICATION: Final = 524_288
-"""The most a client may send in one frame until it has authenticated (CVE-2022-34917)."""
 
 
 def frame_bounds(
@@ -148,9 +144,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         if served is None:
             raise MalformedRequest(f"API key {api_key} is not served")
         key, versions = served
-        if not versions.decodable_from <= version <= versions.max and (
-            key is not ApiKey.API_VERSIONS or version < 0
-        ):
+        if not versions.understands(version) and (key is not ApiKey.API_VERSIONS or version < 0):
             raise MalformedRequest(f"version {version} of {key.name} is not served")
         client_id = None
         position = 10

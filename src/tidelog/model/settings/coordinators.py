@@ -6,7 +6,6 @@ from tidelog.model.settings.setting import (
     MAX_INT,
     ConfigType,
     Limit,
-    Scope,
     Setting,
     Settings,
     at_least,
@@ -186,7 +185,6 @@ class TransactionSettings(Settings):
         ConfigType.BOOLEAN,
         True,
         "Whether a leader asks the coordinator before it takes the first batch of a transaction.",
-        scope=Scope.CLUSTER_WIDE,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
         ConfigType.INT,

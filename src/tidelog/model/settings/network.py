@@ -7,7 +7,6 @@ from tidelog.model.settings.setting import (
     MAX_LONG,
     ConfigType,
     Limit,
-    Scope,
     Setting,
     Settings,
     at_least,
@@ -64,14 +63,12 @@ class NetworkSettings(Settings):
         MAX_INT,
         "Connections this node holds at a time.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     max_connections_per_ip = Setting(
         ConfigType.INT,
         MAX_INT,
         "Connections one address may hold at a time.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     node_id = Setting(
         ConfigType.INT,

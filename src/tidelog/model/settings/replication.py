@@ -6,7 +6,6 @@ from tidelog.model.settings.setting import (
     MAX_LONG,
     ConfigType,
     Limit,
-    Scope,
     Setting,
     Settings,
     at_least,
@@ -75,7 +74,6 @@ class ReplicationSettings(Settings):
         MAX_LONG,
         "Bytes a second this broker fetches for throttled replicas.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     initial_broker_registration_timeout_ms = Setting(
         ConfigType.INT,
@@ -101,7 +99,6 @@ class ReplicationSettings(Settings):
         MAX_LONG,
         "Bytes a second this broker sends to throttled replicas.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     max_incremental_fetch_session_cache_slots = Setting(
         ConfigType.INT,
@@ -126,7 +123,6 @@ class ReplicationSettings(Settings):
         1,
         "Connections a follower fetches over from each leader.",
         at_least(1),
-        scope=Scope.CLUSTER_WIDE,
     )
     replica_fetch_backoff_ms = Setting(
         ConfigType.INT,

@@ -26,14 +26,12 @@ class StorageSettings(Settings):
         15_000,
         "Pause of the cleaner when there is nothing to clean.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_dedupe_buffer_size = Setting(
         ConfigType.LONG,
         134_217_728,
         "Memory for the cleaner's map from keys to newest offsets.",
         at_least(1 << 20),
-        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_enable = Setting(
         ConfigType.BOOLEAN,
@@ -44,21 +42,18 @@ class StorageSettings(Settings):
         ConfigType.DOUBLE,
         0.9,
         "How full the cleaner's map may get.",
-        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_io_buffer_size = Setting(
         ConfigType.INT,
         524_288,
         "Memory for the cleaner's reads and writes.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_threads = Setting(
         ConfigType.INT,
         1,
         "Threads that clean compacted logs.",
         at_least(0),
-        scope=Scope.CLUSTER_WIDE,
     )
     log_dir = Setting[str | None](
         ConfigType.STRING,
@@ -112,7 +107,6 @@ class StorageSettings(Settings):
         2,
         "Threads per directory that load and recover logs at start and flush them at the end.",
         at_least(1),
-        scope=Scope.CLUSTER_WIDE,
     )
     producer_id_expiration_check_interval_ms = Setting(
         ConfigType.INT,
@@ -125,5 +119,4 @@ class StorageSettings(Settings):
         86_400_000,
         "A producer that wrote nothing for this long is forgotten, unless its transaction is open.",
         at_least(1),
-        scope=Scope.CLUSTER_WIDE,
     )

@@ -43,6 +43,7 @@ def _fields(name: str, result: CreatedTopic | Refusal) -> dict[str, Any]:
     return {
         "name": name,
         "error_code": ErrorCode.none,
+        "error_message": None,
         "topic_id": result.topic_id,
         "num_partitions": result.partitions,
         "replication_factor": result.replication_factor,

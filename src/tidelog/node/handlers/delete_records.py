@@ -1,15 +1,15 @@
 """DeleteRecords (key 21, versions 0-2): forget the beginning of a partition.
 
 Only what is committed can be deleted (up to the high watermark, asked for as -1), and only in
-topics whose `cleanup.policy` contains delete.
+topics of users whose `cleanup.policy` contains delete.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicPartition
+from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
 
@@ -38,16 +38,25 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
 
 def _delete(broker: BrokerState, name: TopicPartition, offset: int) -> Fields:
+    if name.topic in INTERNAL_TOPICS:
+        return _refused(ErrorCode.invalid_topic_exception)
     partition = broker.replicas.locate(broker.image, name, None)
     if isinstance(partition, ErrorCode):
-        return {"low_watermark": -1, "error_code": partition}
+        return _refused(partition)
     if not partition.is_leader:
-        return {"low_watermark": -1, "error_code": ErrorCode.not_leader_or_follower}
+        return _refused(ErrorCode.not_leader_or_follower)
     if not partition.log.config.cleanup_delete:
-        return {"low_watermark": -1, "error_code": ErrorCode.policy_violation}
+        return _refused(ErrorCode.policy_violation)
     mark = partition.high_watermark.offset
     target = mark if offset == TO_HIGH_WATERMARK else offset
     if not 0 <= target <= mark:
-        return {"low_watermark": -1, "error_code": ErrorCode.offset_out_of_range}
-    partition.raise_start_to(max(target, partition.log.start_offset))
+        return _refused(ErrorCode.offset_out_of_range)
+    try:
+        partition.raise_start_to(max(target, partition.log.start_offset))
+    except DiskError:
+        return _refused(ErrorCode.kafka_storage_error)
     return {"low_watermark": partition.log.start_offset, "error_code": ErrorCode.none}
+
+
+def _refused(error: ErrorCode) -> Fields:
+    return {"low_watermark": -1, "error_code": error}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
 from uuid import UUID
 
 from tidelog.controller.topics import TopicDeletion
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
+
+DELETION_DISABLED_SINCE: Final = 3
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -22,20 +26,30 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return broker.control.decide(
         request,
         lambda controller: controller.delete_topics(wishes),
-        _answer,
-        lambda refusal: _answer([TopicDeletion(*wish, refusal) for wish in wishes]),
+        partial(_answer, request.api_version),
+        lambda refusal: _answer(
+            request.api_version, [TopicDeletion(*wish, refusal) for wish in wishes]
+        ),
     )
 
 
-def _answer(outcome: list[TopicDeletion]) -> Fields:
+def _answer(version: int, outcome: list[TopicDeletion]) -> Fields:
     return {
         "responses": [
             {
                 "name": deletion.name,
                 "topic_id": deletion.topic_id,
-                "error_code": ErrorCode.none if deletion.refusal is None else deletion.refusal.code,
+                "error_code": _code(version, deletion.refusal),
                 "error_message": None if deletion.refusal is None else deletion.refusal.why,
             }
             for deletion in outcome
         ]
     }
+
+
+def _code(version: int, refusal: Refusal | None) -> ErrorCode:
+    if refusal is None:
+        return ErrorCode.none
+    if refusal.code is ErrorCode.topic_deletion_disabled and version < DELETION_DISABLED_SINCE:
+        return ErrorCode.invalid_request
+    return refusal.code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
 from tidelog.node.request import Reply, Request
@@ -41,12 +42,13 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         controller = broker.control.leader_id
     else:
         nodes = broker.live_brokers(listener, include_fenced=include_fenced)
-        controller = broker.any_live_broker()
+        controller = broker.any_live_broker(listener)
+    is_listed = any(node.node_id == controller for node in nodes)
     return {
         "error_code": ErrorCode.none,
         "endpoint_type": endpoint_type,
         "cluster_id": broker.cluster_id,
-        "controller_id": controller,
+        "controller_id": controller if is_listed else NO_LEADER,
         "brokers": [
             {
                 "broker_id": node.node_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode, Refusal
@@ -14,8 +14,11 @@ from tidelog.model.settings.describe import (
     describe_topic,
 )
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.handlers.metadata import unknown_topic
 from tidelog.node.request import Reply, Request
 from tidelog.wire.messages import field
+
+NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -24,8 +27,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     with_synonyms = field(body, "include_synonyms", False)
     with_docs = field(body, "include_documentation", False)
     results = []
+    described: set[tuple[int, str]] = set()
     for resource in body.resources:
-        found = _describe(broker, resource.resource_type, resource.resource_name)
+        key = (resource.resource_type, resource.resource_name)
+        # An answer is thousands of times as long as its question: once is enough.
+        found = NAMED_TWICE if key in described else _describe(broker, *key)
+        described.add(key)
         answer: dict[str, Any] = {
             "resource_type": resource.resource_type,
             "resource_name": resource.resource_name,
@@ -33,14 +40,14 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if isinstance(found, Refusal):
             answer |= {"error_code": found.code, "error_message": found.why, "configs": []}
         else:
-            keys = resource.configuration_keys
+            keys = frozenset(resource.configuration_keys or ())
             answer |= {
                 "error_code": ErrorCode.none,
                 "error_message": None,
                 "configs": [
                     _fields(entry, with_synonyms, with_docs)
                     for entry in found
-                    if keys is None or entry.name in keys
+                    if not keys or entry.name in keys
                 ],
             }
         results.append(answer)
@@ -53,7 +60,7 @@ def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry
     own_dynamic = image.config(BROKER_CONFIG, str(broker.node_id))
     if kind == TOPIC_CONFIG:
         if name not in image.topics_by_name:
-            return Refusal(ErrorCode.unknown_topic_or_partition, f"there is no topic {name}")
+            return Refusal(unknown_topic(name), f"there is no topic {name!r}")
         overrides = image.config(TOPIC_CONFIG, name)
         return describe_topic(overrides, cluster_dynamic, own_dynamic, broker.config)
     if kind == BROKER_CONFIG:

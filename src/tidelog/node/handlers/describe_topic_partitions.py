@@ -11,7 +11,7 @@ from tidelog.controller.partition_image import TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.handlers.metadata import TOPIC_OPERATIONS, partition_fields
+from tidelog.node.handlers.metadata import TOPIC_OPERATIONS, partition_fields, unknown_topic
 from tidelog.node.request import Reply, Request
 
 
@@ -19,18 +19,23 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Answer one page."""
     body = request.body
     cursor = body.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        return {"topics": [], "next_cursor": None}
-    names = sorted({topic.name for topic in body.topics} or broker.image.topics_by_name)
+    asked = sorted({topic.name for topic in body.topics})
+    if cursor is not None and (
+        cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
+    ):
+        topics = [_missing(name, ErrorCode.invalid_request) for name in asked]
+        return {"topics": topics, "next_cursor": None}
+    names = asked or sorted(broker.image.topics_by_name)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    remaining = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    limit = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    remaining = max(1, limit)
     listener = request.connection.listener
-    topics: list[dict[str, Any]] = []
+    topics = []
     for name in names:
         topic = broker.image.topics_by_name.get(name)
         if topic is None:
-            topics.append(_missing(name))
+            topics.append(_missing(name, unknown_topic(name)))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         wanted = [index for index in sorted(topic.partitions) if index >= first]
@@ -44,11 +49,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return {"topics": topics, "next_cursor": None}
 
 
-def _missing(name: str) -> dict[str, Any]:
+def _missing(name: str, error: ErrorCode) -> dict[str, Any]:
     return {
-        "error_code": ErrorCode.unknown_topic_or_partition,
+        "error_code": error,
         "name": name,
         "topic_id": None,
+        "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
     }
 

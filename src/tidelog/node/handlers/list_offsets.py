@@ -1,7 +1,8 @@
 """ListOffsets (key 2, versions 1-11): offsets by position in the log or by time.
 
 An answer carries the leader epoch of the record it points at, not the current one, so that a
-consumer can tell later whether that record is still the same.
+consumer can tell later whether that record is still the same. A new leader whose high watermark
+is still behind the start of its epoch gives away no end of the log, lest it steps back.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import NO_EPOCH, TopicPartition
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
+from tidelog.records.batch import CorruptBatch
 from tidelog.replication.partition import Partition
 from tidelog.wire.messages import field
 
@@ -31,6 +33,9 @@ SINCE_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED: Final = 1
+CONSUMER: Final = -1
+DEBUGGER: Final = -2
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
 
 class Found(NamedTuple):
@@ -50,13 +55,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         for partition in topic.partitions
     )
     twice = {name for name, times in asked.items() if times > 1}
-    committed_only = field(body, "isolation_level", 0) == READ_COMMITTED
     return {
         "topics": [
             {
                 "name": topic.name,
                 "partitions": [
-                    _answer(broker, request, topic.name, partition, committed_only, twice)
+                    _answer(broker, request, topic.name, partition, twice)
                     for partition in topic.partitions
                 ],
             }
@@ -70,7 +74,6 @@ def _answer(
     request: Request,
     topic: str,
     asked: Any,
-    committed_only: bool,
     twice: set[TopicPartition],
 ) -> Fields:
     name = TopicPartition(topic, asked.partition_index)
@@ -79,43 +82,59 @@ def _answer(
     elif asked.timestamp < 0 and request.api_version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
         found = ErrorCode.unsupported_version
     else:
-        found = _find(broker, name, asked, committed_only)
+        found = _find(broker, request.body, name, asked)
+    if found is ErrorCode.offset_not_available and (
+        request.api_version < OFFSET_NOT_AVAILABLE_SINCE
+    ):
+        found = ErrorCode.leader_not_available
     if isinstance(found, ErrorCode):
         return {"partition_index": asked.partition_index, "error_code": found}
     return {"partition_index": asked.partition_index, **found._asdict()}
 
 
-def _find(
-    broker: BrokerState, name: TopicPartition, asked: Any, committed_only: bool
-) -> Found | ErrorCode:
+def _find(broker: BrokerState, body: Any, name: TopicPartition, asked: Any) -> Found | ErrorCode:
     partition = broker.replicas.locate(broker.image, name, None)
     if isinstance(partition, ErrorCode):
         return partition
     fenced = partition.fence(field(asked, "current_leader_epoch", NO_EPOCH))
     if fenced is not None:
         return fenced.code
-    if not partition.is_leader:
+    if not partition.is_leader and body.replica_id != DEBUGGER:
         return ErrorCode.not_leader_or_follower
-    limit = partition.last_stable_offset if committed_only else partition.high_watermark.offset
-    return _look_up(partition, asked.timestamp, limit)
+    is_client = body.replica_id == CONSUMER
+    if not is_client:
+        limit = partition.log.end_offset
+    elif field(body, "isolation_level", 0) == READ_COMMITTED:
+        limit = partition.last_stable_offset
+    else:
+        limit = partition.high_watermark.offset
+    try:
+        found = _look_up(partition, asked.timestamp, limit)
+    except DiskError:
+        return ErrorCode.kafka_storage_error
+    except CorruptBatch:
+        return ErrorCode.corrupt_message
+    if found is not None and asked.timestamp != LATEST:
+        return found
+    if is_client and partition.is_mark_behind_epoch:
+        return ErrorCode.offset_not_available
+    return found or Found()
 
 
-def _look_up(partition: Partition, timestamp: int, limit: int) -> Found:
+def _look_up(partition: Partition, timestamp: int, limit: int) -> Found | None:
+    """The offset asked for; None when it is not below the limit."""
     log = partition.log
-    match timestamp:
-        case -1:
-            return Found(offset=limit, leader_epoch=partition.leader_epoch)
-        case -2 | -4:
-            return Found(offset=log.start_offset, leader_epoch=_epoch_at_start(partition))
-        case -5 | -6:
-            return Found()
-        case -3:
-            at = log.max_timestamp_offset(limit)
-        case _:
-            at = log.offset_for_timestamp(timestamp, limit)
-    if at is None or at.offset >= limit:
+    if timestamp == LATEST:
+        return Found(offset=limit, leader_epoch=partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return Found(offset=log.start_offset, leader_epoch=_epoch_at_start(partition))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return Found()
-    return Found(at.timestamp, at.offset, at.leader_epoch)
+    if timestamp == MAX_TIMESTAMP:
+        at = log.max_timestamp_offset(limit)
+    else:
+        at = log.offset_for_timestamp(timestamp, limit)
+    return None if at is None else Found(at.timestamp, at.offset, at.leader_epoch)
 
 
 def _epoch_at_start(partition: Partition) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
+from tidelog.controller.topic_names import bad_name
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
 from tidelog.node.broker_state import BrokerState
@@ -18,14 +19,17 @@ from tidelog.wire.messages import field
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 OPERATIONS_NOT_ASKED: Final = -(2**31)
+TOPIC_IDS_SINCE: Final = 12
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Answer at once, or after the missing topics have been created."""
+    if request.api_version < TOPIC_IDS_SINCE and _asks_by_id(request):
+        return _refused(request)
     missing = _to_create(broker, request)
     if not missing:
         return _answer(broker, request, {})
-    refused: dict[str, tuple[ErrorCode, str]] = {}
+    refused: dict[str, ErrorCode] = {}
     later = request.park()
     broker.control.create_missing_topics(
         missing,
@@ -36,23 +40,39 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return later
 
 
+def _asks_by_id(request: Request) -> bool:
+    """Versions 10 and 11 have a field for it, but their answers cannot leave out a name."""
+    return any(
+        topic.name is None or field(topic, "topic_id", None) is not None
+        for topic in request.body.topics or ()
+    )
+
+
+def _refused(request: Request) -> Fields:
+    return {
+        "topics": [
+            {"name": topic.name or "", "error_code": ErrorCode.invalid_request, "partitions": []}
+            for topic in request.body.topics
+        ]
+    }
+
+
 def _to_create(broker: BrokerState, request: Request) -> list[str]:
     topics = request.body.topics
     allowed = field(request.body, "allow_auto_topic_creation", True)
     if not topics or not allowed or not broker.config.auto_create_topics_enable:
         return []
-    return [
-        topic.name
+    missing = {
+        topic.name: None
         for topic in topics
         if topic.name is not None
         and field(topic, "topic_id", None) is None
         and topic.name not in broker.image.topics_by_name
-    ]
+    }
+    return list(missing)
 
 
-def _answer(
-    broker: BrokerState, request: Request, refused: dict[str, tuple[ErrorCode, str]]
-) -> Fields:
+def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]) -> Fields:
     listener = request.connection.listener
     asked = request.body.topics
     with_operations = field(request.body, "include_topic_authorized_operations", False)
@@ -62,7 +82,8 @@ def _answer(
             for _, topic in sorted(broker.image.topics_by_name.items())
         ]
     else:
-        topics = [_asked_topic(broker, entry, request, refused) for entry in asked]
+        named_once = {(entry.name, field(entry, "topic_id", None)): entry for entry in asked}
+        topics = [_asked_topic(broker, entry, request, refused) for entry in named_once.values()]
     if with_operations:
         for topic in topics:
             topic["topic_authorized_operations"] = TOPIC_OPERATIONS
@@ -73,7 +94,7 @@ def _answer(
             for node in broker.live_brokers(listener)
         ],
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.any_live_broker(),
+        "controller_id": broker.any_live_broker(listener),
         "topics": topics,
         "cluster_authorized_operations": CLUSTER_OPERATIONS
         if with_cluster
@@ -86,7 +107,7 @@ def _asked_topic(
     broker: BrokerState,
     asked: Any,
     request: Request,
-    refused: dict[str, tuple[ErrorCode, str]],
+    refused: dict[str, ErrorCode],
 ) -> dict[str, Any]:
     topic_id = field(asked, "topic_id", None)
     if topic_id is not None:
@@ -99,11 +120,22 @@ def _asked_topic(
         }
     else:
         topic = broker.image.topics_by_name.get(asked.name)
-        error = refused.get(asked.name, (ErrorCode.unknown_topic_or_partition, ""))[0]
-        missing = {"name": asked.name, "error_code": error, "partitions": []}
+        missing = {
+            "name": asked.name,
+            "error_code": refused.get(asked.name) or unknown_topic(asked.name or ""),
+            "is_internal": asked.name in INTERNAL_TOPICS,
+            "partitions": [],
+        }
     if topic is None:
         return missing
     return _topic(broker, topic, request.api_version, request.connection.listener)
+
+
+def unknown_topic(name: str) -> ErrorCode:
+    """What to say of a topic that is not there: perhaps none could have this name."""
+    if bad_name(name) is not None:
+        return ErrorCode.invalid_topic_exception
+    return ErrorCode.unknown_topic_or_partition
 
 
 def _topic(broker: BrokerState, topic: TopicImage, version: int, listener: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tidelog.wire.messages import field
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
-    """Validate or carry out; from version 2 on the answer is one error for all."""
+    """Validate or carry out; one error stands for all, since nothing is changed then."""
     updates = [
         FeatureUpdate(update.feature, update.max_version_level, _upgrade_type(update))
         for update in request.body.feature_updates
@@ -31,15 +31,9 @@ def _upgrade_type(update: object) -> int:
 
 def _answer(outcome: dict[str, Refusal | None]) -> Fields:
     first = next((refusal for refusal in outcome.values() if refusal is not None), None)
-    return {
-        "error_code": ErrorCode.none if first is None else first.code,
-        "error_message": None if first is None else first.why,
-        "results": [
-            {
-                "feature": name,
-                "error_code": ErrorCode.none if refusal is None else refusal.code,
-                "error_message": None if refusal is None else refusal.why,
-            }
-            for name, refusal in outcome.items()
-        ],
-    }
+    if first is not None:
+        return {"error_code": first.code, "error_message": first.why, "results": []}
+    results = [
+        {"feature": name, "error_code": ErrorCode.none, "error_message": None} for name in outcome
+    ]
+    return {"error_code": ErrorCode.none, "error_message": None, "results": results}

@@ -1,0 +1,194 @@
+"""One look at the partitions of a fetch: the order of checks, the limits of sizes.
+
+Sizes follow KIP-74: the first non-empty partition gives at least one whole batch, whatever the
+limits say; later ones give what fits into the rest.
+
+Invariant  No consumer gets an offset at or above the high watermark, or, reading committed
+           transactions only, at or above the last stable offset; a follower reads to the end (D11).
+Invariant  An epoch is fenced before anything else is said about a partition (D13).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.fetch_sessions import FetchContext, WantedPartition
+from tidelog.records.batch import CorruptBatch
+from tidelog.records.compression import Codec
+from tidelog.replication.partition import Partition
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
+
+READ_COMMITTED: Final = 1
+STORAGE_ERROR_SINCE: Final = 6
+ZSTD_SINCE: Final = 10
+FOLLOWER_READS_SINCE: Final = 11
+LEADER_HINTS_SINCE: Final = 16
+NO_REPLICA: Final = -1
+LEADER_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+
+
+class Look:
+    """What a fetch finds now. `urgent` says that it must be answered whatever its size."""
+
+    __slots__ = (
+        "_broker",
+        "_fetch",
+        "_remaining",
+        "_version",
+        "_wanted_bytes",
+        "found",
+        "size_bytes",
+        "urgent",
+    )
+
+    def __init__(self, broker: BrokerState, fetch: FetchRequest, version: int) -> None:
+        self._broker = broker
+        self._fetch = fetch
+        self._version = version
+        self._remaining = min(fetch.max_bytes, broker.fetch_max_bytes)
+        self._wanted_bytes = min(fetch.min_bytes, self._remaining)
+        self.found: list[tuple[WantedPartition, FetchedPartition]] = []
+        self.size_bytes = 0
+        self.urgent = False
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there is reason to answer before the time is up."""
+        return self.urgent or self.size_bytes >= self._wanted_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        return self._wanted_bytes - self.size_bytes
+
+    def at(self, context: FetchContext) -> Look:
+        """Read every ready partition, in order."""
+        broker = self._broker
+        keeps_watch = context.is_session
+        for entry in list(context.ready):
+            if entry.name is None:
+                entry.name = _known_name(broker, entry.topic_id, entry.wanted.partition)
+            hosted = broker.replicas.locate(
+                broker.image, entry.name, entry.topic_id, other_id=ErrorCode.inconsistent_topic_id
+            )
+            if isinstance(hosted, ErrorCode):
+                entry.watch(None)
+                answer = self._refused(entry.wanted, entry.name, hosted)
+            else:
+                if keeps_watch:
+                    entry.watch(hosted)
+                answer = self._read(hosted, entry.wanted)
+            self.found.append((entry, answer))
+        return self
+
+    def _read(self, partition: Partition, wanted: FetchPartition) -> FetchedPartition:
+        refused = self._refusal(partition, wanted)
+        if refused is not None:
+            return self._refused(wanted, partition.name, refused)
+        log, offset = partition.log, wanted.fetch_offset
+        diverging = None
+        if wanted.last_fetched_epoch >= 0 and offset >= log.start_offset:
+            diverging = partition.divergence(wanted.last_fetched_epoch, offset)
+        if diverging == (-1, -1) or (
+            diverging is None and not log.start_offset <= offset <= log.end_offset
+        ):
+            return self._refused(wanted, partition.name, ErrorCode.offset_out_of_range)
+        mark, stable = partition.high_watermark.offset, partition.last_stable_offset
+        committed_only = self._fetch.isolation_level == READ_COMMITTED
+        records: FileRegion | None = None
+        aborted: list[tuple[int, int]] | None = [] if committed_only else None
+        if diverging is not None:
+            self.urgent = True
+        else:
+            limit = stable if committed_only else mark
+            if self._fetch.replica_id >= 0:
+                limit = log.end_offset
+            try:
+                records = self._records(partition, wanted, limit)
+                if records is not None and committed_only:
+                    aborted = _aborted(partition, offset, records.length)
+            except DiskError:
+                return self._refused(wanted, partition.name, ErrorCode.kafka_storage_error)
+            except CorruptBatch:
+                return self._refused(wanted, partition.name, ErrorCode.corrupt_message)
+        return FetchedPartition(
+            wanted.partition,
+            ErrorCode.none,
+            mark,
+            stable,
+            log.start_offset,
+            aborted,
+            NO_REPLICA,
+            records,
+            diverging,
+        )
+
+    def _records(
+        self, partition: Partition, wanted: FetchPartition, limit: int
+    ) -> FileRegion | None:
+        """Batches below `limit` that fit, and whether waiting for more would be pointless."""
+        log, offset, remaining = partition.log, wanted.fetch_offset, self._remaining
+        if offset >= limit:
+            if offset > limit:  # the reader is ahead of a mark that lags; it will ask again
+                self.urgent = True
+            return None
+        is_first = self.size_bytes == 0
+        found = None
+        if remaining > 0 or is_first:
+            size = min(wanted.max_bytes, remaining)
+            found = log.read(offset, size, limit, whole_first_batch=is_first)
+        if found is None:
+            if remaining < wanted.max_bytes:  # there is more than the answer has room for
+                self.urgent = True
+            return None
+        if offset < log.segments.active.base_offset:  # what follows is in another file
+            self.urgent = True
+        self.size_bytes += found.length
+        self._remaining = max(0, remaining - found.length)
+        return FileRegion(found.file, found.position, found.length)
+
+    def _refusal(self, partition: Partition, wanted: FetchPartition) -> ErrorCode | None:
+        fenced = partition.fence(wanted.current_leader_epoch)
+        if fenced is not None:
+            return fenced.code
+        replica_id = self._fetch.replica_id
+        if not partition.is_leader and (replica_id >= 0 or self._version < FOLLOWER_READS_SINCE):
+            return ErrorCode.not_leader_or_follower
+        if replica_id >= 0 and (
+            replica_id == partition.node_id or replica_id not in partition.leadership.replicas
+        ):
+            if wanted.current_leader_epoch >= 0:
+                return ErrorCode.unknown_leader_epoch
+            return ErrorCode.not_leader_or_follower
+        if self._version < ZSTD_SINCE and partition.rules.codec is Codec.ZSTD:
+            return ErrorCode.unsupported_compression_type
+        return None
+
+    def _refused(
+        self, wanted: FetchPartition, name: TopicPartition | None, error: ErrorCode
+    ) -> FetchedPartition:
+        self.urgent = True
+        if error is ErrorCode.kafka_storage_error and self._version < STORAGE_ERROR_SINCE:
+            error = ErrorCode.not_leader_or_follower
+        leader = None
+        if name is not None and self._version >= LEADER_HINTS_SINCE and error in LEADER_HINTED:
+            leader = self._broker.current_leader(name)
+        return FetchedPartition(wanted.partition, error, -1, current_leader=leader)
+
+
+def _known_name(broker: BrokerState, topic_id: UUID | None, index: int) -> TopicPartition | None:
+    """A session may name a topic id before this broker has heard of it."""
+    name = None if topic_id is None else broker.topic_name(topic_id)
+    return None if name is None else TopicPartition(name, index)
+
+
+def _aborted(partition: Partition, offset: int, length: int) -> list[tuple[int, int]]:
+    log = partition.log
+    bound = log.upper_bound_of(offset, length)
+    return [
+        (transaction.producer_id, transaction.first_offset)
+        for transaction in log.aborted_transactions(offset, bound)
+    ]

@@ -1,0 +1,188 @@
+"""Disks that fill up or fail: what clients see, and when the node must stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.observe.events import LogDirectoryOffline, NodeStopped
+from tidelog.storage.crash import after_crash
+from tidelog.storage.disk_operation import (
+    Appended,
+    DirectoryMade,
+    FileCreated,
+    FileSynced,
+    Operation,
+    Renamed,
+)
+from tidelog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+
+
+def fail_in(bench: NodeBench, directory: str, *kinds: type[Operation], why: str = "full") -> None:
+    bench.files.fail_when(
+        lambda operation: isinstance(operation, kinds) and operation.path.startswith(directory),
+        why,
+    )
+
+
+# One directory
+
+
+@pytest.mark.parametrize("why", ["No space left on device", "Input/output error"])
+def test_a_batch_that_cannot_be_written_is_not_acknowledged_and_the_node_stops(
+    bench: NodeBench, peer: Peer, batch: NewBatch, why: str
+) -> None:
+    bench.create_topic("orders")
+    fail_in(bench, "/data/orders-0", Appended, why=why)
+    assert peer.produce("orders", batch()).error == ErrorCode.kafka_storage_error
+    [offline] = bench.of_kind(LogDirectoryOffline)
+    assert (offline.directory, why in offline.cause) == ("/data", True)
+    [stopped] = bench.of_kind(NodeStopped)
+    assert not stopped.clean
+    assert bench.stopped is not None
+    assert why in (bench.stopped.failure or "")
+
+
+def test_nothing_is_appended_after_a_failure_even_if_the_disk_recovers(
+    bench: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    bench.create_topic("orders")
+    fail_in(bench, "/data/orders-0", Appended)
+    peer.send_produce({("orders", 0): batch()})
+    bench.files.heal()
+    peer.send_produce({("orders", 0): batch()})
+    assert [
+        answer.topics[0].partitions[0].error for answer in (peer.produced(), peer.produced())
+    ] == [ErrorCode.kafka_storage_error] * 2
+    assert bench.partition("orders").log.end_offset == 0
+
+
+def test_with_acks_0_a_full_disk_closes_the_connection(
+    bench: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    bench.create_topic("orders")
+    fail_in(bench, "/data/orders-0", Appended)
+    peer.send_produce({("orders", 0): batch()}, acks=0)
+    assert peer.closed is not None
+
+
+def test_a_metadata_log_that_cannot_be_written_stops_the_node(bench: NodeBench, peer: Peer) -> None:
+    fail_in(bench, "/data/__cluster_metadata-0", Appended)
+    with pytest.raises(DiskError, match="metadata log cannot be written"):
+        peer.send(ApiKey.METADATA, 12, topics=[{"name": "orders"}], allow_auto_topic_creation=True)
+
+
+# Several directories
+
+
+@pytest.fixture
+def two(new_bench: NewBench) -> NodeBench:
+    """A node with the metadata in /data, and a topic with partitions in both directories."""
+    bench = new_bench(log_dirs="/data,/more")
+    bench.create_topic("orders", 4)
+    assert {home(bench, index) for index in range(4)} == {"/data", "/more"}
+    return bench
+
+
+def home(bench: NodeBench, index: int) -> str:
+    return bench.partition("orders", index).log.directory.rpartition("/")[0]
+
+
+def in_directory(bench: NodeBench, directory: str) -> list[int]:
+    return [index for index in range(4) if home(bench, index) == directory]
+
+
+def test_a_failed_directory_takes_its_partitions_along_and_no_others(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    peer = two.connect()
+    fail_in(two, "/more", Appended)
+    bad, good = in_directory(two, "/more"), in_directory(two, "/data")
+    assert peer.produce("orders", batch(), bad[0]).error == ErrorCode.kafka_storage_error
+    assert [event.directory for event in two.of_kind(LogDirectoryOffline)] == ["/more"]
+    assert two.stopped is None
+    for index in bad:
+        assert peer.produce("orders", batch(), index).error == ErrorCode.kafka_storage_error
+    for index in good:
+        assert peer.produce("orders", batch(), index).error == 0
+
+
+def test_the_node_goes_on_with_its_chores_and_tells_the_controller(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    peer = two.connect()
+    fail_in(two, "/more", Appended, FileCreated, FileSynced, Renamed)
+    [bad, *_] = in_directory(two, "/more")
+    peer.produce("orders", batch(), bad)
+    two.wait(700_000)
+    assert two.stopped is None
+    assert len(two.of_kind(LogDirectoryOffline)) == 1
+    registration = two.node.broker.image.brokers[100]
+    lost = two.node.broker.directories[1].identity.directory_id
+    assert lost not in registration.log_dirs
+
+
+def test_new_partitions_go_to_the_directory_that_is_left(two: NodeBench, batch: NewBatch) -> None:
+    two.node.broker.directories[1].health.fail("I/O error")
+    two.wait(5000)
+    two.create_topic("clicks", 2)
+    for index in range(2):
+        assert two.partition("clicks", index).log.directory.startswith("/data/")
+        assert two.connect().produce("clicks", batch(), index).error == 0
+
+
+def test_a_partition_whose_directory_fails_while_it_is_made_is_offline(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    fail_in(two, "/more", DirectoryMade)
+    two.create_topic("clicks", 4)
+    errors = {two.connect().produce("clicks", batch(), index).error for index in range(4)}
+    assert ErrorCode.kafka_storage_error in errors
+    assert errors <= {ErrorCode.none, ErrorCode.kafka_storage_error}
+    assert two.stopped is None
+
+
+def test_a_directory_that_cannot_be_read_at_the_start_is_not_begun_anew_elsewhere(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    peer = two.connect()
+    for index in range(4):
+        peer.produce("orders", batch(b"a"), index)
+    bad, good = in_directory(two, "/more"), in_directory(two, "/data")
+    disk = after_crash(two.files)
+    disk.fail_when(
+        lambda operation: operation.path.startswith("/more/orders"), "Input/output error"
+    )
+    again = two.again(disk)
+    client = again.connect()
+    for index in good:
+        assert client.produce("orders", batch(b"b"), index).base_offset == 1
+    for index in bad:
+        refused = client.produce("orders", batch(b"b"), index)
+        assert refused.error == ErrorCode.kafka_storage_error
+    assert [event.directory for event in again.of_kind(LogDirectoryOffline)] == ["/more"]
+
+
+def test_when_the_directory_of_the_metadata_fails_the_node_stops(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    [bad, *_] = in_directory(two, "/data")
+    fail_in(two, "/data/orders", Appended)
+    assert two.connect().produce("orders", batch(), bad).error == ErrorCode.kafka_storage_error
+    assert two.stopped is not None
+
+
+def test_the_other_directory_is_left_in_order_when_the_node_stops(
+    two: NodeBench, batch: NewBatch
+) -> None:
+    two.node.broker.directories[1].health.fail("I/O error")
+    two.stop()
+    assert two.files.exists("/data/.kafka_cleanshutdown")
+    assert not two.files.exists("/more/.kafka_cleanshutdown")
+    [stopped] = two.of_kind(NodeStopped)
+    assert not stopped.clean

@@ -1,0 +1,137 @@
+"""Which fetch sessions a node keeps when it cannot keep all."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+from tidelog.model.errors import ErrorCode
+from tidelog.node.fetch_sessions import FetchContext, FetchSessions
+from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+
+LONG_MS = 120_001
+
+
+class SeededEntropy:
+    def __init__(self) -> None:
+        self._random = Random(1)
+
+    def uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128))
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+class Cache:
+    """A cache of two sessions, and the clock beside it."""
+
+    def __init__(self) -> None:
+        self.sessions = FetchSessions(2, SeededEntropy())
+        self.now_ms = 0
+
+    def open(self, partitions: int, *, follower: bool = False) -> int:
+        """Ask for a session over so many partitions; its id, 0 when there is no room."""
+        context = self._fetch(0, 0, partitions, 101 if follower else -1)
+        assert isinstance(context, FetchContext)
+        return context.session_id
+
+    def use(self, session: int, epoch: int = 1) -> FetchContext | ErrorCode:
+        return self._fetch(session, epoch, 0, -1)
+
+    def is_kept(self, session: int) -> bool:
+        return session in self.sessions._sessions
+
+    def _fetch(
+        self, session: int, epoch: int, partitions: int, replica_id: int
+    ) -> FetchContext | ErrorCode:
+        wanted = [FetchPartition(index, -1, 0, -1, -1, 1) for index in range(partitions)]
+        request = FetchRequest(
+            replica_id,
+            -1,
+            0,
+            0,
+            1,
+            0,
+            session,
+            epoch,
+            [FetchTopic("orders", None, wanted)] if wanted else [],
+            [],
+            "",
+            None,
+        )
+        return self.sessions.context_for(request, 12, self.now_ms)
+
+
+def test_a_young_session_is_not_evicted_by_a_consumer_however_large() -> None:
+    cache = Cache()
+    small, other = cache.open(1), cache.open(5)
+    assert cache.open(1000) == 0
+    assert cache.is_kept(small)
+    assert cache.is_kept(other)
+
+
+def test_a_session_idle_for_two_minutes_goes_first() -> None:
+    cache = Cache()
+    large, small = cache.open(1000), cache.open(1)
+    cache.now_ms = LONG_MS
+    cache.use(small)
+    assert cache.open(1) > 0
+    assert not cache.is_kept(large)
+    assert cache.is_kept(small)
+
+
+def test_a_session_that_had_its_time_gives_way_to_a_larger_one_only() -> None:
+    cache = Cache()
+    small, large = cache.open(2), cache.open(5)
+    cache.now_ms = LONG_MS
+    cache.use(small)
+    cache.use(large)
+    assert cache.open(2) == 0, "as large is not larger"
+    assert cache.open(3) > 0
+    assert not cache.is_kept(small)
+
+
+def test_a_young_small_session_does_not_protect_an_older_one_that_is_larger() -> None:
+    cache = Cache()
+    old = cache.open(3)
+    cache.now_ms = LONG_MS
+    cache.use(old)
+    young = cache.open(1)
+    assert cache.open(4) > 0
+    assert not cache.is_kept(old)
+    assert cache.is_kept(young)
+
+
+def test_a_follower_takes_the_place_of_a_consumer_at_once() -> None:
+    cache = Cache()
+    large, small = cache.open(9), cache.open(5)
+    assert cache.open(1, follower=True) > 0
+    assert cache.is_kept(large)
+    assert not cache.is_kept(small)
+
+
+def test_a_consumer_never_takes_the_place_of_a_follower() -> None:
+    cache = Cache()
+    followers = [cache.open(1, follower=True) for _ in range(2)]
+    cache.now_ms = LONG_MS
+    for follower in followers:
+        cache.use(follower)
+    assert cache.open(1000) == 0
+
+
+def test_a_follower_takes_the_place_of_a_smaller_one_that_had_its_time() -> None:
+    cache = Cache()
+    small, large = cache.open(1, follower=True), cache.open(5, follower=True)
+    assert cache.open(9, follower=True) == 0
+    cache.now_ms = LONG_MS
+    cache.use(small)
+    cache.use(large)
+    assert cache.open(9, follower=True) > 0
+    assert not cache.is_kept(small)
+
+
+def test_a_fetch_of_nothing_begins_no_session() -> None:
+    cache = Cache()
+    assert cache.open(0) == 0
+    assert len(cache.sessions) == 0
