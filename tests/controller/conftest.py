@@ -67,11 +67,15 @@ class Cluster:
         self.now = Now(1_000_000, 1_700_000_000_000)
         self.registrations: dict[int, Registration] = {}
         self.causes: list[Cause] = []
+        self.watch: Callable[[ClusterImage, Decision[Any]], None] | None = None
+        """Told about each decision, with an image of its own from before it."""
         if activate:
             self.do(self.controller.activate(self.now))
 
     def do(self, decision: Decision[R]) -> R:
         """Append and replay what was decided."""
+        if self.watch is not None:
+            self.watch(self.image.copy(), decision)
         self.replay(*decision.records)
         self.causes.extend(decision.causes)
         return decision.reply

@@ -206,7 +206,8 @@ def test_a_flush_that_outlives_the_leadership_is_not_answered_with_success(
     for epoch in (1, 2):  # away and back
         leader = 100 if epoch == 2 else -1
         partition.apply(
-            partition.leadership._replace(leader=leader, leader_epoch=epoch, partition_epoch=epoch)
+            partition.leadership._replace(leader=leader, leader_epoch=epoch, partition_epoch=epoch),
+            held.now,
         )
     held.run_jobs()
     [result] = peer.produced().topics[0].partitions

@@ -162,7 +162,7 @@ def test_a_fetch_parked_before_bad_input_is_forgotten_with_its_connection(
     bench.create_topic("orders")
     peer.send_fetch({("orders", 0): 0}, max_wait_ms=60_000)
     peer.send_frame(b"\x00")
-    assert not bench.partition("orders")._watchers
+    assert not bench.partition("orders").watchers
     bench.wait(60_000)
     assert peer.frames == []
 

@@ -12,7 +12,8 @@ from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.quorum import Quorum, RecordCodec
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.memory_filesystem import MemoryFileSystem

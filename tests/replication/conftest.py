@@ -1,19 +1,21 @@
-"""One partition on a disk in memory."""
+"""One partition on a disk in memory, and three of them that follow each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any, TypeAlias
-from uuid import UUID
 
 import pytest
+from tests.replication.cluster import ORDERS, START, TOPIC_ID, Cluster, SeededEntropy
+from tests.replication.controller import UNREGISTERED
 
-from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.observe.events import Event
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import BatchRules
-from tidelog.replication.partition import Leadership, Partition
+from tidelog.replication.messages import Leadership, ProposeInSyncReplicas
+from tidelog.replication.partition import Partition
+from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import Appended
@@ -24,35 +26,32 @@ from tidelog.storage.segmented_log import LogPlace
 NODE = 100
 
 
-class SeededEntropy:
-    def __init__(self) -> None:
-        self._random = Random(1)
-
-    def uuid(self) -> UUID:
-        return UUID(int=self._random.getrandbits(128))
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
-
-
 class Watching:
     """Somebody who notes what a partition tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wants_log_end: bool = False) -> None:
+        self.wants_log_end = wants_log_end
         self.told: list[int] = []
+        self.news = 0
 
     def partition_moved(self, new_bytes: int) -> None:
         self.told.append(new_bytes)
+
+    def has_news(self) -> None:
+        self.news += 1
 
 
 class PartitionBench:
     """A partition of which node 100 has a replica, not yet told what its role is."""
 
-    def __init__(self, high_watermark: int = 0, **settings: Any) -> None:
+    def __init__(self, high_watermark: int = 0, min_in_sync: int = 1, **settings: Any) -> None:
         self.files = MemoryFileSystem()
         self.files.make_directory("/data")
-        self.now = Now(0, 1_700_000_000_000)
+        self.now: Now = START
         self.health = DirectoryHealth()
+        self.events: list[Event] = []
+        self.proposals: list[ProposeInSyncReplicas] = []
+        self.brokers: dict[int, BrokerEligibility] = {}
         place = LogPlace(
             files=self.files,
             directory="/data/orders-0",
@@ -60,19 +59,28 @@ class PartitionBench:
             health=self.health,
             lowered=lambda: None,
         )
-        config = LogConfig(**settings)
-        log = create_log(TopicPartition("orders", 0), UUID(int=9), config, place, self.now)
-        self.partition = Partition(log, NODE, high_watermark, BatchRules())
+        log = create_log(ORDERS, TOPIC_ID, LogConfig(**settings), place, self.now)
+        surroundings = Surroundings(
+            eligibility=self,
+            propose=lambda _partition, proposal: self.proposals.append(proposal),
+            announce=self.events.append,
+        )
+        self.partition = Partition(
+            log, NODE, high_watermark, BatchRules(), min_in_sync, surroundings
+        )
+
+    def of(self, broker_id: int) -> BrokerEligibility:
+        return self.brokers.get(broker_id, UNREGISTERED)
 
     def lead(self, epoch: int, *others: int, partition_epoch: int | None = None) -> bool:
         """Let node 100 lead, with these others in sync."""
         members = (NODE, *others)
         at = epoch if partition_epoch is None else partition_epoch
-        return self.partition.apply(Leadership(NODE, epoch, at, members, members))
+        return self.partition.apply(Leadership(NODE, epoch, at, members, members), self.now)
 
     def follow(self, epoch: int, leader: int = 101) -> bool:
         members = (leader, NODE)
-        return self.partition.apply(Leadership(leader, epoch, epoch, members, members))
+        return self.partition.apply(Leadership(leader, epoch, epoch, members, members), self.now)
 
     def append(self, *values: bytes) -> Appended:
         records = [NewRecord(b"key", value, self.now.wall_ms) for value in values or (b"a",)]
@@ -80,13 +88,14 @@ class PartitionBench:
         assert isinstance(appended, Appended), appended
         return appended
 
-    def watch(self) -> Watching:
-        watching = Watching()
+    def watch(self, *, wants_log_end: bool = False) -> Watching:
+        watching = Watching(wants_log_end=wants_log_end)
         self.partition.watch(watching)
         return watching
 
 
 NewPartition: TypeAlias = Callable[..., PartitionBench]
+NewCluster: TypeAlias = Callable[..., Cluster]
 
 
 @pytest.fixture
@@ -97,3 +106,14 @@ def new_partition() -> NewPartition:
 @pytest.fixture
 def bench() -> PartitionBench:
     return PartitionBench()
+
+
+@pytest.fixture
+def new_cluster() -> NewCluster:
+    return Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Brokers 100, 101, 102; nobody leads yet."""
+    return Cluster()

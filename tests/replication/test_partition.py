@@ -167,7 +167,7 @@ def test_what_cannot_be_written_is_refused_and_is_no_news(bench: PartitionBench)
 def test_changed_rules_hold_for_the_next_batch(bench: PartitionBench) -> None:
     bench.lead(0)
     bench.append(b"x" * 200)
-    bench.partition.configure(LogConfig(), BatchRules(max_message_bytes=100))
+    bench.partition.configure(LogConfig(), BatchRules(max_message_bytes=100), 1, bench.now)
     batch = build_batch([NewRecord(b"k", b"x" * 200, bench.now.wall_ms)])
     refused = bench.partition.append(memoryview(batch), bench.now, 9)
     assert isinstance(refused, RejectedBatch)
@@ -199,13 +199,13 @@ def test_the_mark_stands_until_the_last_owed_flush_has_ended(
         partition.owed_flush = None
     assert (partition.flushes_under_way, partition.high_watermark.offset) == (2, 0)
     jobs[0].run()
-    partition.flushed(jobs[0], None)
+    partition.flushed(jobs[0], None, bench.now)
     assert (partition.flushes_under_way, partition.high_watermark.offset) == (1, 0)
     assert watching.told == []
     jobs[1].run()
-    partition.flushed(jobs[1], None)
+    partition.flushed(jobs[1], None, bench.now)
     assert partition.high_watermark.offset == 2
-    assert watching.told == [0]
+    assert watching.told == [partition.log.size_bytes]
 
 
 def test_after_a_failed_flush_the_mark_stands_for_good(new_partition: NewPartition) -> None:
@@ -214,7 +214,7 @@ def test_after_a_failed_flush_the_mark_stands_for_good(new_partition: NewPartiti
     bench.append()
     job = bench.partition.owed_flush
     assert job is not None
-    bench.partition.flushed(job, "Input/output error")
+    bench.partition.flushed(job, "Input/output error", bench.now)
     assert bench.partition.high_watermark.offset == 0
     assert bench.health.offline_reason == "Input/output error"
 
@@ -229,7 +229,7 @@ def test_a_flush_that_ends_under_another_leader_commits_nothing(
     assert job is not None
     job.run()
     bench.follow(1)
-    bench.partition.flushed(job, None)
+    bench.partition.flushed(job, None, bench.now)
     assert bench.partition.high_watermark.offset == 0
 
 

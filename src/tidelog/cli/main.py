@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 from tidelog import __version__
-from tidelog.cli import cluster, configs, consume, local, log, node, placed, produce, topics, up
+from tidelog.cli import (
+    cluster,
+    configs,
+    consume,
+    local,
+    log,
+    node,
+    placed,
+    produce,
+    sim,
+    topics,
+    up,
+)
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.output import print_line
 
@@ -35,6 +47,7 @@ _LOCAL = "A cluster on this machine"
 _DATA = "Topics and records"
 _PLACED = "Nodes placed by hand"
 _DISK = "On disk"
+_PROOF = "Proof"
 
 app.command(rich_help_panel=_LOCAL)(up.up)
 app.command(rich_help_panel=_LOCAL)(local.down)
@@ -49,6 +62,7 @@ app.command(rich_help_panel=_PLACED)(placed.broker)
 app.command(name="format", rich_help_panel=_PLACED)(placed.format_directories)
 app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
 app.add_typer(log.app, name="log", rich_help_panel=_DISK)
+app.command(rich_help_panel=_PROOF)(sim.sim)
 
 
 def _print_version(wanted: bool) -> None:

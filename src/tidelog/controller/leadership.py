@@ -157,7 +157,10 @@ class Leadership:
                 place,
                 Target.of(place.partition),
                 why,
-                acceptable=lambda broker: broker.broker_id == broker_id or broker.active,
+                acceptable=lambda broker: (
+                    not broker.in_controlled_shutdown
+                    and (broker.broker_id == broker_id or broker.active)
+                ),
             )
             if record is not None:
                 records.append(record)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import HostedPartition, Leadership
 from tidelog.controller.partition_change import Election, Target
@@ -79,7 +79,7 @@ def alter_partition_reassignments(
     if len(records) > MAX_RECORDS:
         why = f"A request may reassign at most {MAX_RECORDS} partitions."
         return Decision((), Refusal(ErrorCode.policy_violation, why))
-    return Decision(tuple(records), reply, causes=leadership.causes)
+    return together(records, reply, leadership.causes)
 
 
 def _reassign_refused(

@@ -24,9 +24,13 @@ from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
+    from tidelog.node.alter_partitions import AlterPartitions
     from tidelog.node.control_plane import ControlPlane
+    from tidelog.node.controller_channel import ControllerChannel
+    from tidelog.node.metadata_feed import MetadataFeed
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
+    from tidelog.node.replica_fetchers import ReplicaFetchers
 
 
 class ClusterNode(NamedTuple):
@@ -42,14 +46,22 @@ class ClusterNode(NamedTuple):
 class BrokerState:
     """One node's state; `Node` routes what happens to it, handlers read and change it."""
 
-    control: ControlPlane
+    control: ControllerChannel
+    """The active controller, here or elsewhere."""
+    control_plane: ControlPlane
+    """This node's part in the quorum; only controllers have one."""
+    metadata: MetadataFeed
     parked: ParkedFetches
+    fetchers: ReplicaFetchers
+    alter_partitions: AlterPartitions
     producer_ids: ProducerIds
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
         self.cluster_id = ""
         self.node_id = config.node_id
+        self.broker_epoch = NO_EPOCH
+        """Of this process's registration; -1 before the controller has given one."""
         self.files = files
         self.entropy = entropy
         self.image = ClusterImage()
@@ -62,6 +74,7 @@ class BrokerState:
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
+        self.controller_names = frozenset(config.controller_names)
         self._served_on: dict[str, frozenset[ApiKey]] = {}
 
     def announce(self, event: Event) -> None:
@@ -70,7 +83,7 @@ class BrokerState:
 
     def scope_of(self, listener: str) -> ListenerScope:
         """Whether a listener serves clients and brokers, or the quorum."""
-        if listener in self.config.controller_names:
+        if listener in self.controller_names:
             return ListenerScope.CONTROLLER
         return ListenerScope.BROKER
 

@@ -43,6 +43,7 @@ class Connection:
         "_effects",
         "_slots",
         "closed",
+        "heartbeats_of",
         "id",
         "listener",
         "paused",
@@ -55,6 +56,8 @@ class Connection:
         self.listener = listener
         self.peer_host = peer_host
         self.closed = False
+        self.heartbeats_of: int | None = None
+        """The broker that says on this connection that it lives."""
         self.paused = False
         self.waiting: dict[Waiting, None] = {}
         self._slots: deque[Slot] = deque()

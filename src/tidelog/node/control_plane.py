@@ -1,4 +1,4 @@
-"""This node's part in the control plane: the metadata log, the controller, the committed image.
+"""This node's part in the quorum: it leads the metadata log and runs the active controller.
 
 A change goes decide → record → replay: the controller's decision is appended, synced by a job,
 committed, replayed into the broker's image, and only then answered.
@@ -11,23 +11,35 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.producer_ids import ProducerIdBlock
-from tidelog.controller.records import MetadataRecord, NoOpRecord
-from tidelog.controller.topics import NewTopic
-from tidelog.model.errors import DiskError, ErrorCode, Refusal
+from tidelog.controller.records import MetadataRecord
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.controller_chores import ControllerChores
+from tidelog.node.decision_events import events_of
+from tidelog.node.metadata_feed import MetadataFeed
+from tidelog.node.metadata_fetches import MetadataFetches
 from tidelog.node.request import Fields, Reply, Request
+from tidelog.observe.events import Event
 from tidelog.quorum.description import QuorumDescription
 from tidelog.quorum.quorum import Quorum
 
 R = TypeVar("R")
+
+
+class _Pending(NamedTuple):
+    """What is to be told once the log is committed up to `end`."""
+
+    end: int
+    events: tuple[Event, ...]
+    then: Callable[[Now], None]
+
+
 NOT_CONTROLLER = Refusal(ErrorCode.not_controller, "this node is not the active controller")
 
 
@@ -38,21 +50,21 @@ class ControlPlane:
         self,
         broker: BrokerState,
         quorum: Quorum[MetadataRecord],
+        feed: MetadataFeed,
         bootstrap: tuple[MetadataRecord, ...],
-        apply: Callable[[ImageDelta, Now], None],
         on_active: Callable[[Now], None],
     ) -> None:
         self._broker = broker
         self._quorum = quorum
+        self._feed = feed
         self._bootstrap = bootstrap
-        self._apply = apply
+        self._on_active = on_active
         self._controller: Controller | None = None
         self._syncing = False
-        self._snapshotting = False
-        self._pending: deque[tuple[int, Callable[[Now], None]]] = deque()
-        self._applied = 0
-        self._last_append_ms = 0
-        self._on_active = on_active
+        self._pending: deque[_Pending] = deque()
+        self.fetches = MetadataFetches(broker, quorum)
+        self.chores = ControllerChores(broker, self)
+        self.last_append_ms = 0
 
     @property
     def leader_id(self) -> int:
@@ -66,11 +78,7 @@ class ControlPlane:
 
     def start(self, now: Now) -> None:
         """Read the newest snapshot, then lead: the rest of the log commits with our epoch."""
-        snapshot = self._quorum.latest_snapshot()
-        if snapshot is not None:
-            self._applied = snapshot.end_offset
-            last = snapshot.end_offset - 1
-            self._apply(self._broker.image.replay_all((last, r) for r in snapshot.records), now)
+        self._feed.load_snapshot(now)
         self._quorum.start(now)
         self._sync(now)
 
@@ -78,14 +86,20 @@ class ControlPlane:
         """The quorum as DescribeQuorum shows it."""
         return self._quorum.describe(now)
 
+    # Deciding
+
     def decide(
         self,
         request: Request,
         decide: Callable[[Controller], Decision[R]],
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
+        why: str = "",
     ) -> Reply:
-        """Let the controller decide on a request; answer it once the decision is committed."""
+        """Let the controller decide on a request; answer it once the decision is committed.
+
+        `why` is told as the cause of what the decision does to brokers.
+        """
         controller = self._controller
         if controller is None:
             return refused(NOT_CONTROLLER)
@@ -93,7 +107,7 @@ class ControlPlane:
         if not decision.records and not self._pending:
             return answer(decision.reply)
         later = request.park()
-        self._submit(decision, request.now, lambda now: request.answer(answer(decision.reply)))
+        self._submit(decision, request.now, lambda now: request.answer(answer(decision.reply)), why)
         return later
 
     def propose(
@@ -101,6 +115,7 @@ class ControlPlane:
         now: Now,
         decide: Callable[[Controller], Decision[R]],
         then: Callable[[R | Refusal, Now], None],
+        why: str = "",
     ) -> None:
         """Let the controller decide on something of this node's own."""
         controller = self._controller
@@ -109,66 +124,35 @@ class ControlPlane:
             return
         decision = decide(controller)
         if decision.records or self._pending:
-            self._submit(decision, now, lambda later: then(decision.reply, later))
+            self._submit(decision, now, lambda later: then(decision.reply, later), why)
         else:
             then(decision.reply, now)
 
-    def create_missing_topics(
-        self,
-        names: list[str],
-        now: Now,
-        refusals: dict[str, ErrorCode],
-        then: Callable[[], None],
-    ) -> None:
-        """Create topics with every default; what cannot be created is noted in `refusals`."""
-
-        def created(outcome: object, now: Now) -> None:
-            if isinstance(outcome, list):
-                for name, result in outcome:
-                    if isinstance(result, Refusal):
-                        refusals[name] = result.code
-            then()
-
-        self.propose(
-            now,
-            lambda controller: controller.create_topics([NewTopic(name) for name in names]),
-            created,
-        )
-
-    def allocate_producer_ids(self, now: Now, then: Callable[[range | Refusal], None]) -> None:
-        """A block of producer ids for this broker."""
-        node_id = self._broker.node_id
-        registration = self._broker.image.brokers.get(node_id)
-        epoch = -1 if registration is None else registration.broker_epoch
-
-        def allocated(outcome: ProducerIdBlock | Refusal, now: Now) -> None:
-            if isinstance(outcome, ProducerIdBlock):
-                then(range(outcome.first, outcome.first + outcome.length))
-            else:
-                then(outcome)
-
-        self.propose(
-            now, lambda controller: controller.allocate_producer_ids(node_id, epoch), allocated
-        )
-
-    def _submit(self, decision: Decision[R], now: Now, then: Callable[[Now], None]) -> None:
-        """Go on once the decision, or if it changes nothing what it was based on, is committed."""
-        if decision.records:
-            end = self._append(decision.records, decision.atomic, now)
-        else:
-            end, _ = self._pending[-1]
-        self._pending.append((end, then))
-
-    def _append(self, records: tuple[MetadataRecord, ...], atomic: bool, now: Now) -> int:
+    def append(self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True) -> int:
+        """Write records and let the controller see them at once; where they end."""
         controller = self._controller
         start = self._quorum.end_offset
         end = self._quorum.append(records, now, atomic=atomic)
         if controller is not None:
             for offset, record in enumerate(records, start):
                 controller.image.replay(record, offset)
-        self._last_append_ms = now.monotonic_ms
+        self.last_append_ms = now.monotonic_ms
+        self.fetches.have_news = True
+        self.chores.watch_sessions()
         self._sync(now)
         return end
+
+    def _submit(
+        self, decision: Decision[R], now: Now, then: Callable[[Now], None], why: str
+    ) -> None:
+        """Go on once the decision, or if it changes nothing what it was based on, is committed."""
+        if decision.records:
+            end = self.append(decision.records, now, atomic=decision.atomic)
+        else:
+            end = self._pending[-1].end
+        self._pending.append(_Pending(end, tuple(events_of(decision, why)), then))
+
+    # Committing
 
     def _sync(self, now: Now) -> None:
         if self._syncing:
@@ -189,15 +173,19 @@ class ControlPlane:
         self._broker.jobs.run(job.run, synced)
 
     def _committed(self, now: Now) -> None:
-        image = self._broker.image
         mark = self._quorum.high_watermark
-        committed = self._quorum.committed_since(self._applied)
-        self._applied = mark
-        self._apply(image.replay_all((each.offset, each.record) for each in committed), now)
-        while self._pending and self._pending[0][0] <= mark:
-            self._pending.popleft()[1](now)
+        self.fetches.have_news = True
+        committed = []
+        while self._pending and self._pending[0].end <= mark:
+            committed.append(self._pending.popleft())
+        for pending in committed:  # what the controller decided, before what comes of it
+            for event in pending.events:
+                self._broker.announce(event)
+        self._feed.catch_up(now)
+        for pending in committed:
+            pending.then(now)
         if self._controller is None and self._quorum.is_active:
-            self._activate(image, now)
+            self._activate(self._broker.image, now)
 
     def _activate(self, image: ClusterImage, now: Now) -> None:
         broker = self._broker
@@ -205,31 +193,7 @@ class ControlPlane:
         self._controller = controller
         decision = controller.activate(now, self._bootstrap)
         if decision.records:
-            self._submit(decision, now, self._on_active)
+            self._submit(decision, now, self._on_active, "")
         else:
             self._on_active(now)
-        idle_ms = broker.config.metadata_max_idle_interval_ms
-        if idle_ms > 0:
-            broker.deadlines.every(now.monotonic_ms + idle_ms, idle_ms, self._write_when_idle)
-
-    def take_snapshot_if_due(self, now: Now) -> None:
-        """Write the committed state as a snapshot once enough has happened since the last."""
-        image = self._broker.image
-        if self._snapshotting or image.in_transaction or not self._quorum.snapshot_due(now):
-            return
-        self._snapshotting = True
-        job = self._quorum.snapshot_job(tuple(image.snapshot_records()), self._applied, now)
-
-        def written(now: Now, error: str | None) -> None:
-            self._snapshotting = False
-            if error is not None:
-                raise DiskError(f"the metadata snapshot could not be written: {error}")
-            self._quorum.snapshot_written(job, now)
-
-        self._broker.jobs.run(job.run, written)
-
-    def _write_when_idle(self, now: Now) -> None:
-        """A record that says nothing, so that whoever follows the log can tell it is alive."""
-        idle_ms = self._broker.config.metadata_max_idle_interval_ms
-        if self._controller is not None and now.monotonic_ms - self._last_append_ms >= idle_ms:
-            self._append((NoOpRecord(),), True, now)
+        self.chores.start(controller, now)

@@ -13,12 +13,14 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.errors import DiskError, ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.fetch_sessions import FetchContext, WantedPartition
 from tidelog.records.batch import CorruptBatch
 from tidelog.records.compression import Codec
+from tidelog.replication.messages import FollowerFetch
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 
@@ -26,6 +28,8 @@ READ_COMMITTED: Final = 1
 STORAGE_ERROR_SINCE: Final = 6
 ZSTD_SINCE: Final = 10
 FOLLOWER_READS_SINCE: Final = 11
+OFFSET_NOT_AVAILABLE_SINCE: Final = 11
+"""The first version whose clients know the error; older ones get an empty answer."""
 LEADER_HINTS_SINCE: Final = 16
 NO_REPLICA: Final = -1
 LEADER_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -37,6 +41,7 @@ class Look:
     __slots__ = (
         "_broker",
         "_fetch",
+        "_heard",
         "_remaining",
         "_version",
         "_wanted_bytes",
@@ -45,8 +50,12 @@ class Look:
         "urgent",
     )
 
-    def __init__(self, broker: BrokerState, fetch: FetchRequest, version: int) -> None:
+    def __init__(
+        self, broker: BrokerState, fetch: FetchRequest, version: int, heard: Now | None
+    ) -> None:
+        """`heard` is when a follower's fetch arrived; None for another look at a parked one."""
         self._broker = broker
+        self._heard = heard
         self._fetch = fetch
         self._version = version
         self._remaining = min(fetch.max_bytes, broker.fetch_max_bytes)
@@ -104,8 +113,11 @@ class Look:
             self.urgent = True
         else:
             limit = stable if committed_only else mark
+            end = log.end_offset
             if self._fetch.replica_id >= 0:
-                limit = log.end_offset
+                limit = end
+            elif self._is_not_available_yet(partition, offset):
+                return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
             try:
                 records = self._records(partition, wanted, limit)
                 if records is not None and committed_only:
@@ -114,6 +126,10 @@ class Look:
                 return self._refused(wanted, partition.name, ErrorCode.kafka_storage_error)
             except CorruptBatch:
                 return self._refused(wanted, partition.name, ErrorCode.corrupt_message)
+            if self._fetch.replica_id >= 0 and self._heard is not None:
+                refusal = self._note_progress(partition, wanted, end, self._heard)
+                if refusal is not None:
+                    return self._refused(wanted, partition.name, refusal.code)
         return FetchedPartition(
             wanted.partition,
             ErrorCode.none,
@@ -124,6 +140,26 @@ class Look:
             NO_REPLICA,
             records,
             diverging,
+        )
+
+    def _is_not_available_yet(self, partition: Partition, offset: int) -> bool:
+        return self._version >= OFFSET_NOT_AVAILABLE_SINCE and partition.is_not_available_yet(
+            offset
+        )
+
+    def _note_progress(
+        self, partition: Partition, wanted: FetchPartition, leader_end: int, heard: Now
+    ) -> Refusal | None:
+        """A follower that asks for an offset holds everything below it."""
+        return partition.follower_fetched(
+            FollowerFetch(
+                replica_id=self._fetch.replica_id,
+                broker_epoch=self._fetch.replica_epoch,
+                fetch_offset=wanted.fetch_offset,
+                log_start_offset=wanted.log_start_offset,
+                leader_end_before_read=leader_end,
+            ),
+            heard,
         )
 
     def _records(

@@ -67,8 +67,17 @@ class WantedPartition:
         hosted = self.hosted
         return hosted is not None and self.wanted.fetch_offset < hosted.log.end_offset
 
+    @property
+    def wants_log_end(self) -> bool:
+        """Whether the reader is a follower."""
+        return self._context.privileged
+
+    def has_news(self) -> None:
+        """The next answer has something to tell, but need not come sooner for it."""
+        self._context.ready[self] = None
+
     def partition_moved(self, new_bytes: int) -> None:
-        """The watched partition has news."""
+        """What the reader waits for moved in the watched partition."""
         context = self._context
         context.ready[self] = None
         if context.parked is not None:

@@ -36,7 +36,7 @@ class Flushes:
         def finished(now: Now, error: str | None) -> None:
             if self._waiting.get(partition) is waiting:
                 del self._waiting[partition]
-            partition.flushed(job, error)
+            partition.flushed(job, error, now)
             for answer in waiting:
                 answer(error)
 

@@ -21,16 +21,18 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.settings.topic import TopicSettings
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.live_brokers import LiveBrokers
 from tidelog.node.topic_rules import batch_rules, log_config, topic_settings
 from tidelog.observe.events import (
     LogDirectoryOffline,
     LogRecovered,
-    PartitionBecameLeader,
     SegmentDeleted,
     TopicCreated,
     TopicDeleted,
 )
-from tidelog.replication.partition import Leadership, Partition
+from tidelog.replication.messages import Leadership
+from tidelog.replication.partition import Partition
+from tidelog.replication.surroundings import Surroundings
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
@@ -41,6 +43,13 @@ class Hosting:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
+        self._surroundings = Surroundings(
+            eligibility=LiveBrokers(broker),
+            propose=broker.alter_partitions.propose,
+            announce=broker.announce,
+            lag_max_ms=broker.config.replica_lag_time_max_ms,
+            fetch_backoff_ms=broker.config.replica_fetch_backoff_ms,
+        )
         self._loaded = False
         self._failed: set[str] = set()
 
@@ -125,12 +134,16 @@ class Hosting:
                 name = TopicPartition(change.topic, key.partition)
                 is_new = change.before is None
                 self._take_role(name, key.topic_id, change.after, now, is_new=is_new)
-        self._apply_configs(delta)
+        self._apply_configs(delta, now)
+        if delta.brokers:
+            for partition in self._broker.replicas:
+                partition.look_again(now)
 
     def _delete(self, name: TopicPartition, topic_id: UUID, now: Now) -> None:
         hosted = self._broker.replicas.get(name)
         if hosted is not None and hosted.log.topic_id != topic_id:
             return
+        self._broker.fetchers.forget(name)
         self._broker.replicas.abandon(name)
         for directory in self._broker.directories:
             if name in directory.logs:
@@ -160,17 +173,14 @@ class Hosting:
                 partition_epoch=image.partition_epoch,
                 replicas=image.replicas,
                 in_sync=image.isr,
-            )
+                adding=image.adding,
+                removing=image.removing,
+                recovery_state=image.recovery_state,
+            ),
+            now,
         )
-        if began and partition.is_leader:
-            broker.announce(
-                PartitionBecameLeader(
-                    partition=name,
-                    leader_epoch=image.leader_epoch,
-                    start_offset=partition.log.end_offset,
-                    cause="the controller chose this replica",
-                )
-            )
+        if began:
+            broker.fetchers.role_changed(partition)
 
     def _create(
         self,
@@ -210,11 +220,18 @@ class Hosting:
         log.producers.verify_transactions = (
             self._broker.config.transaction_partition_verification_enable
         )
-        partition = Partition(log, self._broker.node_id, high_watermark, batch_rules(settings))
+        partition = Partition(
+            log,
+            self._broker.node_id,
+            high_watermark,
+            batch_rules(settings),
+            settings.min_insync_replicas,
+            self._surroundings,
+        )
         self._broker.replicas.host(partition)
         return partition
 
-    def _apply_configs(self, delta: ImageDelta) -> None:
+    def _apply_configs(self, delta: ImageDelta, now: Now) -> None:
         changed = {name for kind, name in delta.configs if kind == TOPIC_CONFIG}
         everything = any(kind == BROKER_CONFIG for kind, _ in delta.configs)
         if not changed and not everything:
@@ -227,7 +244,12 @@ class Hosting:
                 settings = known.get(topic)
                 if settings is None:
                     settings = known[topic] = topic_settings(broker.image, broker.config, topic)
-                partition.configure(log_config(settings, broker.config), batch_rules(settings))
+                partition.configure(
+                    log_config(settings, broker.config),
+                    batch_rules(settings),
+                    settings.min_insync_replicas,
+                    now,
+                )
 
     # -- chores --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Housekeeping:
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_marks),
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_in_sync),
         )
         deadlines = self._broker.deadlines
         for interval_ms, chore in chores:
@@ -47,7 +48,11 @@ class Housekeeping:
         for partition in self._broker.replicas:
             partition.log.producers.expire(now.wall_ms)
 
+    def _shrink_in_sync(self, now: Now) -> None:
+        for partition in self._broker.replicas:
+            partition.shrink_if_due(now)
+
     def _every_second(self, now: Now) -> None:
         self._hosting.sweep(now)
         self._hosting.flush_due(now)
-        self._broker.control.take_snapshot_if_due(now)
+        self._broker.metadata.take_snapshot_if_due(now)

@@ -125,6 +125,7 @@ class Link:
         "_watch",
         "address",
         "is_open",
+        "on_lost",
         "purpose",
     )
 
@@ -133,6 +134,8 @@ class Link:
         self.address = address
         self.purpose = purpose
         self.is_open = False
+        self.on_lost: Callable[[Now], None] | None = None
+        """Told when the connection is gone without our doing, even if nothing was asked."""
         self._connection: int | None = None
         self._questions: deque[_Question] = deque()
         self._next_correlation_id = 0
@@ -215,6 +218,8 @@ class Link:
         self.is_open = False
         self._rest(now)
         self._fail_all(f"{self._peer}: {reason}", now)
+        if self.on_lost is not None:
+            self.on_lost(now)
 
     @property
     def _peer(self) -> str:

@@ -9,13 +9,16 @@ Invariant  Effects leave in the order in which they were decided.
 
 from __future__ import annotations
 
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
+from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
 from tidelog.node.control_plane import ControlPlane
+from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.effects import Effect, Stopped
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
@@ -34,16 +37,26 @@ from tidelog.node.inputs import (
     TimePassed,
 )
 from tidelog.node.lifecycle import Lifecycle
-from tidelog.node.opening import bootstrap_records, open_directories, open_quorum
+from tidelog.node.local_controller import LocalController
+from tidelog.node.metadata_feed import MetadataFeed
+from tidelog.node.metadata_follower import MetadataFollower
+from tidelog.node.opening import (
+    bootstrap_records,
+    open_directories,
+    open_observer,
+    open_quorum,
+)
 from tidelog.node.parked_fetches import ParkedFetches
 from tidelog.node.producer_ids import ProducerIds
+from tidelog.node.remote_controller import RemoteController
+from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
 from tidelog.observe.events import NodeStopped
 from tidelog.storage.filesystem import FileSystem
 
 
 class Node:
-    """One node: broker and controller in one, for now the only one of its cluster."""
+    """One node: a broker, and perhaps the controller of its cluster as well."""
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self._connections: dict[int, Connection] = {}
@@ -54,9 +67,12 @@ class Node:
             broker.deadlines,
             lambda parked, now, time_is_up: retry(broker, parked, now, time_is_up),
         )
+        broker.alter_partitions = AlterPartitions(broker)
+        broker.fetchers = ReplicaFetchers(broker)
         self._hosting = Hosting(broker)
         housekeeping = Housekeeping(broker, self._hosting)
         self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
+        self._plane: ControlPlane | None = None
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -98,17 +114,25 @@ class Node:
                 connection = self._connections.pop(happened.connection, None)
                 if connection is not None:
                     connection.lost()
+                    if self._plane is not None:
+                        self._plane.chores.connection_closed(connection, happened.now)
             case LinkOpened():
                 self.broker.links.opened(happened)
             case LinkClosed():
                 self.broker.links.closed(happened)
             case StopRequested():
-                self._stopping = happened.reason
-                self._stop_if_asked_and_idle()
+                self._lifecycle.leave(
+                    happened.now, lambda later: self._stop_once_idle(happened.reason)
+                )
 
     def _end_tick(self, now: Now) -> None:
-        failure = self._hosting.note_failures()
+        failure = self._hosting.note_failures() or self._lifecycle.failure
         self.broker.parked.tick_ended(now)
+        self.broker.alter_partitions.send(now)
+        self.broker.fetchers.fetch(now)
+        plane = self._plane
+        if plane is not None and plane.fetches.have_news:
+            plane.fetches.look_again(now)
         if failure is not None:
             self._end(clean=False, cause=failure)
 
@@ -117,23 +141,53 @@ class Node:
         broker = self.broker
         broker.directories = open_directories(broker.config, broker.files, broker.entropy)
         broker.cluster_id = broker.directories[0].identity.cluster_id
-        broker.control = ControlPlane(
+        if broker.config.is_controller:
+            self._lead(now)
+        else:
+            self._follow(now)
+        broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
+        return self._take_effects()
+
+    def _lead(self, now: Now) -> None:
+        """Keep the metadata log, and join the cluster once our controller is active."""
+        broker = self.broker
+        quorum = open_quorum(broker, self._lifecycle.controller_endpoints, now)
+        broker.metadata = MetadataFeed(broker, quorum, self._apply)
+        self._plane = broker.control_plane = ControlPlane(
             broker,
-            open_quorum(broker, self._lifecycle.controller_endpoints, now),
+            quorum,
+            broker.metadata,
             bootstrap_records(broker),
-            self._hosting.apply,
             self._lifecycle.controller_is_active,
         )
-        broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
-        broker.control.start(now)
-        return self._take_effects()
+        broker.control = LocalController(broker, self._plane)
+        self._plane.start(now)
+
+    def _follow(self, now: Now) -> None:
+        """Follow the metadata log of others, and ask them for a place in the cluster."""
+        broker = self.broker
+        locator = ControllerLocator(broker.config)
+        observer = open_observer(broker, now)
+        broker.metadata = MetadataFeed(broker, observer, self._apply)
+        broker.control = RemoteController(broker, locator, self._lifecycle.hung_up)
+        MetadataFollower(broker, observer, broker.metadata, locator).start(now)
+        self._lifecycle.join(now)
+
+    def _apply(self, delta: ImageDelta, now: Now) -> None:
+        self._hosting.apply(delta, now)
+        self._lifecycle.metadata_changed(delta, now)
+
+    def _stop_once_idle(self, reason: str) -> None:
+        if self._stopping is None:
+            self._stopping = reason
+        self._stop_if_asked_and_idle()
 
     def _stop_if_asked_and_idle(self) -> None:
         """Put everything on disk and mark the stop as clean, once no job is at work on it."""
         if self._stopping is None or not self.broker.jobs.are_done:
             return
         try:
-            self._hosting.close(self._lifecycle.broker_epoch)
+            self._hosting.close(self.broker.broker_epoch)
         except DiskError as error:
             self._end(clean=False, cause=str(error))
         else:

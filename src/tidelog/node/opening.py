@@ -6,21 +6,33 @@ Invariant  A directory that is not formatted, or that belongs to another node or
 
 from __future__ import annotations
 
-from tidelog.controller.records import Endpoint, MetadataRecord, decode_record, encode_record
+from tidelog.controller.features import SUPPORTED_FEATURES
+from tidelog.controller.records import (
+    Endpoint,
+    FeatureRange,
+    MetadataRecord,
+    decode_record,
+    encode_record,
+)
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError
+from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.quorum import Quorum, RecordCodec
+from tidelog.quorum.observer import Observer
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import SnapshotRules
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import check_identities
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.partition_log import PartitionLog
 
+PLAINTEXT = 0
 CODEC = RecordCodec(encode=encode_record, decode=decode_record)
 
 
@@ -39,36 +51,78 @@ def open_quorum(
     broker: BrokerState, endpoints: tuple[Endpoint, ...], now: Now
 ) -> Quorum[MetadataRecord]:
     """The quorum of which this node is the only voter."""
-    config = broker.config
     home = _metadata_home(broker)
-    log = home.load_metadata_log(
-        now, metadata_log_config(config.metadata_log_segment_bytes, config.metadata_log_segment_ms)
-    )
     own = tuple(
         VoterEndpoint(name=point.name, host=point.host, port=point.port) for point in endpoints
     )
     return Quorum(
         files=broker.files,
-        log=log,
+        log=_load_metadata_log(broker, home, now),
         node_id=broker.node_id,
         directory_id=home.identity.directory_id,
         endpoints=own,
         codec=CODEC,
         now=now,
-        rules=SnapshotRules(
-            bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
-            interval_ms=config.metadata_log_max_snapshot_interval_ms,
-            retention_bytes=config.metadata_max_retention_bytes,
-            retention_ms=config.metadata_max_retention_ms,
-        ),
+        rules=_snapshot_rules(broker.config),
         static_voters=tuple(
             Voter(
                 voter_id=voter.node_id,
                 voter_directory_id=home.identity.directory_id,
                 endpoints=own,
             )
-            for voter in config.quorum_voters
+            for voter in broker.config.quorum_voters
         ),
+    )
+
+
+def open_observer(broker: BrokerState, now: Now) -> Observer[MetadataRecord]:
+    """This node's copy of a metadata log that others keep."""
+    home = _metadata_home(broker)
+    return Observer(
+        files=broker.files,
+        log=_load_metadata_log(broker, home, now),
+        node_id=broker.node_id,
+        directory_id=home.identity.directory_id,
+        codec=CODEC,
+        now=now,
+        rules=_snapshot_rules(broker.config),
+    )
+
+
+def _load_metadata_log(broker: BrokerState, home: LogDirectory, now: Now) -> PartitionLog:
+    config = broker.config
+    return home.load_metadata_log(
+        now, metadata_log_config(config.metadata_log_segment_bytes, config.metadata_log_segment_ms)
+    )
+
+
+def _snapshot_rules(config: NodeConfig) -> SnapshotRules:
+    return SnapshotRules(
+        bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        retention_bytes=config.metadata_max_retention_bytes,
+        retention_ms=config.metadata_max_retention_ms,
+    )
+
+
+def registered_endpoints(endpoints: tuple[Listener, ...]) -> tuple[Endpoint, ...]:
+    """Where others find the listeners of this node."""
+    return tuple(
+        Endpoint(
+            name=endpoint.name,
+            host=endpoint.host or "localhost",
+            port=endpoint.port,
+            security_protocol=PLAINTEXT,
+        )
+        for endpoint in endpoints
+    )
+
+
+def supported_features() -> tuple[FeatureRange, ...]:
+    """What a node of this version can live with."""
+    return tuple(
+        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
     )
 
 

@@ -36,6 +36,7 @@ class Request:
         "client_id",
         "connection",
         "correlation_id",
+        "frame",
         "now",
     )
 
@@ -48,6 +49,7 @@ class Request:
         correlation_id: int,
         client_id: str | None,
         body: Any,
+        frame: memoryview,
     ) -> None:
         self.now = now
         self.connection = connection
@@ -56,6 +58,8 @@ class Request:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.body = body
+        self.frame = frame
+        """The request as it came; gone when its handler returns."""
         self._slot: Slot | None = None
 
     def park(self) -> Later:

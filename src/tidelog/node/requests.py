@@ -8,7 +8,7 @@ from __future__ import annotations
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
-from tidelog.node.handlers import HANDLERS
+from tidelog.node.handlers import CONTROLLER_HANDLERS, HANDLERS
 from tidelog.node.request import Later, Request
 from tidelog.observe.events import ConnectionDropped
 from tidelog.wire.apis import SUPPORTED, ApiKey
@@ -30,7 +30,9 @@ def frame_arrived(broker: BrokerState, now: Now, connection: Connection, frame: 
         )
         connection.close(str(error))
         return
-    reply = HANDLERS[request.api_key](broker, request)
+    is_controllers = connection.listener in broker.controller_names
+    handlers = CONTROLLER_HANDLERS if is_controllers else HANDLERS
+    reply = handlers[request.api_key](broker, request)
     if isinstance(reply, Later):
         if reply is Later.HANG_UP:
             connection.close("a request without acknowledgement failed")
@@ -53,4 +55,6 @@ def _decode(broker: BrokerState, now: Now, connection: Connection, frame: memory
         decoded = None
     else:
         decoded = decode_request(key, version, body)
-    return Request(now, connection, key, version, header.correlation_id, header.client_id, decoded)
+    return Request(
+        now, connection, key, version, header.correlation_id, header.client_id, decoded, frame
+    )

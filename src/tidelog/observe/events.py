@@ -11,6 +11,23 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition, uuid_text
+from tidelog.observe.cluster_events import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerShuttingDown,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    InSyncReplicasDecided,
+    LeaderElected,
+)
+from tidelog.observe.replication_events import (
+    FetcherStuck,
+    FollowerCaughtUp,
+    HighWatermarkMoved,
+    InSyncReplicasChanged,
+    InSyncReplicasProposed,
+    PartitionBecameFollower,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +205,26 @@ class AcceptingPaused:
 
 
 Event: TypeAlias = (
-    NodeStarted
+    BrokerRegistered
+    | BrokerUnregistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | BrokerShuttingDown
+    | LeaderElected
+    | InSyncReplicasDecided
+    | NodeStarted
     | NodeStopped
     | LogRecovered
     | LogTruncated
     | TopicCreated
     | TopicDeleted
     | PartitionBecameLeader
+    | PartitionBecameFollower
+    | FollowerCaughtUp
+    | FetcherStuck
+    | InSyncReplicasProposed
+    | InSyncReplicasChanged
+    | HighWatermarkMoved
     | SegmentRolled
     | SegmentDeleted
     | LogDirectoryOffline

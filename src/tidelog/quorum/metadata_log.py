@@ -24,6 +24,7 @@ from tidelog.records.validation import AcceptedBatch
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_values import LogSlice
 from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
 
@@ -107,7 +108,9 @@ class MetadataLog:
 
     @property
     def latest_epoch(self) -> int:
-        return self._log.epochs.latest_epoch or 0
+        """Of the last record, in the log or in the snapshot it continues; 0 before the first."""
+        newest = self.newest_snapshot
+        return self._log.epochs.latest_epoch or (0 if newest is None else newest.epoch)
 
     def epoch_at(self, offset: int) -> int:
         """The epoch in which the record at `offset` was written."""
@@ -140,6 +143,31 @@ class MetadataLog:
                 yield header, batch
                 offset = header.next_offset
 
+    def read(self, offset: int, max_bytes: int) -> LogSlice | None:
+        """Batches from `offset` on, the last perhaps cut; None at the end."""
+        return self._log.read(offset, max_bytes, self._log.end_offset)
+
+    def append_fetched(self, data: memoryview, epoch: int, now: Now) -> None:
+        """Write batches as the leader of `epoch` gave them; CorruptBatch when they do not fit."""
+        appended = self._log.append_as_follower(data, now, fetch_epoch=epoch)
+        if isinstance(appended, Refusal):
+            raise DiskError(f"the metadata log cannot be written: {appended.why}")
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch here that is not above `epoch`, and where it ends."""
+        found, end = self._log.epochs.end_offset_for(epoch, self._log.end_offset)
+        if found < 0:
+            return self.latest_epoch, self._log.end_offset
+        oldest = self.oldest_snapshot
+        if oldest is not None and end == oldest.offset and found == epoch:
+            # Below the epochs of the log; what the oldest snapshot ends with is known.
+            return oldest.epoch, oldest.offset
+        return found, end
+
+    def truncate_to(self, offset: int, now: Now) -> None:
+        """Give up what the leader does not have."""
+        self._log.truncate_to(offset, now)
+
     def timestamp_before(self, offset: int) -> int:
         """The time of the last record below `offset`."""
         timestamp = 0
@@ -161,6 +189,10 @@ class MetadataLog:
     @property
     def newest_snapshot(self) -> SnapshotId | None:
         return self._snapshots[-1].id if self._snapshots else None
+
+    @property
+    def oldest_snapshot(self) -> SnapshotId | None:
+        return self._snapshots[0].id if self._snapshots else None
 
     def read_newest(self) -> SnapshotContent | None:
         newest = self.newest_snapshot

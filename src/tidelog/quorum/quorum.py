@@ -16,13 +16,12 @@ rules of epochs, voters and commitment are those of a larger quorum.
 Invariant  The epoch is durable in `quorum-state` before a record of it is written.
 Invariant  Nothing is committed before it is durable; a failed sync stops the node, since the
            kernel may have dropped the very pages that were to be made durable.
-Invariant  Users see committed records only, in order, each once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from collections.abc import Iterable
+from typing import NoReturn, TypeVar
 from uuid import UUID
 
 from tidelog.model.errors import ConfigError, DiskError, InvariantBroken, invariant
@@ -36,7 +35,6 @@ from tidelog.quorum.control_records import (
     Voter,
     VoterEndpoint,
     Voters,
-    read_control_record,
 )
 from tidelog.quorum.description import QuorumDescription, QuorumNode, ReplicaProgress
 from tidelog.quorum.election_state import (
@@ -45,42 +43,20 @@ from tidelog.quorum.election_state import (
     write_election_state,
 )
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.metadata_log import MetadataLog
-from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId
-from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotJob, SnapshotRules
-from tidelog.quorum.voter_set import NOT_IN_LOG, VoterSet
-from tidelog.records.record import records_of
+from tidelog.quorum.observers import Observers
+from tidelog.quorum.replica import MetadataReplica, RecordCodec
+from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
+from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
+from tidelog.quorum.voter_set import NOT_IN_LOG
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
+from tidelog.storage.log_values import LogSlice
 from tidelog.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
 
 
-class RecordCodec(NamedTuple, Generic[T]):
-    """How the users' records become bytes and back; reading may raise, which stops the node."""
-
-    encode: Callable[[T], bytes]
-    decode: Callable[[bytes], T]
-
-
-class Committed(NamedTuple, Generic[T]):
-    """A record that every node will see at this offset."""
-
-    offset: int
-    epoch: int
-    record: T
-
-
-class LoadedSnapshot(NamedTuple, Generic[T]):
-    """The state that stands in for the log below `end_offset`."""
-
-    end_offset: int
-    epoch: int
-    records: Iterator[T]
-
-
-class Quorum(Generic[T]):
+class Quorum(MetadataReplica[T]):
     """This node's part in the quorum."""
 
     def __init__(
@@ -96,33 +72,15 @@ class Quorum(Generic[T]):
         rules: SnapshotRules = KAFKA_RULES,
         static_voters: tuple[Voter, ...] = (),
     ) -> None:
-        self._files = files
-        self._log = MetadataLog(files, log, now)
+        super().__init__(
+            files=files, log=log, codec=codec, now=now, rules=rules, static_voters=static_voters
+        )
         self._node_id = node_id
         self._directory_id = directory_id
         self._endpoints = endpoints
-        self._codec = codec
-        self._rules = rules
-        self._voters = VoterSet(voters=static_voters)
-        self._bytes_since_snapshot = 0
-        self._last_snapshot_ms = now.monotonic_ms
         self._leader: Leader | None = None
+        self._observers = Observers()
         self._syncing: FlushJob | None = None
-        self._load()
-
-    def _load(self) -> None:
-        """Read the voters and the newest snapshot; what is in a snapshot was committed."""
-        content = self._log.read_newest()
-        self._snapshot_id = self._log.newest_snapshot or BOOTSTRAP_ID
-        if content is not None and content.kraft_version > 0:
-            first = self._snapshot_id == BOOTSTRAP_ID
-            written_at = NOT_IN_LOG if first else self._snapshot_id.offset
-            self._voters = VoterSet(content.kraft_version, content.voters, written_at)
-        for header, batch in self._log.batches(self._snapshot_id.offset, self._log.end_offset):
-            self._bytes_since_snapshot += header.size
-            if header.is_control:
-                for record in records_of(batch):
-                    self._voters = self._voters.after(read_control_record(record), record.offset)
 
     def start(self, now: Now) -> None:
         """Become leader of a new epoch; nothing is committed before its first sync."""
@@ -200,11 +158,6 @@ class Quorum(Generic[T]):
         """Exclusive end of what is committed."""
         return self._snapshot_id.offset if self._leader is None else self._leader.high_watermark
 
-    @property
-    def end_offset(self) -> int:
-        """Where the next record will stand."""
-        return self._log.end_offset
-
     def describe(self, now: Now) -> QuorumDescription:
         """The quorum for DescribeQuorum; the leader is always up to date with itself."""
         leader = self._leading()
@@ -222,17 +175,29 @@ class Quorum(Generic[T]):
                 )
                 for voter in self._voters.voters
             ),
-            observers=(),
-            nodes=tuple(
-                QuorumNode(node_id=voter.voter_id, endpoints=voter.endpoints)
-                for voter in self._voters.voters
-            ),
+            observers=self._observers.progress(now),
+            nodes=self.nodes,
+        )
+
+    @property
+    def nodes(self) -> tuple[QuorumNode, ...]:
+        """Where the voters listen."""
+        return tuple(
+            QuorumNode(node_id=voter.voter_id, endpoints=voter.endpoints)
+            for voter in self._voters.voters
         )
 
     def _end_offset_of(self, voter_id: int) -> int:
         if voter_id == self._node_id:
             return self._log.end_offset
         return self._leading().end_offset_of(voter_id)
+
+    def fetch(self, asked: MetadataFetch, now: Now) -> MetadataFetched[LogSlice]:
+        """What another node of the cluster gets of the log, from where it is on."""
+        answer = read_for(asked, self._log, self._leader, self._node_id)
+        if answer.is_fine and asked.replica_id not in self._voters.voter_ids:
+            self._observers.fetched(asked, self._log.end_offset, now)
+        return answer
 
     def _leading(self) -> Leader:
         if self._leader is None:
@@ -278,66 +243,3 @@ class Quorum(Generic[T]):
         """The job failed: what it was to make durable may be gone, so the node must stop."""
         self._log.flush_failed(job, why)
         raise DiskError(f"the metadata log below offset {job.up_to} could not be synced: {why}")
-
-    # Reading
-
-    def latest_snapshot(self) -> LoadedSnapshot[T] | None:
-        """The records of the newest snapshot; None when everything stands in the log."""
-        content = self._log.read_newest()
-        if content is None or self._snapshot_id == BOOTSTRAP_ID:
-            return None
-        offset, epoch = self._snapshot_id
-        return LoadedSnapshot(offset, epoch, map(self._codec.decode, content.values))
-
-    def committed_since(self, offset: int) -> Iterator[Committed[T]]:
-        """The committed records from `offset` on; the quorum's own records are left out."""
-        invariant(offset >= self._log.start_offset, "the snapshot comes before the log")
-        high_watermark = self.high_watermark
-        for header, batch in self._log.batches(offset, high_watermark):
-            if header.is_control:
-                continue
-            for record in records_of(batch):
-                if record.value is None:
-                    raise DiskError(f"the metadata record at offset {record.offset} has no value")
-                if record.offset >= offset:
-                    decoded = self._codec.decode(record.value)
-                    yield Committed(record.offset, header.leader_epoch, decoded)
-
-    # Snapshots
-
-    def snapshot_due(self, now: Now) -> bool:
-        """Whether enough was committed, or enough time went by, since the newest snapshot."""
-        if self.high_watermark <= self._snapshot_id.offset:
-            return False
-        waited_ms = now.monotonic_ms - self._last_snapshot_ms
-        return self._bytes_since_snapshot >= self._rules.bytes_between or (
-            0 < self._rules.interval_ms <= waited_ms
-        )
-
-    def snapshot_job(self, records: Iterable[T], end_offset: int, now: Now) -> SnapshotJob[T]:
-        """The job that writes `records`, the state at the committed `end_offset`, as snapshot."""
-        invariant(end_offset <= self.high_watermark, "a snapshot holds committed records only")
-        snapshot = SnapshotId(end_offset, self._log.epoch_at(end_offset - 1))
-        return SnapshotJob(
-            files=self._files,
-            path=self._log.path_of(snapshot),
-            id=snapshot,
-            records=records,
-            encode=self._codec.encode,
-            voters=self._voters,
-            last_contained_timestamp=self._log.timestamp_before(end_offset),
-            timestamp=now.wall_ms,
-            covered_bytes=self._bytes_since_snapshot,
-        )
-
-    def snapshot_written(self, job: SnapshotJob[T], now: Now) -> None:
-        """The job has run: old snapshots, and the log they cover, may go."""
-        self._log.snapshot_stored(job.id)
-        self._snapshot_id = job.id
-        self._bytes_since_snapshot -= job.covered_bytes
-        self._last_snapshot_ms = now.monotonic_ms
-        self._log.clean(
-            now,
-            retention_bytes=self._rules.retention_bytes,
-            retention_ms=self._rules.retention_ms,
-        )

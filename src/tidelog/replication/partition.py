@@ -1,130 +1,167 @@
-"""One partition hosted by this node: its log, and the role that this node plays in it.
+"""One partition hosted by this node: the role that the metadata gives it, and epoch fencing.
 
 Invariant  Only the leader of the current epoch appends what producers send.
-Invariant  A new leader records the start of its epoch before it answers anything in it.
-Invariant  start offset <= last stable offset <= high watermark <= end offset.
-Invariant  While a flush that `flush.messages` or `flush.ms` ask for is under way, the mark stands.
+Invariant  A role is an object of one leader epoch; what waited in an earlier one is answered when
+           the next begins, even if the same node leads again (D12).
+Invariant  A partition epoch never steps back, whether the metadata or the controller's answer to
+           a proposal told of it first (C13).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
-
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
-from tidelog.records.validation import BatchRules, RejectedBatch, validate_produced
-from tidelog.replication.high_watermark import HighWatermark
+from tidelog.observe.events import PartitionBecameLeader
+from tidelog.observe.replication_events import HighWatermarkMoved, PartitionBecameFollower
+from tidelog.records.validation import BatchRules, RejectedBatch
+from tidelog.replication.divergence import divergence
+from tidelog.replication.follower import FollowerReplica
+from tidelog.replication.leader import LeaderReplica
+from tidelog.replication.local_replica import LocalReplica
+from tidelog.replication.messages import (
+    AlterPartitionOutcome,
+    Dropped,
+    FollowerFetch,
+    FollowerStep,
+    LeaderAnswer,
+    LeaderOffsets,
+    Leadership,
+    ProposalFate,
+    ProposeInSyncReplicas,
+)
+from tidelog.replication.parked import Answer, ParkedAnswer
+from tidelog.replication.surroundings import Surroundings
 from tidelog.storage.flush import FlushJob
-from tidelog.storage.log_config import FOREVER, LogConfig
+from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import Appended
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.retention import RemovedSegment
+
+__all__ = ["Leadership", "Partition"]
 
 
-class Watcher(Protocol):
-    """Somebody who waits for something to happen in a partition."""
+class Partition(LocalReplica):
+    """One replica of one partition, in the role it has now."""
 
-    def partition_moved(self, new_bytes: int) -> None:
-        """Records became readable, an offset moved, or the role changed."""
-        ...
-
-
-class Leadership(NamedTuple):
-    """What the metadata says about a partition, as far as a replica acts on it."""
-
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-class Partition:
-    """One replica of one partition."""
-
-    __slots__ = (
-        "_flushes_early",
-        "_watchers",
-        "epoch_start_offset",
-        "flushes_under_way",
-        "high_watermark",
-        "leadership",
-        "log",
-        "name",
-        "node_id",
-        "owed_flush",
-        "rules",
-    )
+    __slots__ = ("_surroundings", "follower", "leader")
 
     def __init__(
-        self, log: PartitionLog, node_id: int, high_watermark: int, rules: BatchRules
+        self,
+        log: PartitionLog,
+        node_id: int,
+        high_watermark: int,
+        rules: BatchRules,
+        min_in_sync: int,
+        surroundings: Surroundings,
     ) -> None:
-        self.log = log
-        self.name = log.partition
-        self.node_id = node_id
-        self.rules = rules
-        self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
-        self.epoch_start_offset: int | None = None
-        self.owed_flush: FlushJob | None = None
-        """Due since the last append; to be taken and run, then reported to `flushed`."""
-        self.flushes_under_way = 0
-        """Flushes that answers wait for."""
-        self._flushes_early = _flushes_early(log.config)
-        self.high_watermark = HighWatermark(high_watermark)
-        self.high_watermark.clamp(log.start_offset, log.end_offset)
-        self._watchers: dict[Watcher, None] = {}
+        super().__init__(log, node_id, high_watermark, rules, min_in_sync)
+        self._surroundings = surroundings
+        self.leader: LeaderReplica | None = None
+        self.follower: FollowerReplica | None = None
+
+    # -- roles ---------------------------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
-        return self.leadership.leader == self.node_id
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.leadership.leader_epoch
+        return self.leader is not None
 
     def leads_in(self, epoch: int) -> bool:
         """Whether this node leads, and has led without a break since `epoch` began."""
-        return self.is_leader and self.leadership.leader_epoch == epoch
+        return self.leader is not None and self.leader.epoch == epoch
 
     @property
-    def last_stable_offset(self) -> int:
-        """What a reader of committed transactions may see: below every open transaction."""
-        mark = self.high_watermark.offset
-        unstable = self.log.first_unstable_offset(mark)
-        return mark if unstable is None else max(self.log.start_offset, min(unstable, mark))
+    def epoch_start_offset(self) -> int | None:
+        """Where the epoch of this leader begins; None on a follower."""
+        return None if self.leader is None else self.leader.epoch_start_offset
 
-    @property
-    def is_mark_behind_epoch(self) -> bool:
-        """Whether a new leader still knows an older mark than its predecessor may have told."""
-        start = self.epoch_start_offset
-        return start is not None and self.high_watermark.offset < start
-
-    def configure(self, config: LogConfig, rules: BatchRules) -> None:
-        """Take on changed settings of the topic."""
-        self.log.config = config
-        self.rules = rules
-        self._flushes_early = _flushes_early(config)
-
-    def apply(self, leadership: Leadership) -> bool:
+    def apply(self, leadership: Leadership, now: Now) -> bool:
         """Take the role that newer metadata gives this replica; True when an epoch began."""
-        if leadership.partition_epoch < self.leadership.partition_epoch:
+        before = self.leadership
+        if leadership.partition_epoch < before.partition_epoch:
             return False
-        epoch_rose = leadership.leader_epoch > self.leadership.leader_epoch
+        mark = self.high_watermark.offset
         self.leadership = leadership
+        epoch_rose = leadership.leader_epoch > before.leader_epoch
         if epoch_rose:
-            self.epoch_start_offset = None
-            if self.is_leader:
-                self._begin_epoch(leadership.leader_epoch)
-        if self.is_leader:
-            self._raise_high_watermark()
-        self._tell_watchers(0)
+            self._begin_epoch(leadership, now)
+        elif self.leader is not None:
+            self.leader.metadata_changed(before, now)
+        if self.leader is not None:
+            self.leader.look_again(now)
+            self._tell_of_mark(mark, "the epoch began" if epoch_rose else "the metadata changed")
+        self.watchers.everything_moved()
         return epoch_rose
 
-    def _begin_epoch(self, epoch: int) -> None:
-        self.epoch_start_offset = self.log.end_offset
-        self.log.epochs.begin(epoch, self.log.end_offset)
+    def _begin_epoch(self, leadership: Leadership, now: Now) -> None:
+        self.leader = self.follower = None
+        self.produces.end_epochs_before(leadership.leader_epoch)
+        self.deletions.end_epochs_before(leadership.leader_epoch)
+        if leadership.leader == self.node_id:
+            self.leader = LeaderReplica(self, self._surroundings, self._propose, now)
+            self._surroundings.announce(
+                PartitionBecameLeader(
+                    partition=self.name,
+                    leader_epoch=leadership.leader_epoch,
+                    start_offset=self.log.end_offset,
+                    cause="the controller chose this replica",
+                )
+            )
+        else:
+            self.follower = FollowerReplica(self, self._surroundings)
+            nobody = leadership.leader == NO_LEADER
+            self._surroundings.announce(
+                PartitionBecameFollower(
+                    partition=self.name,
+                    leader=leadership.leader,
+                    leader_epoch=leadership.leader_epoch,
+                    end_offset=self.log.end_offset,
+                    cause=f"the controller chose {'nobody' if nobody else leadership.leader}",
+                )
+            )
+            self.follower.prepare(now)
+
+    def _propose(self, proposal: ProposeInSyncReplicas) -> None:
+        self._surroundings.propose(self, proposal)
+
+    def _tell_of_mark(self, before: int, cause: str) -> None:
+        after = self.high_watermark.offset
+        if after != before:
+            self._surroundings.announce(
+                HighWatermarkMoved(
+                    partition=self.name,
+                    leader_epoch=self.leader_epoch,
+                    before=before,
+                    after=after,
+                    cause=cause,
+                )
+            )
+
+    def configure(self, config: LogConfig, rules: BatchRules, min_in_sync: int, now: Now) -> None:
+        """Take on changed settings of the topic."""
+        self.take_settings(config, rules, min_in_sync)
+        self.look_again(now)
+
+    def look_again(self, now: Now) -> None:
+        """Brokers came or went: whoever held things up may no longer count."""
+        if self.leader is not None:
+            self.leader.look_again(now)
+
+    def went_offline(self) -> None:
+        """The directory of the log failed: let everyone who waits here find out."""
+        self.produces.fail(ErrorCode.kafka_storage_error)
+        self.deletions.fail(ErrorCode.kafka_storage_error)
+        self.watchers.everything_moved()
+
+    def abandon(self) -> None:
+        """This node no longer hosts the partition: let everyone who waits here find out."""
+        self.leadership = self.leadership._replace(leader=NO_LEADER)
+        self.leader = self.follower = None
+        self.produces.fail(ErrorCode.not_leader_or_follower)
+        self.deletions.fail(ErrorCode.not_leader_or_follower)
+        self.watchers.everything_moved()
+        self.watchers.clear()
+
+    # -- fencing and divergence ----------------------------------------------------------------
 
     def fence(self, current_leader_epoch: int) -> Refusal | None:
         """Refuse a request made under another leader epoch than ours; -1 makes no claim."""
@@ -144,83 +181,96 @@ class Partition:
 
         An epoch we know nothing of answers (-1, -1).
         """
-        epoch, end = self.log.epochs.end_offset_for(last_fetched_epoch, self.log.end_offset)
-        if epoch < last_fetched_epoch or end < fetch_offset:
-            return epoch, end
-        return None
+        return divergence(self.log.epochs, self.log.end_offset, last_fetched_epoch, fetch_offset)
+
+    @property
+    def is_mark_behind_epoch(self) -> bool:
+        """Whether a new leader still knows an older mark than its predecessor may have told."""
+        leader = self.leader
+        return leader is not None and self.high_watermark.offset < leader.epoch_start_offset
+
+    def is_not_available_yet(self, offset: int) -> bool:
+        """Whether a consumer may have read up to `offset` before this leader's time.
+
+        It gets OFFSET_NOT_AVAILABLE until the mark has caught up, and just continues.
+        """
+        mark = self.high_watermark.offset
+        return self.is_mark_behind_epoch and mark < offset <= self.log.end_offset
+
+    # -- as leader -----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview | None, now: Now, produce_version: int
+        self, records: memoryview | None, now: Now, produce_version: int, acks: int = 1
     ) -> Appended | RejectedBatch:
         """Validate and append what a producer sent, as leader of the current epoch."""
-        accepted = validate_produced(records, self.rules, now.wall_ms, produce_version)
-        if isinstance(accepted, RejectedBatch):
-            return accepted
-        appended = self.log.append_as_leader(accepted, self.leadership.leader_epoch, now)
-        if isinstance(appended, Refusal):
-            return RejectedBatch(appended, ())
-        if not appended.duplicate:
-            if self._flushes_early and self.log.owes_flush(now):
-                self.owed_flush = self.log.flush_job()
-                self.flushes_under_way += 1
-            if self._raise_high_watermark():
-                self._tell_watchers(accepted.header.size)
-        return appended
+        if self.leader is None:
+            return RejectedBatch(self._not_leader())
+        return self.leader.append(records, now, produce_version, acks)
 
-    def flushed(self, job: FlushJob, error: str | None) -> None:
+    def _not_leader(self) -> Refusal:
+        why = f"{self.name} is led by {self.leadership.leader}"
+        return Refusal(ErrorCode.not_leader_or_follower, why)
+
+    def acknowledgement(self, end_offset: int) -> ErrorCode | None:
+        """What to tell a producer with acks=all now; None when it must `wait_for` the mark."""
+        if self.leader is None:
+            return ErrorCode.not_leader_or_follower
+        return self.leader.acknowledgement(end_offset)
+
+    def wait_for(self, end_offset: int, answer: Answer) -> ParkedAnswer:
+        """Call `answer` once everything below `end_offset`, just appended here, is committed."""
+        return self.produces.wait_for(end_offset, self.leader_epoch, answer)
+
+    def wait_for_starts(self, offset: int, answer: Answer) -> ParkedAnswer:
+        """Call `answer` once no live replica holds anything below `offset`."""
+        return self.deletions.wait_for(offset, self.leader_epoch, answer)
+
+    def follower_fetched(self, fetch: FollowerFetch, now: Now) -> Refusal | None:
+        """A follower fetched, in our epoch and without divergence: note what that proves."""
+        if self.leader is None:
+            return self._not_leader()
+        return self.leader.follower_fetched(fetch, now)
+
+    def shrink_if_due(self, now: Now) -> None:
+        """Let go of members that fell behind; to be called every half `replica.lag.time.max.ms`."""
+        if self.leader is not None:
+            self.leader.shrink_if_due(now)
+
+    @property
+    def proposal(self) -> ProposeInSyncReplicas | None:
+        """The proposal under way."""
+        return None if self.leader is None else self.leader.in_sync.pending
+
+    def proposal_answered(
+        self, proposal: ProposeInSyncReplicas, outcome: AlterPartitionOutcome, now: Now
+    ) -> ProposalFate:
+        """The controller answered a proposal; what is left to do with it."""
+        if self.leader is None:
+            return ProposalFate.OVERTAKEN
+        mark = self.high_watermark.offset
+        fate = self.leader.proposal_answered(proposal, outcome)
+        if fate is ProposalFate.COMMITTED or fate is ProposalFate.REVERTED:
+            self.leader.commit(now)
+            self._tell_of_mark(mark, "the in-sync replicas changed")
+        return fate
+
+    def flushed(self, job: FlushJob, error: str | None, now: Now) -> None:
         """An owed flush has ended; after the last one under way the mark goes on."""
         self.flushes_under_way -= 1
         if error is not None:
             self.log.flush_failed(job, error)
+            self.produces.fail(ErrorCode.kafka_storage_error)
             return
         self.log.flushed(job)
-        if self.is_leader and self._raise_high_watermark():
-            self._tell_watchers(0)
+        if self.leader is not None:
+            self.leader.commit(now)
 
-    def raise_start_to(self, offset: int) -> None:
-        """Forget everything below `offset`, which must be committed."""
-        self.log.raise_start_to(offset)
-        self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
-        self._tell_watchers(0)
+    # -- as follower ---------------------------------------------------------------------------
 
-    def delete_expired(self, now: Now) -> Sequence[RemovedSegment]:
-        """Apply retention below the high watermark; the segments that went."""
-        removed = self.log.delete_expired(now, self.high_watermark.offset)
-        if removed:
-            self._tell_watchers(0)
-        return removed
+    def fetched(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
+        """The leader answered a fetch."""
+        return Dropped() if self.follower is None else self.follower.fetched(answer, now)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher` whenever something moves here."""
-        self._watchers[watcher] = None
-
-    def unwatch(self, watcher: Watcher) -> None:
-        """Stop telling; harmless for somebody who does not watch."""
-        self._watchers.pop(watcher, None)
-
-    def went_offline(self) -> None:
-        """The directory of the log failed: let everyone who waits here find out."""
-        self._tell_watchers(0)
-
-    def abandon(self) -> None:
-        """This node no longer hosts the partition: let everyone who waits here find out."""
-        self.leadership = self.leadership._replace(leader=NO_LEADER)
-        self._tell_watchers(0)
-        self._watchers.clear()
-
-    def _raise_high_watermark(self) -> bool:
-        """Commit what every in-sync replica holds; whether the mark moved."""
-        if self.flushes_under_way:
-            return False
-        end = self.log.end_offset
-        followers = [member for member in self.leadership.in_sync if member != self.node_id]
-        return not followers and self.high_watermark.raise_to(end, end)
-
-    def _tell_watchers(self, new_bytes: int) -> None:
-        for watcher in tuple(self._watchers):
-            watcher.partition_moved(new_bytes)
-
-
-def _flushes_early(config: LogConfig) -> bool:
-    """Whether the topic wants records on disk sooner than the operating system would do it."""
-    return config.flush_messages < FOREVER or config.flush_ms < FOREVER
+    def offsets_told(self, offsets: LeaderOffsets, now: Now) -> FollowerStep:
+        """The leader told where its log starts and ends, after `NeedsOffsets`."""
+        return Dropped() if self.follower is None else self.follower.offsets_told(offsets, now)

@@ -17,6 +17,7 @@ from tidelog.simulator.cluster import client_address
 from tidelog.simulator.dice import stream
 from tidelog.simulator.happenings import ClientActed
 from tidelog.simulator.network import End
+from tidelog.simulator.paths import CLIENTS
 
 if TYPE_CHECKING:
     from tidelog.simulator.world import World
@@ -77,6 +78,7 @@ class ClientHost:
     """A client's place in the network."""
 
     powered = True
+    zone = CLIENTS
 
     def __init__(self, world: World, client: Client, number: int) -> None:
         self.world = world

@@ -46,6 +46,7 @@ DAMAGED_FILES: Final = {
 """The files that damage can be aimed at, by how their names end."""
 
 
+_IRREPLACEABLE: Final = ("log", "epochs", "checkpoint")
 _METADATA: Final = "__cluster_metadata-"
 _NEVER: Final = 1 << 62
 
@@ -151,6 +152,15 @@ class Disk:
                 raise ProcessDies
             self._dies_in -= 1
         return False
+
+
+def may_cost_records(kind: str, how: str) -> bool:
+    """Whether a replica damaged like this may lack records until it gets them from the others.
+
+    Kafka's checkpoint files have no checksum, so a wrong number in one of them is believed: only a
+    missing file is known to be bad.
+    """
+    return kind == "log" or (kind in _IRREPLACEABLE and how != "remove")
 
 
 def _operations_that_fail(how: str) -> tuple[type[Operation], ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from tidelog.model.config import NodeConfig
@@ -19,7 +20,7 @@ from tidelog.node.node import Node
 from tidelog.simulator.clock import Clock
 from tidelog.simulator.cluster import format_disk, machine_address, node_config
 from tidelog.simulator.dice import SeededEntropy, stream
-from tidelog.simulator.disk import Disk
+from tidelog.simulator.disk import Disk, may_cost_records
 from tidelog.simulator.happenings import Died
 from tidelog.simulator.network import End
 from tidelog.simulator.process import Process
@@ -42,6 +43,7 @@ class Machine:
         self.world = world
         self.node_id: Final = node_id
         self.name: Final = str(node_id)
+        self.zone: Final = self.name
         self.address: Final = machine_address(node_id)
         self.dice = stream(world.seed, "machine", node_id)
         self.disk = Disk(conditions.write_us, conditions.sync_us)
@@ -52,8 +54,13 @@ class Machine:
         self.paused = False
         self.lossy = False
         """Whether it lost data that it has not yet got back from the others."""
+        self.lost_in_epoch = -1
+        """The broker epoch that was known when it lost them."""
+        self.damaged = False
+        """Whether files that matter were damaged since its disk was new."""
         self.supervised = True
         self._incarnation = 0
+        self._formatted = 0
         self._copy: DiskImage | None = None
         self._power_goes: str | None = None
         self._while_down: list[Callable[[], None]] = []
@@ -82,7 +89,8 @@ class Machine:
         self._incarnation += 1
         self._note("starts")
         entropy = SeededEntropy(stream(self.world.seed, "node", self.node_id, self._incarnation))
-        self.process = process = Process(self, Node(self.config, self.disk.files, entropy))
+        node = self.world.build_node(self.config, self.disk.files, entropy)
+        self.process = process = Process(self, node)
         process.begin()
 
     def stop(self) -> None:
@@ -105,10 +113,11 @@ class Machine:
 
     def wipe(self) -> None:
         """Put an empty disk in; the node is formatted anew and stays down."""
+        self.loses_data()
         self.kill("its disk is replaced")
-        self.lossy = True
         self.disk.replace(())
         self.disk.failed = False
+        self.damaged = False
         self._format()
 
     def copy_disk(self) -> None:
@@ -119,8 +128,8 @@ class Machine:
         """Put the copy in the place of the disk; the node stays down. False without a copy."""
         if self._copy is None:
             return False
+        self.loses_data()
         self.kill("an older copy of its disk is restored")
-        self.lossy = True
         self.disk.replace(self._copy)
         return True
 
@@ -131,6 +140,15 @@ class Machine:
         else:
             self._while_down.append(action)
 
+    def calm(self) -> None:
+        """Undo and forget every fault, and see to it that the process runs from now on."""
+        self.disk.heal()
+        if self.process is not None:
+            self.process.dies_before_effects = False
+        self.supervised = True
+        self.resume()
+        self.start()
+
     # What befalls it.
 
     def kill(self, cause: str = "killed") -> None:
@@ -140,17 +158,33 @@ class Machine:
             self._end(partial(self.world.network.abort, reason="connection reset by peer"), cause)
 
     def lose_power(self, fate: str) -> None:
-        """Lose what was not synced, in the way this fate says."""
+        """Lose what was not synced, in the way this fate says, unless too many did already."""
         if not self.powered:
             return
+        if fate != "kept" and not self.world.may_lose(self):
+            fate = "kept"
+        if fate != "kept":
+            self.loses_data()
         self.powered = False
         self.supervised = False
-        self.lossy = self.lossy or fate != "kept"
         self.disk.lose_power(fate, self.dice)
         if self.process is None:
             self._note(f"loses power, unsynced {fate}")
         else:
             self._end(self.world.network.vanish, f"loses power, unsynced {fate}")
+
+    def loses_data(self) -> None:
+        """Not all that it promised to keep is there any more; the others must help out."""
+        self.lossy = True
+        self.lost_in_epoch = self.world.broker_epoch(self.node_id)
+
+    def damage(self, kind: str, how: str, dice: Random) -> None:
+        """Damage a file behind the node's back."""
+        path = self.disk.damage(kind, how, dice)
+        if path is not None and may_cost_records(kind, how):
+            self.loses_data()
+            self.damaged = True
+        self._note(f"{how} in {path or 'no file'}")
 
     def die_after(self, operations: int, fate: str | None) -> None:
         """Be killed, or lose power, in the middle of a step: at one of the next file changes."""
@@ -233,7 +267,8 @@ class Machine:
             self.start()
 
     def _format(self) -> None:
-        entropy = SeededEntropy(stream(self.world.seed, "format", self.node_id, self._incarnation))
+        self._formatted += 1
+        entropy = SeededEntropy(stream(self.world.seed, "format", self.node_id, self._formatted))
         wall_ms = self.clock.at(self.world.timeline.now_us).wall_ms
         self.disk.files.wall_ms = wall_ms
         format_disk(self.disk.files, self.config, self.world.cluster_id, entropy, wall_ms)

@@ -40,6 +40,11 @@ class Host(Protocol):
     def name(self) -> str: ...
 
     @property
+    def zone(self) -> str:
+        """Its own name, or the one by which it is cut off together with others."""
+        ...
+
+    @property
     def address(self) -> str: ...
 
     @property
@@ -108,6 +113,11 @@ class Network:
         """Give a host its place in the network."""
         self._hosts[host.address] = host
 
+    @property
+    def open_connections(self) -> int:
+        """Connections of which at least one end believes in them."""
+        return len(self._connections)
+
     # What hosts do.
 
     def connect(self, host: Host, number: int, address: str, port: int, departs_us: int) -> End:
@@ -152,7 +162,7 @@ class Network:
         broken = 0
         for near in list(self._connections.values()):
             far = near.peer
-            if far is not None and {near.host.name, far.host.name} == {one, other}:
+            if far is not None and _are(near.host, far.host, one, other):
                 broken += 1
                 for end in (near, far):
                     end.queue.clear()
@@ -205,7 +215,7 @@ class Network:
     # Carrying.
 
     def _put(self, end: End, peer: End, item: bytes | Goodbye, size: int, departs_us: int) -> None:
-        slow = self.paths.slowness((end.host.name, peer.host.name))
+        slow = self.paths.slowness(end.host, peer.host)
         rate = self._conditions.bytes_per_s
         if slow is not None:
             rate = min(rate, slow.bytes_per_s)
@@ -224,7 +234,7 @@ class Network:
             latency_us += int(dice.expovariate(1.0) * conditions.jitter_us)
         loss_ppm = conditions.loss_ppm
         target = self._hosts.get(address)
-        slow = None if target is None else self.paths.slowness((end.host.name, target.name))
+        slow = None if target is None else self.paths.slowness(end.host, target)
         if slow is not None:
             latency_us += slow.latency_us
             loss_ppm = max(loss_ppm, slow.loss_ppm)
@@ -260,14 +270,13 @@ class Network:
 
     def _is_blocked(self, end: End, peer: End) -> bool:
         there = peer.host
-        if not there.powered or self.paths.is_cut((end.host.name, there.name)):
+        if not there.powered or self.paths.is_cut(end.host, there):
             return True
         # What was sent to a closed end matters only if word of that can come back.
-        return peer.closed and self.paths.is_cut((there.name, end.host.name))
+        return peer.closed and self.paths.is_cut(there, end.host)
 
     def _is_cut(self, one: Host, other: Host) -> bool:
-        paths = self.paths
-        return paths.is_cut((one.name, other.name)) or paths.is_cut((other.name, one.name))
+        return self.paths.is_cut(one, other) or self.paths.is_cut(other, one)
 
     def _stick(self, end: End, peer: End) -> None:
         end.stuck_since_us = self._timeline.now_us
@@ -300,3 +309,10 @@ class Network:
         peer = end.peer
         if peer is not None and peer.closed:
             self._connections.pop(min(end.serial, peer.serial), None)
+
+
+def _are(near: Host, far: Host, one: str, other: str) -> bool:
+    """Whether these are the two hosts named, in either order."""
+    return (one in (near.name, near.zone) and other in (far.name, far.zone)) or (
+        other in (near.name, near.zone) and one in (far.name, far.zone)
+    )

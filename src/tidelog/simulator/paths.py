@@ -9,10 +9,13 @@ Invariant  A path nobody spoke about is open and as fast as the run's conditions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+CLIENTS: Final = "clients"
+"""Stands for every client in a pair."""
 
 Pair: TypeAlias = tuple[str, str]
-"""From one host to another, by name."""
+"""From one host to another, by name or, for all clients at once, by `CLIENTS`."""
 
 
 class Slowness(NamedTuple):
@@ -23,6 +26,16 @@ class Slowness(NamedTuple):
     bytes_per_s: int
 
 
+class Place(Protocol):
+    """A host as paths know it; `zone` is its name, or the one it shares with others."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def zone(self) -> str: ...
+
+
 class Paths:
     """The paths that are cut or slow."""
 
@@ -30,11 +43,16 @@ class Paths:
         self._cut: set[Pair] = set()
         self._slow: dict[Pair, Slowness] = {}
 
-    def is_cut(self, pair: Pair) -> bool:
-        return pair in self._cut
+    def is_cut(self, one: Place, other: Place) -> bool:
+        """Whether nothing gets through from the one to the other."""
+        cut = self._cut
+        return bool(cut) and ((one.name, other.name) in cut or (one.zone, other.zone) in cut)
 
-    def slowness(self, pair: Pair) -> Slowness | None:
-        return self._slow.get(pair)
+    def slowness(self, one: Place, other: Place) -> Slowness | None:
+        slow = self._slow
+        if not slow:
+            return None
+        return slow.get((one.name, other.name)) or slow.get((one.zone, other.zone))
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """Let nothing through from the first to the second host of each pair."""

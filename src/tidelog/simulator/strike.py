@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, assert_never
 
 from tidelog.simulator.dice import stream
+from tidelog.simulator.disk import may_cost_records
 from tidelog.simulator.fault_text import fault_text
 from tidelog.simulator.faults import (
     CopyDisk,
@@ -97,7 +98,10 @@ def _strike_machine(
         case KillBeforeEffects():
             machine.die_before_effects()
         case PowerCut(fate=fate, after=after):
-            _cut_power(world, machine, fate, after)
+            if after < 0:
+                machine.lose_power(fate)
+            else:
+                machine.die_after(after, fate)
         case Start():
             machine.start()
         case Stop():
@@ -130,24 +134,10 @@ def _strike_machine(
             assert_never(fault)
 
 
-def _cut_power(world: World, machine: Machine, fate: str, after: int) -> None:
-    if fate != "kept" and not world.may_lose(machine):
-        fate = "kept"
-    if after < 0:
-        machine.lose_power(fate)
-    else:
-        machine.die_after(after, fate)
-
-
 def _damage(world: World, machine: Machine, fault: Damage, dice: Random) -> None:
     def damage() -> None:
-        # Only the log itself holds anything that cannot be worked out again.
-        if fault.kind == "log":
-            if not world.may_lose(machine):
-                return
-            machine.lossy = True
-        path = machine.disk.damage(fault.kind, fault.how, dice)
-        world.trace.note(f"{machine.name} {fault.how} in {path or 'nothing'}")
+        if not may_cost_records(fault.kind, fault.how) or world.may_lose(machine):
+            machine.damage(fault.kind, fault.how, dice)
 
     if fault.how == "flip":
         damage()

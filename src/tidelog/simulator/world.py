@@ -19,7 +19,10 @@ from random import Random
 from typing import Final, TypeAlias
 
 from tidelog.controller.image import ClusterImage
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
 from tidelog.model.ids import uuid_text
+from tidelog.node.node import Node
 from tidelog.simulator.client import Client, ClientHost
 from tidelog.simulator.cluster import node_ids
 from tidelog.simulator.dice import SeededEntropy, stream
@@ -32,7 +35,9 @@ from tidelog.simulator.strike import strike
 from tidelog.simulator.timeline import Timeline
 from tidelog.simulator.trace import Trace
 from tidelog.simulator.violation import Violation
+from tidelog.storage.filesystem import FileSystem
 
+NodeFactory: TypeAlias = Callable[[NodeConfig, FileSystem, Entropy], Node]
 Observer: TypeAlias = "Callable[[World, Happening], None]"
 Expectation: TypeAlias = Callable[[], str | None]
 """What is still missing until all is well, in words; None when nothing is."""
@@ -43,8 +48,14 @@ _LOOK_EVERY_MS: Final = 250
 class World:
     """Machines, clients and the network between them."""
 
-    def __init__(self, plan: Plan, reader: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        reader: Callable[[str], None] | None = None,
+        build_node: NodeFactory = Node,
+    ) -> None:
         self.plan: Final = plan
+        self.build_node: Final = build_node
         self.seed: Final = plan.seed
         self.timeline: Final = Timeline()
         self.trace: Final = Trace(self.timeline, reader)
@@ -55,6 +66,8 @@ class World:
         self.clients: dict[str, Client] = {}
         self.steps = 0
         """Steps of all nodes."""
+        self.calm_since_ms: int | None = None
+        """When faults stopped; None while they may still strike."""
         self.machines: Final[dict[int, Machine]] = {
             node_id: Machine(self, node_id) for node_id in node_ids(plan.brokers)
         }
@@ -106,9 +119,10 @@ class World:
         self.run_until(self.now_ms + ms)
 
     def strike(self, fault: Fault) -> None:
-        """Let a fault loose now."""
-        strike(self, fault)
-        self.observe(Struck(fault))
+        """Let a fault loose now, unless the calm has begun."""
+        if self.calm_since_ms is None:
+            strike(self, fault)
+            self.observe(Struck(fault))
 
     def observe(self, happening: Happening) -> None:
         """Tell the observers."""
@@ -117,15 +131,14 @@ class World:
 
     def calm(self) -> None:
         """End all faults: mend, heal, resume and start everything that is not to stay dead."""
+        self.calm_since_ms = self.now_ms
         self.trace.note("* calm")
         self.network.paths.mend_all()
         for machine in self.machines.values():
-            machine.disk.heal()
             if machine.node_id in self.plan.dead:
                 machine.kill("stays dead")
-                continue
-            machine.resume()
-            machine.start()
+            else:
+                machine.calm()
         self.network.paths_changed()
 
     def run_until_well(self, within_ms: int) -> None:
@@ -153,14 +166,22 @@ class World:
         ]
         return max(known, key=lambda image: image.end_offset, default=None)
 
+    def broker_epoch(self, node_id: int) -> int:
+        """The newest registration of a node that anybody knows of; -1 for none."""
+        images = [node.broker.image for each in self.running if (node := each.node) is not None]
+        known = [image.brokers[node_id] for image in images if node_id in image.brokers]
+        return max((registration.broker_epoch for registration in known), default=-1)
+
     def is_whole(self, machine: Machine) -> bool:
         """Whether a machine runs and is in sync in all its partitions, says the controller."""
         image = self.controller_image()
         if image is None or machine.process is None:
             return False
         registration = image.brokers.get(machine.node_id)
-        if registration is None or registration.fenced:
+        if registration is None or registration.fenced or machine.damaged:
             return False
+        if machine.lossy and registration.broker_epoch <= machine.lost_in_epoch:
+            return False  # the cluster has not noticed yet
         return all(
             machine.node_id in partition.isr
             for _, _, partition in image.partitions_of(machine.node_id)

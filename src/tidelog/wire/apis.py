@@ -137,6 +137,7 @@ class VersionRange(NamedTuple):
 
 
 _B: Final = ListenerScope.BROKER
+_C: Final = ListenerScope.CONTROLLER
 _BC: Final = ListenerScope.BOTH
 
 
@@ -168,12 +169,38 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_CONFIGS: _served(0, 2, 2, _BC),
         ApiKey.DESCRIBE_LOG_DIRS: _served(1, 5, 2, _B),
         ApiKey.CREATE_PARTITIONS: _served(0, 3, 2, _BC),
+        ApiKey.ELECT_LEADERS: _served(0, 2, 2, _BC),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _served(0, 1, 1, _BC),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
+        ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
+        ApiKey.ENVELOPE: _served(0, 0, 0, _C),
         ApiKey.DESCRIBE_CLUSTER: _served(0, 2, 0, _BC),
         ApiKey.DESCRIBE_PRODUCERS: _served(0, 0, 0, _B),
+        ApiKey.BROKER_REGISTRATION: _served(0, 4, 0, _C),
+        ApiKey.BROKER_HEARTBEAT: _served(0, 2, 0, _C),
+        ApiKey.UNREGISTER_BROKER: _served(0, 0, 0, _BC),
+        ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
     }
 )
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""What a broker passes on to the active controller, in an Envelope."""

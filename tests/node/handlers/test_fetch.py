@@ -35,7 +35,7 @@ def wanted(
 
 def lead_anew(bench: NodeBench, epoch: int, leader: int = 100) -> None:
     """Begin another leader epoch of orders-0."""
-    bench.partition("orders").apply(Leadership(leader, epoch, epoch, (100,), (100,)))
+    bench.partition("orders").apply(Leadership(leader, epoch, epoch, (100,), (100,)), bench.now)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_follower_that_is_no_other_replica_is_refused(peer: Peer, replica_id: 
 def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_watermark(
     bench: NodeBench, peer: Peer, batch: NewBatch, records_in: RecordsIn
 ) -> None:
-    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)))
+    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)), bench.now)
     assert peer.produce("orders", batch(b"d"), acks=1).base_offset == 3
     follower = peer.fetch_one("orders", wanted(2, epoch=1, last_epoch=0), replica_id=101)
     assert follower.high_watermark == 3
@@ -165,7 +165,7 @@ def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_water
 def test_a_consumer_ahead_of_the_high_watermark_is_answered_at_once_and_with_nothing(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
-    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)))
+    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)), bench.now)
     peer.produce("orders", batch(b"d"), acks=1)
     fetched = peer.fetch({("orders", 0): 4}, max_wait_ms=500).topics[0].partitions[0]
     assert (fetched.error, fetched.high_watermark) == (0, 3)
@@ -238,7 +238,7 @@ def write_marker(bench: NodeBench, *, committed: bool) -> None:
     accepted = AcceptedBatch(read_header(marker), memoryview(marker))
     appended = partition.log.append_as_leader(accepted, 0, bench.now, origin=Origin.COORDINATOR)
     assert isinstance(appended, Appended)
-    partition.apply(partition.leadership)
+    partition.apply(partition.leadership, bench.now)
 
 
 @pytest.fixture
@@ -415,9 +415,9 @@ def test_a_peer_that_leaves_takes_its_waiting_fetch_along(
 ) -> None:
     partition = bench.partition("orders")
     peer.send_fetch({("orders", 0): 3}, max_wait_ms=60_000)
-    assert len(partition._watchers) == 1
+    assert len(partition.watchers) == 1
     peer.leave()
-    assert len(partition._watchers) == 0
+    assert len(partition.watchers) == 0
     bench.connect().produce("orders", batch())
     bench.wait(60_000)
     assert peer.frames == []
@@ -432,7 +432,7 @@ def test_answered_fetches_leave_no_watchers_and_no_deadlines_behind(
         peer.send_fetch({("orders", 0): offset}, max_wait_ms=86_400_000)
         producer.produce("orders", batch())
         assert peer.fetched().error == 0
-    assert len(bench.partition("orders")._watchers) == 0
+    assert len(bench.partition("orders").watchers) == 0
     assert len(bench.node.broker.deadlines) < 1100
     assert bench.node.broker.parked.woken == []
 

@@ -117,7 +117,7 @@ def test_forgetting_the_last_partition_ends_the_session(bench: NodeBench, peer: 
     assert (answer.error, answer.session_id, answer.topics) == (0, 0, [])
     after = peer.fetch(session_id=session, session_epoch=2)
     assert after.error == ErrorCode.fetch_session_id_not_found
-    assert all(not bench.partition("orders", index)._watchers for index in range(3))
+    assert all(not bench.partition("orders", index).watchers for index in range(3))
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
@@ -170,14 +170,14 @@ def test_a_moved_log_start_is_news(bench: NodeBench, peer: Peer, batch: NewBatch
 def test_an_error_is_told_every_time_and_so_is_its_end(bench: NodeBench, peer: Peer) -> None:
     session = open_session(peer)
     partition = bench.partition("orders", 1)
-    partition.apply(Leadership(-1, 5, 5, (100,), (100,)))
+    partition.apply(Leadership(-1, 5, 5, (100,), (100,)), bench.now)
     for epoch in (1, 2):
         answer = peer.fetch(session_id=session, session_epoch=epoch, version=10)
         [(key, refused)] = partitions(answer).items()
         assert (key, refused.error) == (("orders", 1), ErrorCode.not_leader_or_follower)
         assert refused.high_watermark == -1
 
-    partition.apply(Leadership(100, 6, 6, (100,), (100,)))
+    partition.apply(Leadership(100, 6, 6, (100,), (100,)), bench.now)
     recovered = peer.fetch(session_id=session, session_epoch=3, version=10, max_wait_ms=0)
     assert [(p.index, p.error) for p in partitions(recovered).values()] == [(1, 0)]
 
@@ -185,7 +185,7 @@ def test_an_error_is_told_every_time_and_so_is_its_end(bench: NodeBench, peer: P
 @pytest.mark.usefixtures("orders")
 def test_a_divergence_is_told_every_time(bench: NodeBench, peer: Peer, batch: NewBatch) -> None:
     peer.produce("orders", batch(b"a"), 0)
-    bench.partition("orders", 0).apply(Leadership(100, 5, 5, (100,), (100,)))
+    bench.partition("orders", 0).apply(Leadership(100, 5, 5, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"b"), 0)
     session = open_session(peer, {("orders", 0): 2})
     behind = {("orders", 0): FetchPartition(0, 5, 2, 0, -1, 1000)}
@@ -201,7 +201,7 @@ def test_the_leader_epoch_given_with_a_partition_holds_for_every_later_fetch(
 ) -> None:
     wanted = {("orders", 0): FetchPartition(0, 0, 0, -1, -1, 1000)}
     session = peer.fetch(wanted, session_epoch=0, max_wait_ms=0).session_id
-    bench.partition("orders", 0).apply(Leadership(100, 1, 1, (100,), (100,)))
+    bench.partition("orders", 0).apply(Leadership(100, 1, 1, (100,), (100,)), bench.now)
     answer = peer.fetch(session_id=session, session_epoch=1)
     assert partitions(answer)["orders", 0].error == ErrorCode.fenced_leader_epoch
 
@@ -318,7 +318,7 @@ def test_a_topic_deleted_and_created_again_is_read_on_by_name(
     bench.delete_topic("orders")
     gone = peer.fetch(session_id=session, session_epoch=1)
     assert [p.error for p in partitions(gone).values()] == [3, 3, 3]
-    assert not before._watchers
+    assert not before.watchers
 
     bench.create_topic("orders")
     peer.produce("orders", batch(b"anew"))
@@ -379,4 +379,4 @@ def test_a_fetch_that_waits_in_an_evicted_session_is_answered_with_its_news(
     bench.connect().produce("orders", batch(b"a"), 1)
     answer = peer.fetched()
     assert (answer.session_id, told(answer)) == (0, [1])
-    assert len(bench.partition("orders", 1)._watchers) == 1, "that of the new session"
+    assert len(bench.partition("orders", 1).watchers) == 1, "that of the new session"

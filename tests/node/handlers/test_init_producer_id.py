@@ -102,6 +102,6 @@ def test_producers_of_a_partition_are_described(
 
 def test_only_the_leader_describes_producers(bench: NodeBench, peer: Peer) -> None:
     bench.create_topic("orders")
-    bench.partition("orders").apply(Leadership(-1, 6, 6, (100,), (100,)))
+    bench.partition("orders").apply(Leadership(-1, 6, 6, (100,), (100,)), bench.now)
     assert producers(peer, "orders").error_code == ErrorCode.not_leader_or_follower
     assert producers(peer, "orders", 9).error_code == ErrorCode.unknown_topic_or_partition

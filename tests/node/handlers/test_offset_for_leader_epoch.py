@@ -49,9 +49,9 @@ def orders(bench: NodeBench, peer: Peer, batch: NewBatch) -> NodeBench:
     """Epoch 2 from offset 0, epoch 5 from offset 1; the log ends at 2."""
     bench.create_topic("orders")
     partition = bench.partition("orders")
-    partition.apply(Leadership(100, 2, 2, (100,), (100,)))
+    partition.apply(Leadership(100, 2, 2, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"a"))
-    partition.apply(Leadership(100, 5, 5, (100,), (100,)))
+    partition.apply(Leadership(100, 5, 5, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"b"))
     return bench
 
@@ -85,6 +85,6 @@ def test_another_current_epoch_is_fenced(peer: Peer) -> None:
 
 
 def test_only_the_leader_answers(orders: NodeBench, peer: Peer) -> None:
-    orders.partition("orders").apply(Leadership(-1, 6, 6, (100,), (100,)))
+    orders.partition("orders").apply(Leadership(-1, 6, 6, (100,), (100,)), orders.now)
     assert ask(peer, 2)[0] == ErrorCode.not_leader_or_follower
     assert ask(peer, 2, topic="nowhere")[0] == ErrorCode.unknown_topic_or_partition

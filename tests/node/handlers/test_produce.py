@@ -25,7 +25,7 @@ def depose(bench: NodeBench, leader: int = -1) -> None:
     """Let another broker, or nobody, lead orders-0."""
     partition = bench.partition("orders")
     bench.partition("orders").apply(
-        partition.leadership._replace(leader=leader, leader_epoch=7, partition_epoch=7)
+        partition.leadership._replace(leader=leader, leader_epoch=7, partition_epoch=7), bench.now
     )
 
 
@@ -316,7 +316,7 @@ def test_acks_are_looked_at_before_internal_topics_and_those_before_leadership(
 ) -> None:
     bench.create_topic("__consumer_offsets")
     partition = bench.partition("__consumer_offsets")
-    partition.apply(Leadership(-1, 7, 7, (100,), (100,)))
+    partition.apply(Leadership(-1, 7, 7, (100,), (100,)), bench.now)
     wrong_acks = peer.produce("__consumer_offsets", batch(), acks=5)
     assert wrong_acks.error == ErrorCode.invalid_required_acks
     internal = peer.produce("__consumer_offsets", batch())

@@ -8,8 +8,13 @@ from typing import Final, TypeAlias
 
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers import (
+    allocate_producer_ids,
     alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
     api_versions,
+    broker_heartbeat,
+    broker_registration,
     create_partitions,
     create_topics,
     delete_records,
@@ -20,20 +25,30 @@ from tidelog.node.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    elect_leaders,
+    envelope,
     fetch,
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
     list_offsets,
+    list_partition_reassignments,
     metadata,
+    metadata_fetch,
     offset_for_leader_epoch,
     produce,
+    unregister_broker,
     update_features,
 )
 from tidelog.node.request import Reply, Request
 from tidelog.wire.apis import ApiKey
 
 Handler: TypeAlias = Callable[[BrokerState, Request], Reply]
+
+
+def _open_envelope(broker: BrokerState, request: Request) -> Reply:
+    return envelope.handle(broker, request, HANDLERS)
+
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
     {
@@ -51,12 +66,26 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.ALTER_CONFIGS: alter_configs.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
         ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+        ApiKey.ELECT_LEADERS: elect_leaders.handle,
         ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
         ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
+        ApiKey.ALTER_PARTITION: alter_partition.handle,
         ApiKey.UPDATE_FEATURES: update_features.handle,
+        ApiKey.ENVELOPE: _open_envelope,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
         ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+        ApiKey.BROKER_REGISTRATION: broker_registration.handle,
+        ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
+        ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
+        ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
     }
 )
+
+CONTROLLER_HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+    {**HANDLERS, ApiKey.FETCH: metadata_fetch.handle}
+)
+"""The same on the listeners of controllers, where a fetch is one of the metadata log."""

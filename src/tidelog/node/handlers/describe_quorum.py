@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.request import Reply, Request
+from tidelog.node.request import Fields, Reply, Request
 from tidelog.quorum.description import QuorumDescription, ReplicaProgress
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Describe the one partition there is; anything else is unknown."""
-    quorum = broker.control.describe(request.now)
+    return broker.control.decide(
+        request,
+        lambda controller: Decision((), broker.control_plane.describe(request.now)),
+        lambda quorum: _answer(request, quorum),
+        lambda refusal: {"error_code": refusal.code, "error_message": refusal.why, "topics": []},
+    )
+
+
+def _answer(request: Request, quorum: QuorumDescription) -> Fields:
     return {
         "error_code": ErrorCode.none,
         "topics": [

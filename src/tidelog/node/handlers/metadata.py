@@ -29,13 +29,13 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     missing = _to_create(broker, request)
     if not missing:
         return _answer(broker, request, {})
-    refused: dict[str, ErrorCode] = {}
     later = request.park()
-    broker.control.create_missing_topics(
-        missing,
+    broker.control.create_topics(
         request.now,
-        refused,
-        then=lambda: request.answer(_answer(broker, request, refused)),
+        missing,
+        lambda refusals: request.answer(
+            _answer(broker, request, {name: why.code for name, why in refusals.items()})
+        ),
     )
     return later
 

@@ -1,8 +1,9 @@
 """Produce (key 0, versions 3-13): the way of a record into the log.
 
 Each partition is judged on its own; one refused batch does not stop the others. With acks 0 the
-client hears nothing, so any error closes the connection: the only signal there is. An answer
-waits for the flushes that a topic asks for with `flush.messages` and `flush.ms`.
+client hears nothing, so any error closes the connection: the only signal there is. With acks -1
+the answer waits until the high watermark has passed the batch; any answer waits for the flushes
+that a topic asks for with `flush.messages` and `flush.ms`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from uuid import UUID
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
+from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.deadlines import Deadline
 from tidelog.node.request import Later, Reply, Request
 from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
@@ -25,7 +28,8 @@ from tidelog.wire.produce import (
     encode_produce_response,
 )
 
-ACKS: Final = (-1, 0, 1)
+ALL: Final = -1
+ACKS: Final = (ALL, 0, 1)
 ADMIN_CLIENT_ID: Final = "__admin_client"
 NO_OFFSET: Final = -1
 
@@ -33,12 +37,20 @@ Answers: TypeAlias = list[tuple[str | None, UUID | None, list[ProducedPartition]
 
 
 class Held(NamedTuple):
-    """A result that is true only after a flush: where it stands, and in which epoch it began."""
+    """A result that is not true yet: where it stands, and in which epoch it began."""
 
     results: list[ProducedPartition]
     slot: int
     partition: Partition
     leader_epoch: int
+    end_offset: int
+    """What the mark must reach; -1 when a flush is enough."""
+
+    def turns_into(self, code: ErrorCode) -> None:
+        """The result is known."""
+        if code:
+            index = self.results[self.slot].index
+            self.results[self.slot] = ProducedPartition(index, code, NO_OFFSET)
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -59,7 +71,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     if produce.acks == 0:
         return Later.HANG_UP if failed else Later.NO_REPLY
     if held:
-        return _answer_after_flushes(broker, request, answers, held)
+        return _answer_later(broker, request, answers, held, produce.timeout_ms)
     return [_encode(broker, request, answers)]
 
 
@@ -103,11 +115,20 @@ def _append_topic(
                 _refused_unread(broker, request, index, records, target, topic_refused, found)
             )
             continue
-        results.append(_append(request, found, index, records))
+        end_offset = _append(request, found, index, records, acks, results)
         if found.owed_flush is not None:
             broker.flushes.begin_owed(found)
-        if found.flushes_under_way and not results[-1].error:
-            held.append(Held(results, len(results) - 1, found, found.leader_epoch))
+        if end_offset is None:
+            continue
+        result = Held(results, len(results) - 1, found, found.leader_epoch, NO_OFFSET)
+        if acks == ALL:
+            code = found.acknowledgement(end_offset)
+            if code is None:
+                held.append(result._replace(end_offset=end_offset))
+            else:
+                result.turns_into(code)
+        elif found.flushes_under_way:
+            held.append(result)
 
 
 def _refuse_topic(request: Request, acks: int, name: str | None) -> Refusal | None:
@@ -145,18 +166,23 @@ def _refused_unread(
 
 
 def _append(
-    request: Request, partition: Partition, index: int, records: memoryview | None
-) -> ProducedPartition:
-    appended = partition.append(records, request.now, request.api_version)
+    request: Request,
+    partition: Partition,
+    index: int,
+    records: memoryview | None,
+    acks: int,
+    results: list[ProducedPartition],
+) -> int | None:
+    """Append and note the result; where the batch ends, or None when it was refused."""
+    appended = partition.append(records, request.now, request.api_version, acks)
     if isinstance(appended, RejectedBatch):
-        return _refused(index, *appended)
-    return ProducedPartition(
-        index,
-        ErrorCode.none,
-        appended.first_offset,
-        appended.timestamp,
-        partition.log.start_offset,
+        results.append(_refused(index, *appended))
+        return None
+    start = partition.log.start_offset
+    results.append(
+        ProducedPartition(index, ErrorCode.none, appended.first_offset, appended.timestamp, start)
     )
+    return appended.last_offset + 1
 
 
 def _refused(
@@ -167,29 +193,44 @@ def _refused(
     )
 
 
-def _answer_after_flushes(
-    broker: BrokerState, request: Request, answers: Answers, held: list[Held]
+def _answer_later(
+    broker: BrokerState, request: Request, answers: Answers, held: list[Held], timeout_ms: int
 ) -> Later:
     later = request.park()
     request.body = None  # the batches lie in a buffer that is not ours for that long
     waiting = len(held)
+    deadline: Deadline | None = None
 
-    def flushed(result: Held, error: str | None) -> None:
+    def known(result: Held, code: ErrorCode) -> None:
         nonlocal waiting
         waiting -= 1
-        code = ErrorCode.none
-        if error is not None:
-            code = ErrorCode.kafka_storage_error
-        elif not result.partition.leads_in(result.leader_epoch):
-            code = ErrorCode.not_leader_or_follower
-        if code:
-            index = result.results[result.slot].index
-            result.results[result.slot] = ProducedPartition(index, code, NO_OFFSET)
+        result.turns_into(code)
         if waiting == 0:
+            if deadline is not None:
+                deadline.cancel()
             request.answer([_encode(broker, request, answers)])
 
+    def flushed(result: Held, error: str | None) -> None:
+        if error is not None:
+            known(result, ErrorCode.kafka_storage_error)
+        elif result.partition.leads_in(result.leader_epoch):
+            known(result, ErrorCode.none)
+        else:
+            known(result, ErrorCode.not_leader_or_follower)
+
+    parked = []
     for result in held:
-        broker.flushes.after_owed(result.partition, partial(flushed, result))
+        if result.end_offset == NO_OFFSET:
+            broker.flushes.after_owed(result.partition, partial(flushed, result))
+        else:
+            parked.append(result.partition.wait_for(result.end_offset, partial(known, result)))
+    if parked:
+
+        def time_is_up(now: Now) -> None:
+            for each in parked:
+                each.time_out()
+
+        deadline = broker.deadlines.at(request.now.monotonic_ms + max(0, timeout_ms), time_is_up)
     return later
 
 

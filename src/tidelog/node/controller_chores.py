@@ -1,0 +1,139 @@
+"""What the active controller does by the clock: watch sessions, balance leaders, stay audible.
+
+Invariant  A broker is fenced for its silence only if this node was listening: after a pause of our
+           own everybody gets as much more time as we slept.
+Invariant  A connection counts as the sign of life of a broker only while it is the last one the
+           broker sent a heartbeat on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tidelog.controller.controller import Controller
+from tidelog.controller.decision import Decision
+from tidelog.controller.elections import ElectionPass
+from tidelog.controller.records import NoOpRecord
+from tidelog.model.errors import Refusal
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.connections import Connection
+from tidelog.node.deadlines import Deadline
+
+if TYPE_CHECKING:
+    from tidelog.node.control_plane import ControlPlane
+
+ASLEEP_MS: Final = 100
+"""A look at the sessions that comes this much too late tells that we did not listen."""
+
+
+class ControllerChores:
+    """Sets its own deadlines from the moment the controller is active."""
+
+    def __init__(self, broker: BrokerState, plane: ControlPlane) -> None:
+        self._broker = broker
+        self._plane = plane
+        self._controller: Controller | None = None
+        self._heartbeats: dict[int, Connection] = {}
+        self._watch: Deadline | None = None
+
+    def start(self, controller: Controller, now: Now) -> None:
+        """This node has become the active controller."""
+        config = self._broker.config
+        deadlines = self._broker.deadlines
+        self._controller = controller
+        idle_ms = config.metadata_max_idle_interval_ms
+        if idle_ms > 0:
+            deadlines.every(now.monotonic_ms + idle_ms, idle_ms, self._write_when_idle)
+        balance_ms = config.leader_imbalance_check_interval_seconds * 1000
+        deadlines.at(now.monotonic_ms + balance_ms, self._balance_leaders)
+        unclean_ms = config.unclean_leader_election_interval_ms
+        deadlines.at(now.monotonic_ms + unclean_ms, self._retry_unclean_elections)
+        self.watch_sessions()
+
+    # Sessions
+
+    def heard_from(self, broker_id: int, connection: Connection) -> None:
+        """A heartbeat came; the connection it came on is the broker's from now on."""
+        connection.heartbeats_of = broker_id
+        self._heartbeats[broker_id] = connection
+        self.watch_sessions()
+
+    def connection_closed(self, connection: Connection, now: Now) -> None:
+        """If it was a broker's last word, the broker has a short while to come back."""
+        broker_id = connection.heartbeats_of
+        if broker_id is None or self._heartbeats.get(broker_id) is not connection:
+            return
+        del self._heartbeats[broker_id]
+        if self._controller is not None:
+            self._controller.broker_disconnected(broker_id, now)
+            self.watch_sessions()
+
+    def watch_sessions(self) -> None:
+        """Look again when the first session would end; that a later one moved does not matter."""
+        due_ms = None if self._controller is None else self._controller.next_deadline_ms
+        if due_ms is not None and (self._watch is None or due_ms < self._watch.due_ms):
+            self._watch_at(due_ms)
+
+    def _watch_at(self, due_ms: int) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._broker.deadlines.at(due_ms, self._look_at_sessions)
+
+    def _look_at_sessions(self, now: Now) -> None:
+        late_ms = now.monotonic_ms - (
+            now.monotonic_ms if self._watch is None else self._watch.due_ms
+        )
+        self._watch = None
+        if late_ms > ASLEEP_MS:
+            slept_ms = min(late_ms, self._broker.config.broker_session_timeout_ms)
+            self._watch_at(now.monotonic_ms + slept_ms)
+            return
+        controller = self._controller
+        if controller is None:
+            return
+        overdue = controller.sessions.overdue(
+            (broker.broker_id for broker in controller.image.brokers.values() if not broker.fenced),
+            now.monotonic_ms,
+        )
+        if overdue is not None:
+            why = f"it {controller.sessions.why_overdue(overdue)}"
+            self._plane.propose(now, lambda active: active.fence_one_overdue(now), _done, why)
+        self.watch_sessions()
+
+    # Elections
+
+    def _balance_leaders(self, now: Now) -> None:
+        self._pass(now, lambda controller: controller.balance_leaders(now), self._balance_leaders)
+
+    def _retry_unclean_elections(self, now: Now) -> None:
+        self._pass(
+            now,
+            lambda controller: controller.retry_unclean_elections(now),
+            self._retry_unclean_elections,
+        )
+
+    def _pass(
+        self,
+        now: Now,
+        decide: Callable[[Controller], Decision[ElectionPass]],
+        again: Callable[[Now], None],
+    ) -> None:
+        def passed(outcome: ElectionPass | Refusal, later: Now) -> None:
+            if isinstance(outcome, ElectionPass):
+                self._broker.deadlines.at(outcome.next_check_ms, again)
+
+        self._plane.propose(now, decide, passed)
+
+    # Being audible
+
+    def _write_when_idle(self, now: Now) -> None:
+        """A record that says nothing, so that whoever follows the log can tell it is alive."""
+        idle_ms = self._broker.config.metadata_max_idle_interval_ms
+        if now.monotonic_ms - self._plane.last_append_ms >= idle_ms:
+            self._plane.append((NoOpRecord(),), now)
+
+
+def _done(outcome: object, now: Now) -> None:
+    """The records say it all."""

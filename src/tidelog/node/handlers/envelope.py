@@ -1,0 +1,66 @@
+"""Envelope (key 58, version 0): a request that a broker passes on for its client (KIP-590).
+
+The enclosed request is answered as if its client had asked here, and its answer, header and all,
+travels back enclosed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidelog.model.errors import ErrorCode
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.request import Fields, Later, Reply, Request
+from tidelog.wire.apis import FORWARDED, ApiKey
+from tidelog.wire.fetch import Part
+from tidelog.wire.frame import MalformedRequest, read_request_header
+from tidelog.wire.messages import decode_request
+from tidelog.wire.parts import joined
+
+
+class EnclosedRequest(Request):
+    """The request in an envelope; its answer goes into the envelope's."""
+
+    __slots__ = ("_outer",)
+
+    def __init__(self, outer: Request, frame: memoryview) -> None:
+        header = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        if key not in FORWARDED:
+            raise MalformedRequest(f"{key.name} is not passed on")
+        body = decode_request(key, version, frame[header.body_offset :])
+        super().__init__(
+            outer.now,
+            outer.connection,
+            key,
+            version,
+            header.correlation_id,
+            header.client_id,
+            body,
+            frame,
+        )
+        self._outer = outer
+
+    def park(self) -> Later:
+        return self._outer.park()
+
+    def answer(self, reply: Fields | list[Part]) -> None:
+        self._outer.answer(self.enclosed(reply))
+
+    def enclosed(self, reply: Fields | list[Part]) -> Fields:
+        """The envelope around an answer."""
+        return {"error_code": ErrorCode.none, "response_data": joined(self.encode(reply))}
+
+
+def handle(
+    broker: BrokerState,
+    request: Request,
+    handlers: Mapping[ApiKey, Callable[[BrokerState, Request], Reply]],
+) -> Reply:
+    """Open the envelope and let the enclosed request be handled."""
+    try:
+        enclosed = EnclosedRequest(request, memoryview(request.body.request_data))
+    except MalformedRequest:
+        return {"error_code": ErrorCode.invalid_request, "response_data": None}
+    reply = handlers[enclosed.api_key](broker, enclosed)
+    return reply if isinstance(reply, Later) else enclosed.enclosed(reply)

@@ -1,0 +1,22 @@
+"""Which brokers may be in sync, by the metadata this node knows."""
+
+from __future__ import annotations
+
+from tidelog.model.ids import NO_EPOCH
+from tidelog.node.broker_state import BrokerState
+from tidelog.replication.surroundings import BrokerEligibility
+
+UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=NO_EPOCH)
+
+
+class LiveBrokers:
+    """The image's registrations, as replicas ask for them."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+
+    def of(self, broker_id: int) -> BrokerEligibility:
+        registration = self._broker.image.brokers.get(broker_id)
+        if registration is None:
+            return UNREGISTERED
+        return BrokerEligibility(registration.active, registration.broker_epoch)

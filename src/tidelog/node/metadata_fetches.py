@@ -1,0 +1,90 @@
+"""Fetches of the metadata log that this node, its leader, answers.
+
+Invariant  A fetch that finds nothing new waits until something is appended or committed, or until
+           its time is up; it is answered once, or never when its peer left.
+"""
+
+from __future__ import annotations
+
+from tidelog.controller.records import MetadataRecord
+from tidelog.model.errors import ErrorCode
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.quorum_messages import asked_for, fetch_response
+from tidelog.node.request import Reply, Request
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.storage.log_values import LogSlice
+from tidelog.wire.fetch import FetchRequest, NodeEndpoint, Part, encode_fetch_response
+
+
+class _Parked:
+    """One follower that waits for news."""
+
+    __slots__ = ("asked", "deadline", "fetches", "request")
+
+    def __init__(
+        self, fetches: MetadataFetches, request: Request, asked: MetadataFetch, due_ms: int
+    ) -> None:
+        self.fetches = fetches
+        self.request = request
+        self.asked = asked
+        self.deadline = fetches.broker.deadlines.at(due_ms, self._time_is_up)
+        request.connection.waiting[self] = None
+
+    def cancel(self) -> None:
+        """The peer left."""
+        self.deadline.cancel()
+        self.fetches.parked.pop(self, None)
+
+    def _time_is_up(self, now: Now) -> None:
+        self.fetches.look_at(self, now, time_is_up=True)
+
+
+class MetadataFetches:
+    """Answers followers of the log, now or once there is something to say."""
+
+    def __init__(self, broker: BrokerState, quorum: Quorum[MetadataRecord]) -> None:
+        self.broker = broker
+        self.parked: dict[_Parked, None] = {}
+        self.have_news = False
+        """Something was appended or committed since the last look."""
+        self._quorum = quorum
+
+    def handle(self, request: Request) -> Reply:
+        """Answer a fetch now, or park it."""
+        fetch: FetchRequest = request.body
+        asked = asked_for(fetch, self.broker.cluster_id)
+        if isinstance(asked, ErrorCode):
+            version, correlation_id = request.api_version, request.correlation_id
+            return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)
+        answer = self._quorum.fetch(asked, request.now)
+        if answer.is_news_for(asked) or fetch.max_wait_ms == 0:
+            return self._encode(request, answer)
+        later = request.park()
+        due_ms = request.now.monotonic_ms + fetch.max_wait_ms
+        self.parked[_Parked(self, request, asked, due_ms)] = None
+        return later
+
+    def look_again(self, now: Now) -> None:
+        """Answer everyone for whom there is news."""
+        self.have_news = False
+        for parked in list(self.parked):
+            self.look_at(parked, now, time_is_up=False)
+
+    def look_at(self, parked: _Parked, now: Now, *, time_is_up: bool) -> None:
+        """Answer one parked fetch, if there is reason to."""
+        answer = self._quorum.fetch(parked.asked, now)
+        if time_is_up or answer.is_news_for(parked.asked):
+            parked.cancel()
+            parked.request.connection.waiting.pop(parked, None)
+            parked.request.answer(self._encode(parked.request, answer))
+
+    def _encode(self, request: Request, answer: MetadataFetched[LogSlice]) -> list[Part]:
+        endpoints = [
+            NodeEndpoint(node.node_id, point.host, point.port, None)
+            for node in self._quorum.nodes
+            for point in node.endpoints
+            if node.node_id == answer.leader_id and point.name == request.connection.listener
+        ]
+        return fetch_response(request.api_version, request.correlation_id, answer, endpoints)

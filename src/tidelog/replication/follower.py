@@ -1,0 +1,232 @@
+"""One partition while another node leads it. Built anew for each leader epoch.
+
+Invariant  It fetches from the end of its log and names the epoch of its last record, so that the
+           leader can tell whether everything below is its own.
+Invariant  An answer is used only if the log and the epoch are still those of the question.
+Invariant  A diverging answer says where to cut and nothing else: its mark and log start belong to
+           a history that this log does not have yet (D15).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.model.errors import DiskError, ErrorCode, Refusal
+from tidelog.model.ids import NO_EPOCH, NO_LEADER
+from tidelog.model.time import Now
+from tidelog.observe.events import LogTruncated
+from tidelog.observe.replication_events import FollowerCaughtUp
+from tidelog.records.batch import CorruptBatch
+from tidelog.replication.divergence import truncation_point
+from tidelog.replication.local_replica import LocalReplica
+from tidelog.replication.messages import (
+    BackOff,
+    Dropped,
+    Failed,
+    FetchState,
+    FollowerStep,
+    LeaderAnswer,
+    LeaderOffsets,
+    NeedsOffsets,
+    Progress,
+)
+from tidelog.replication.surroundings import Surroundings
+
+NOTHING: Final = memoryview(b"")
+
+
+class FollowerReplica:
+    """Says what to fetch next, applies what comes back, cuts what the leader does not have."""
+
+    __slots__ = (
+        "_is_caught_up",
+        "_replica",
+        "_surroundings",
+        "failed_because",
+        "leader",
+        "leader_epoch",
+    )
+
+    def __init__(self, replica: LocalReplica, surroundings: Surroundings) -> None:
+        self._replica = replica
+        self._surroundings = surroundings
+        self.leader = replica.leadership.leader
+        self.leader_epoch = replica.leadership.leader_epoch
+        self.failed_because: str | None = None
+        """Why it asks no more in this epoch."""
+        self._is_caught_up = False
+
+    def prepare(self, now: Now) -> None:
+        """Give up, before the first fetch, what nobody could compare with the leader's log."""
+        if self.leader == NO_LEADER:
+            return
+        replica = self._replica
+        try:
+            damaged = [damage.first_offset for damage in replica.log.damage if damage.in_place]
+            if damaged:
+                self._truncate_to(min(damaged), "what was there is damaged on disk", now)
+            elif replica.log.epochs.latest_epoch is None:
+                mark = replica.high_watermark.offset
+                self._truncate_to(mark, "no leader epochs are known, only the mark", now)
+        except DiskError as error:
+            self._fail(str(error))
+
+    # -- asking --------------------------------------------------------------------------------
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether there is a leader to ask, and nothing to do first."""
+        return (
+            self.leader != NO_LEADER
+            and self.failed_because is None
+            and not self._replica.flushes_under_way
+        )
+
+    @property
+    def fetch_state(self) -> FetchState:
+        """What the next fetch says."""
+        log = self._replica.log
+        latest = log.epochs.latest_epoch
+        return FetchState(
+            log.end_offset,
+            self.leader_epoch,
+            NO_EPOCH if latest is None else latest,
+            log.start_offset,
+        )
+
+    def _is_current(self, sent_offset: int, sent_leader_epoch: int) -> bool:
+        """Whether an answer to a fetch in that state still has a meaning."""
+        return (
+            sent_offset == self._replica.log.end_offset
+            and sent_leader_epoch == self.leader_epoch
+            and self.failed_because is None
+        )
+
+    # -- hearing -------------------------------------------------------------------------------
+
+    def fetched(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
+        """Apply what the leader answered to a fetch."""
+        if not self._is_current(answer.sent_offset, answer.sent_leader_epoch):
+            return Dropped()
+        if answer.error:
+            return self._refused(answer.error)
+        try:
+            if answer.diverging_epoch is None:
+                step = self._append(answer, now)
+            else:
+                step = self._reconcile(*answer.diverging_epoch, now)
+            if isinstance(step, Progress) and tells_mark(answer):
+                self._follow(answer)
+        except CorruptBatch as problem:
+            return self._back_off(str(problem))
+        except DiskError as error:
+            return self._fail(str(error))
+        return step
+
+    def _append(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
+        records = answer.records
+        if not records:
+            if not self._is_caught_up and answer.high_watermark <= answer.sent_offset:
+                self._caught_up()
+            return Progress()
+        replica = self._replica
+        appended = replica.log.append_as_follower(
+            records, now, fetch_epoch=answer.sent_leader_epoch
+        )
+        if isinstance(appended, Refusal):
+            return self._fail(appended.why)
+        if appended is not None:
+            replica.appended(now)
+        return Progress(len(records))
+
+    def _follow(self, answer: LeaderAnswer) -> None:
+        """Take the leader's mark and log start as far as this log goes."""
+        replica = self._replica
+        log, mark = replica.log, replica.high_watermark
+        moved = mark.follow(answer.high_watermark, log.start_offset, log.end_offset)
+        if answer.log_start_offset > log.start_offset:
+            replica.raise_start_to(min(answer.log_start_offset, mark.offset))
+        if moved:
+            replica.watchers.mark_moved(len(answer.records or NOTHING))
+
+    def _caught_up(self) -> None:
+        self._is_caught_up = True
+        self._surroundings.announce(
+            FollowerCaughtUp(
+                partition=self._replica.name,
+                leader=self.leader,
+                leader_epoch=self.leader_epoch,
+                end_offset=self._replica.log.end_offset,
+                cause="the leader has nothing more to send",
+            )
+        )
+
+    # -- reconciliation ------------------------------------------------------------------------
+
+    def _reconcile(self, leaders_epoch: int, leaders_end: int, now: Now) -> Progress:
+        """Cut where the leader's log parts from this one."""
+        log = self._replica.log
+        point = truncation_point(log.epochs, log.end_offset, leaders_epoch, leaders_end)
+        why = f"epoch {leaders_epoch} ends at {leaders_end} in the log of leader {self.leader}"
+        self._truncate_to(point, why, now)
+        return Progress(truncated=True)
+
+    def _truncate_to(self, offset: int, cause: str, now: Now) -> None:
+        """Cut the log; even with nothing to cut, epochs go in which nothing was written."""
+        before = self._replica.log.end_offset
+        if self._replica.log.truncate_to(offset, now):
+            self._was_cut(before, cause)
+
+    def _was_cut(self, end_before: int, cause: str) -> None:
+        replica = self._replica
+        replica.truncated()
+        self._surroundings.announce(
+            LogTruncated(
+                partition=replica.name,
+                end_offset_before=end_before,
+                end_offset=replica.log.end_offset,
+                cause=cause,
+            )
+        )
+        replica.watchers.everything_moved()
+
+    def offsets_told(self, leader: LeaderOffsets, now: Now) -> FollowerStep:
+        """The leader has no records at our end: go back to its end, or begin at its start."""
+        if not self._is_current(leader.sent_offset, leader.sent_leader_epoch):
+            return Dropped()
+        log = self._replica.log
+        end = log.end_offset
+        try:
+            if leader.end_offset < end:
+                why = f"the log of leader {self.leader} ends at {leader.end_offset}"
+                self._truncate_to(leader.end_offset, why, now)
+            elif leader.start_offset > end:
+                log.truncate_fully_and_start_at(leader.start_offset, now)
+                why = f"the log of leader {self.leader} begins only at {leader.start_offset}"
+                self._was_cut(end, why)
+            else:
+                return self._back_off("the leader has our offset and yet refused it")
+        except DiskError as error:
+            return self._fail(str(error))
+        return Progress(truncated=True)
+
+    # -- refusals ------------------------------------------------------------------------------
+
+    def _refused(self, error: int) -> FollowerStep:
+        if error == ErrorCode.offset_out_of_range:
+            return NeedsOffsets()
+        if error == ErrorCode.fenced_leader_epoch:
+            return self._fail(f"leader {self.leader} knows a later epoch than {self.leader_epoch}")
+        return self._back_off(f"leader {self.leader} answered with error {error}")
+
+    def _back_off(self, why: str) -> BackOff:
+        return BackOff(self._surroundings.fetch_backoff_ms, why)
+
+    def _fail(self, why: str) -> Failed:
+        self.failed_because = why
+        return Failed(why)
+
+
+def tells_mark(answer: LeaderAnswer) -> bool:
+    """Whether the mark and the log start of an answer are about the log that was asked for."""
+    return answer.diverging_epoch is None

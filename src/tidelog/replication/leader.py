@@ -1,0 +1,373 @@
+"""One partition while this node leads it. Built anew for each leader epoch.
+
+Invariant  The start of the epoch is in the epoch cache before anything is answered in it.
+Invariant  A follower joins the in-sync replicas only with everything this leader began its epoch
+           with, everything committed, and in the incarnation that the metadata knows (D9).
+Invariant  An answer to a proposal is used only if that proposal still stands, and the proposal is
+           given up only on an answer which proves that it was not applied (C12).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.observe.replication_events import InSyncReplicasChanged, InSyncReplicasProposed
+from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen, validate_produced
+from tidelog.replication.follower_progress import LONG_AGO, FollowerProgress
+from tidelog.replication.high_watermark import has_enough, slowest_end
+from tidelog.replication.in_sync_replicas import InSyncReplicas
+from tidelog.replication.local_replica import LocalReplica
+from tidelog.replication.messages import (
+    ANY_BROKER_EPOCH,
+    RECOVERED,
+    UNKNOWN_OFFSET,
+    AlterPartitionOutcome,
+    FollowerFetch,
+    InSyncMember,
+    Leadership,
+    ProposalFate,
+    ProposeInSyncReplicas,
+    ReadCandidate,
+)
+from tidelog.replication.surroundings import BrokerEligibility, Surroundings
+from tidelog.storage.log_values import Appended
+
+ACKS_ALL: Final = -1
+NOT_APPLIED: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted})
+"""Answers which prove that a proposal was not applied."""
+METADATA_WILL_TELL: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_update_version,
+        ErrorCode.invalid_request,
+        ErrorCode.new_leader_elected,
+    }
+)
+
+
+class LeaderReplica:
+    """Appends, follows the progress of the others, and moves the mark."""
+
+    __slots__ = (
+        "_propose",
+        "_replica",
+        "_surroundings",
+        "_uncommitted",
+        "epoch",
+        "epoch_start_offset",
+        "followers",
+        "in_sync",
+    )
+
+    def __init__(
+        self,
+        replica: LocalReplica,
+        surroundings: Surroundings,
+        propose: Callable[[ProposeInSyncReplicas], None],
+        now: Now,
+    ) -> None:
+        self._replica = replica
+        self._surroundings = surroundings
+        self._propose = propose
+        leadership = replica.leadership
+        self.epoch = leadership.leader_epoch
+        self.epoch_start_offset = replica.log.end_offset
+        replica.log.epochs.begin(self.epoch, self.epoch_start_offset)
+        self.in_sync = InSyncReplicas(leadership.in_sync)
+        self.followers: dict[int, FollowerProgress] = {}
+        self._assign(leadership.replicas, now)
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        """End offset and size of each batch appended in this epoch above the mark."""
+
+    # -- appending -----------------------------------------------------------------------------
+
+    def append(
+        self, records: memoryview | None, now: Now, produce_version: int, acks: int
+    ) -> Appended | RejectedBatch:
+        """Validate and append what a producer sent."""
+        replica = self._replica
+        if acks == ACKS_ALL and not self.has_enough_in_sync:
+            shape = NO_BATCH if records is None else misshapen(records, produce_version)
+            return RejectedBatch(shape or self._too_few())
+        accepted = validate_produced(records, replica.rules, now.wall_ms, produce_version)
+        if isinstance(accepted, RejectedBatch):
+            return accepted
+        appended = replica.log.append_as_leader(accepted, self.epoch, now)
+        if isinstance(appended, Refusal):
+            return RejectedBatch(appended)
+        if not appended.duplicate:
+            size = accepted.header.size
+            self._uncommitted.append((appended.last_offset + 1, size))
+            replica.appended(now)
+            replica.watchers.end_moved(size)
+            self.commit(now)
+        return appended
+
+    def _too_few(self) -> Refusal:
+        replica = self._replica
+        members, wanted = len(self.in_sync.committed), replica.min_in_sync
+        why = f"{replica.name} has {members} in-sync replicas, and its topic asks for {wanted}"
+        return Refusal(ErrorCode.not_enough_replicas, why)
+
+    def acknowledgement(self, end_offset: int) -> ErrorCode | None:
+        """What a producer with acks=all is told of records below `end_offset`; None: it waits."""
+        return self._verdict() if self._replica.high_watermark.offset >= end_offset else None
+
+    def _verdict(self) -> ErrorCode:
+        """Of records that are below the mark."""
+        if self._is_enough(len(self.in_sync.maximal)):
+            return ErrorCode.none
+        return ErrorCode.not_enough_replicas_after_append
+
+    # -- the mark ------------------------------------------------------------------------------
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether the agreed members are as many as the topic asks for (KIP-966)."""
+        return self._is_enough(len(self.in_sync.committed))
+
+    def _is_enough(self, members: int) -> bool:
+        replica = self._replica
+        return has_enough(members, replica.min_in_sync, len(replica.leadership.replicas))
+
+    def commit(self, now: Now) -> bool:
+        """Raise the mark over what everyone who counts holds; whether it moved."""
+        replica = self._replica
+        if replica.flushes_under_way or not self.has_enough_in_sync:
+            return False
+        end = replica.log.end_offset
+        slowest = slowest_end(
+            end,
+            self.followers.values(),
+            self.in_sync.maximal,
+            partial(self._might_join, now.monotonic_ms),
+        )
+        if not replica.high_watermark.raise_to(slowest, end):
+            return False
+        size, uncommitted = 0, self._uncommitted
+        while uncommitted and uncommitted[0][0] <= slowest:
+            size += uncommitted.popleft()[1]
+        replica.produces.settle_up_to(slowest, self._verdict())
+        replica.watchers.mark_moved(size)
+        return True
+
+    def _might_join(self, now_ms: int, follower: FollowerProgress) -> bool:
+        lag_max_ms = self._surroundings.lag_max_ms
+        if not follower.is_caught_up(self._replica.log.end_offset, now_ms, lag_max_ms):
+            return False
+        return _is_eligible(follower, self._surroundings.eligibility.of(follower.broker_id))
+
+    # -- the followers -------------------------------------------------------------------------
+
+    def follower_fetched(self, fetch: FollowerFetch, now: Now) -> Refusal | None:
+        """Note what a fetch proves about its sender; it must not have diverged."""
+        follower = self.followers.get(fetch.replica_id)
+        if follower is None:
+            why = f"broker {fetch.replica_id} holds no replica"
+            return Refusal(ErrorCode.not_leader_or_follower, why)
+        standing = self._surroundings.eligibility.of(fetch.replica_id)
+        if is_outdated(fetch.broker_epoch, standing):
+            why = f"broker epoch {fetch.broker_epoch} ended, now {standing.broker_epoch}"
+            return Refusal(ErrorCode.not_leader_or_follower, why)
+        end_before, start_before = follower.end_offset, follower.start_offset
+        follower.fetched(fetch, now.monotonic_ms)
+        if follower.broker_id not in self.in_sync.maximal:
+            self._let_join(follower, standing)
+        if follower.end_offset != end_before:
+            self.commit(now)
+        if follower.start_offset != start_before:
+            self._settle_deletions()
+        return None
+
+    def _let_join(self, follower: FollowerProgress, standing: BrokerEligibility) -> None:
+        """Propose a follower that has caught up."""
+        if (
+            self.in_sync.pending is None
+            and follower.end_offset >= self._replica.high_watermark.offset
+            and self._reached_epoch_start(follower)
+            and _is_eligible(follower, standing)
+        ):
+            cause = (
+                f"{follower.broker_id} has caught up: it holds everything below "
+                f"{follower.end_offset}, the mark is at {self._replica.high_watermark.offset}"
+            )
+            self._propose_members(self.in_sync.committed | {follower.broker_id}, cause)
+
+    def _reached_epoch_start(self, follower: FollowerProgress) -> bool:
+        """Whether it holds all that could have been committed before this leader's time."""
+        return follower.end_offset >= self.epoch_start_offset
+
+    def shrink_if_due(self, now: Now) -> None:
+        """Propose to go on without the members that fell behind for too long."""
+        if self.in_sync.pending is None:
+            end, lag_max_ms = self._replica.log.end_offset, self._surroundings.lag_max_ms
+            late = [
+                follower
+                for follower in self.followers.values()
+                if follower.broker_id in self.in_sync.committed
+                and not follower.is_caught_up(end, now.monotonic_ms, lag_max_ms)
+            ]
+            if late:
+                members = self.in_sync.committed - {follower.broker_id for follower in late}
+                self._propose_members(members, _lateness(late, end, now.monotonic_ms))
+        self.look_again(now)
+
+    def look_again(self, now: Now) -> None:
+        """Time passed or brokers came and went: someone may no longer hold things up."""
+        self.commit(now)
+        self._settle_deletions()
+
+    # -- the in-sync replicas ------------------------------------------------------------------
+
+    def _propose_members(self, members: frozenset[int], cause: str) -> None:
+        replica = self._replica
+        leadership = replica.leadership
+        proposal = ProposeInSyncReplicas(
+            leader_epoch=self.epoch,
+            partition_epoch=leadership.partition_epoch,
+            members=tuple(
+                InSyncMember(broker_id, self._broker_epoch_of(broker_id))
+                for broker_id in leadership.replicas
+                if broker_id in members
+            ),
+            recovery_state=RECOVERED,
+            cause=cause,
+        )
+        self.in_sync.propose(proposal)
+        self._surroundings.announce(
+            InSyncReplicasProposed(
+                partition=replica.name,
+                leader_epoch=self.epoch,
+                partition_epoch=leadership.partition_epoch,
+                in_sync=tuple(sorted(self.in_sync.committed)),
+                proposed=tuple(sorted(members)),
+                cause=cause,
+            )
+        )
+        self._propose(proposal)
+
+    def _broker_epoch_of(self, broker_id: int) -> int:
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            return self._surroundings.eligibility.of(broker_id).broker_epoch
+        return ANY_BROKER_EPOCH if follower.broker_epoch is None else follower.broker_epoch
+
+    def proposal_answered(
+        self, proposal: ProposeInSyncReplicas, outcome: AlterPartitionOutcome
+    ) -> ProposalFate:
+        """Take in the controller's answer."""
+        if proposal is not self.in_sync.pending:
+            return ProposalFate.OVERTAKEN
+        if isinstance(outcome, Refusal):
+            if outcome.code in NOT_APPLIED:
+                self.in_sync.revert()
+                return ProposalFate.REVERTED
+            if outcome.code in METADATA_WILL_TELL:
+                return ProposalFate.AWAITS_METADATA
+            return ProposalFate.RETRY
+        leadership = self._replica.leadership
+        if (
+            outcome.leader_epoch != self.epoch
+            or outcome.partition_epoch < leadership.partition_epoch
+        ):
+            return ProposalFate.AWAITS_METADATA
+        self._replica.leadership = leadership._replace(
+            partition_epoch=outcome.partition_epoch, in_sync=outcome.in_sync
+        )
+        self._commit_members(outcome.in_sync)
+        return ProposalFate.COMMITTED
+
+    def metadata_changed(self, before: Leadership, now: Now) -> None:
+        """Newer metadata of this epoch: other members, another assignment."""
+        leadership = self._replica.leadership
+        self._assign(leadership.replicas, now)
+        if leadership.partition_epoch > before.partition_epoch:
+            self._commit_members(leadership.in_sync)
+
+    def _commit_members(self, members: Iterable[int]) -> None:
+        before, pending = self.in_sync.committed, self.in_sync.pending
+        self.in_sync.commit(members)
+        after = self.in_sync.committed
+        if after != before:
+            is_ours = pending is not None and frozenset(pending.ids) == after
+            self._surroundings.announce(
+                InSyncReplicasChanged(
+                    partition=self._replica.name,
+                    leader_epoch=self.epoch,
+                    partition_epoch=self._replica.leadership.partition_epoch,
+                    in_sync=tuple(sorted(after)),
+                    in_sync_before=tuple(sorted(before)),
+                    cause=pending.cause if pending and is_ours else "the controller decided so",
+                )
+            )
+
+    def _assign(self, replicas: Iterable[int], now: Now) -> None:
+        known = self.followers
+        self.followers = {}
+        for broker_id in replicas:
+            if broker_id != self._replica.node_id:
+                caught_up_ms = now.monotonic_ms if broker_id in self.in_sync.committed else LONG_AGO
+                self.followers[broker_id] = known.get(broker_id) or FollowerProgress(
+                    broker_id, caught_up_ms
+                )
+
+    # -- for others ----------------------------------------------------------------------------
+
+    def low_watermark(self) -> int:
+        """The smallest log start among the live replicas; -1 while one of them is unknown."""
+        eligibility = self._surroundings.eligibility
+        starts = [
+            follower.start_offset
+            for follower in self.followers.values()
+            if eligibility.of(follower.broker_id).is_live
+        ]
+        return min([self._replica.log.start_offset, *starts])
+
+    def _settle_deletions(self) -> None:
+        if self._replica.deletions:
+            low = self.low_watermark()
+            if low != UNKNOWN_OFFSET:
+                self._replica.deletions.settle_up_to(low, ErrorCode.none)
+
+    def read_candidates(self, fetch_offset: int, now: Now) -> list[ReadCandidate]:
+        """The in-sync replicas that hold `fetch_offset`, this one first (KIP-392)."""
+        replica = self._replica
+        found = [ReadCandidate(replica.node_id, replica.log.end_offset, now.monotonic_ms)]
+        found += [
+            ReadCandidate(follower.broker_id, follower.end_offset, follower.last_caught_up_ms)
+            for follower in self.followers.values()
+            if follower.broker_id in self.in_sync.committed
+            and follower.start_offset <= fetch_offset <= follower.end_offset
+        ]
+        return found
+
+
+def is_outdated(broker_epoch: int, standing: BrokerEligibility) -> bool:
+    """Whether a fetch comes from an earlier incarnation of its sender than the metadata knows."""
+    return broker_epoch != ANY_BROKER_EPOCH and standing.broker_epoch > broker_epoch
+
+
+def is_same_incarnation(broker_epoch: int | None, standing: BrokerEligibility) -> bool:
+    """Whether what fetched is the process that the metadata calls live (KIP-903)."""
+    return broker_epoch in (ANY_BROKER_EPOCH, standing.broker_epoch)
+
+
+def _is_eligible(follower: FollowerProgress, standing: BrokerEligibility) -> bool:
+    return standing.is_live and is_same_incarnation(follower.broker_epoch, standing)
+
+
+def _lateness(late: Iterable[FollowerProgress], leader_end: int, now_ms: int) -> str:
+    return "; ".join(
+        f"{follower.broker_id} was silent in this epoch"
+        if follower.end_offset == UNKNOWN_OFFSET
+        else f"{follower.broker_id} is at {follower.end_offset} of {leader_end} and was last "
+        f"caught up {now_ms - follower.last_caught_up_ms} ms ago"
+        for follower in late
+    )

@@ -1,0 +1,124 @@
+"""What this node holds of a partition, whatever its role: the log, the mark, those who wait.
+
+Invariant  start offset <= last stable offset <= high watermark <= end offset.
+Invariant  While a flush that `flush.messages` or `flush.ms` ask for is under way, a leader's mark
+           stands and a follower does not tell its leader what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.model.ids import NO_LEADER
+from tidelog.model.time import Now
+from tidelog.records.validation import BatchRules
+from tidelog.replication.high_watermark import HighWatermark
+from tidelog.replication.messages import Leadership
+from tidelog.replication.parked import ParkedAnswers
+from tidelog.replication.watchers import Watcher, Watchers
+from tidelog.storage.flush import FlushJob
+from tidelog.storage.log_config import FOREVER, LogConfig
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.retention import RemovedSegment
+
+
+class LocalReplica:
+    """One replica of one partition, without a role."""
+
+    __slots__ = (
+        "_flushes_early",
+        "deletions",
+        "flushes_under_way",
+        "high_watermark",
+        "leadership",
+        "log",
+        "min_in_sync",
+        "name",
+        "node_id",
+        "owed_flush",
+        "produces",
+        "rules",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        node_id: int,
+        high_watermark: int,
+        rules: BatchRules,
+        min_in_sync: int,
+    ) -> None:
+        self.log = log
+        self.name = log.partition
+        self.node_id = node_id
+        self.rules = rules
+        self.min_in_sync = min_in_sync
+        """`min.insync.replicas` of the topic."""
+        self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
+        self.high_watermark = HighWatermark(high_watermark)
+        self.high_watermark.clamp(log.start_offset, log.end_offset)
+        self.watchers = Watchers()
+        self.produces = ParkedAnswers()
+        """Produces that wait for the mark."""
+        self.deletions = ParkedAnswers()
+        """Deletions that wait for the log starts of all live replicas."""
+        self.owed_flush: FlushJob | None = None
+        """Due since the last append; to be taken and run, then reported to `flushed`."""
+        self.flushes_under_way = 0
+        """Flushes that answers, or the next fetch of a follower, wait for."""
+        self._flushes_early = _flushes_early(log.config)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.leadership.leader_epoch
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What a reader of committed transactions may see: below every open transaction."""
+        mark = self.high_watermark.offset
+        unstable = self.log.first_unstable_offset(mark)
+        return mark if unstable is None else max(self.log.start_offset, min(unstable, mark))
+
+    def take_settings(self, config: LogConfig, rules: BatchRules, min_in_sync: int) -> None:
+        """Take on changed settings of the topic."""
+        self.log.config = config
+        self.rules = rules
+        self.min_in_sync = min_in_sync
+        self._flushes_early = _flushes_early(config)
+
+    def appended(self, now: Now) -> None:
+        """Records were written: see whether the topic wants them on disk before anything else."""
+        if self._flushes_early and self.log.owes_flush(now):
+            self.owed_flush = self.log.flush_job()
+            self.flushes_under_way += self.owed_flush is not None
+
+    def truncated(self) -> None:
+        """The log was cut: the mark comes along."""
+        self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
+
+    def raise_start_to(self, offset: int) -> None:
+        """Forget everything below `offset`, which must be committed."""
+        self.log.raise_start_to(offset)
+        self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
+        self.watchers.everything_moved()
+
+    def delete_expired(self, now: Now) -> Sequence[RemovedSegment]:
+        """Apply retention below the high watermark; the segments that went."""
+        removed = self.log.delete_expired(now, self.high_watermark.offset)
+        if removed:
+            self.watchers.everything_moved()
+        return removed
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` whenever something moves here."""
+        self.watchers.add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Stop telling; harmless for somebody who does not watch."""
+        self.watchers.remove(watcher)
+
+
+def _flushes_early(config: LogConfig) -> bool:
+    """Whether the topic wants records on disk sooner than the operating system would do it."""
+    return config.flush_messages < FOREVER or config.flush_ms < FOREVER

@@ -1,0 +1,295 @@
+"""Drawing a run from its seed: which faults there are, how often, and in what kind of world.
+
+Each seed draws its own mix. A run with everything at once hides what a run with one kind of fault
+all the time brings to light, so most kinds are absent from most runs.
+
+Invariant  Every fault that lasts has its end in the plan, so that a run can go on after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from random import Random
+from typing import Final, TypeAlias
+
+from tidelog.simulator.cluster import FIRST_NODE, node_ids
+from tidelog.simulator.conditions import draw_conditions
+from tidelog.simulator.dice import stream
+from tidelog.simulator.faults import (
+    CopyDisk,
+    Cut,
+    Damage,
+    FailDisk,
+    Fault,
+    HealDisk,
+    JumpClock,
+    Kill,
+    KillBeforeEffects,
+    Mend,
+    Pause,
+    PowerCut,
+    Reset,
+    RestoreDisk,
+    Resume,
+    Slow,
+    SlowDisk,
+    Start,
+    Stop,
+    TimedFault,
+    Wipe,
+)
+from tidelog.simulator.paths import CLIENTS, Pair, apart, one_way, ring
+from tidelog.simulator.plan import Plan
+
+QUIET_MS: Final = 3_000
+"""No fault strikes before the cluster had this long to form."""
+
+_ACTIVE: Final = 0.35
+_Scene: TypeAlias = Sequence[tuple[int, Fault]]
+"""Faults that belong together, each with its distance from the first in milliseconds."""
+
+
+def draw_plan(seed: int, *, brokers: int = 3) -> Plan:
+    """The run of a seed."""
+    dice = stream(seed, "swarm")
+    faults_ms = dice.choice((20_000, 40_000, 60_000))
+    return Plan(
+        seed=seed,
+        brokers=brokers,
+        settings=_draw_settings(dice, brokers),
+        conditions=draw_conditions(dice),
+        faults=_draw_faults(dice, node_ids(brokers), faults_ms),
+        faults_ms=faults_ms,
+        calm_ms=120_000,
+        dead=_draw_dead(dice, brokers),
+        loss_budget=min(1, brokers - 1),
+    )
+
+
+def _draw_settings(dice: Random, brokers: int) -> tuple[tuple[str, str], ...]:
+    heartbeat_ms = dice.choice((500, 2_000))
+    settings = {
+        "default.replication.factor": min(3, brokers),
+        "min.insync.replicas": min(2, brokers),
+        "broker.heartbeat.interval.ms": heartbeat_ms,
+        "broker.session.timeout.ms": heartbeat_ms * dice.choice((4, 9)),
+        "broker.disconnect.grace.ms": dice.choice((0, 200)),
+        "replica.lag.time.max.ms": dice.choice((1_500, 5_000, 30_000)),
+        "replica.fetch.backoff.ms": dice.choice((100, 1_000)),
+        "replica.high.watermark.checkpoint.interval.ms": dice.choice((500, 5_000)),
+        "leader.imbalance.check.interval.seconds": dice.choice((5, 30, 300)),
+        "log.initial.task.delay.ms": dice.choice((500, 30_000)),
+    }
+    return tuple((name, str(value)) for name, value in settings.items())
+
+
+def _draw_dead(dice: Random, brokers: int) -> tuple[int, ...]:
+    """Now and then one broker never comes back: the others are enough."""
+    followers = node_ids(brokers)[1:]
+    return (dice.choice(followers),) if brokers >= 3 and dice.random() < 0.15 else ()
+
+
+def _draw_faults(dice: Random, nodes: Sequence[int], end_ms: int) -> tuple[TimedFault, ...]:
+    faults: list[TimedFault] = []
+    for name, scene in _SCENES.items():
+        own = Random(f"{dice.getrandbits(64)}/{name}")
+        if own.random() >= _ACTIVE:
+            continue
+        interval_ms = own.choice((3_000, 8_000, 20_000))
+        at_ms = QUIET_MS + int(own.expovariate(1 / interval_ms))
+        while at_ms < end_ms:
+            faults += (TimedFault(at_ms + after_ms, fault) for after_ms, fault in scene(own, nodes))
+            at_ms += 1 + int(own.expovariate(1 / interval_ms))
+    return tuple(sorted((each for each in faults if each.at_ms < end_ms), key=lambda each: each[0]))
+
+
+def _while_ms(dice: Random) -> int:
+    """How long something lasts: a blink, a session, or half of the run."""
+    return dice.choice(
+        (dice.randint(5, 300), dice.randint(300, 4_000), dice.randint(4_000, 20_000))
+    )
+
+
+def _kill(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    after = dice.choice((-1, -1, dice.randrange(40)))
+    return (0, Kill(node=node, after=after)), (_while_ms(dice), Start(node=node))
+
+
+def _kill_before_effects(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    return (0, KillBeforeEffects(node=node)), (_while_ms(dice), Start(node=node))
+
+
+def _kill_all(dice: Random, nodes: Sequence[int]) -> _Scene:
+    dead = [(dice.randrange(50), Kill(node=node)) for node in nodes]
+    return *dead, *((100 + _while_ms(dice), Start(node=node)) for node in nodes)
+
+
+def _power_cut(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    fate = dice.choice(("drawn", "drawn", "lost", "kept"))
+    after = dice.choice((-1, -1, dice.randrange(40)))
+    cut = PowerCut(node=node, fate=fate, after=after)
+    return (0, cut), (_while_ms(dice), Start(node=node))
+
+
+def _stop(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    return (0, Stop(node=node)), (500 + _while_ms(dice), Start(node=node))
+
+
+def _pause(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    return (0, Pause(node=node)), (_while_ms(dice), Resume(node=node))
+
+
+def _wipe(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = _not_the_only_controller(dice, nodes)
+    return () if node is None else ((0, Wipe(node=node)), (_while_ms(dice), Start(node=node)))
+
+
+def _restore(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = _not_the_only_controller(dice, nodes)
+    if node is None:
+        return ()
+    later_ms = 1_000 + _while_ms(dice)
+    return (
+        (0, CopyDisk(node=node)),
+        (later_ms, RestoreDisk(node=node)),
+        (later_ms + _while_ms(dice), Start(node=node)),
+    )
+
+
+def _slow_disk(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    slow = SlowDisk(node=node, write_ms=dice.choice((0, 1, 20)), sync_ms=dice.choice((100, 2_000)))
+    return (0, slow), (_while_ms(dice), HealDisk(node=node))
+
+
+def _fail_disk(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    ends_ms = _while_ms(dice)
+    how = dice.choice(("full", "write", "read", "sync"))
+    return (
+        (0, FailDisk(node=node, how=how)),
+        (ends_ms, HealDisk(node=node)),
+        (ends_ms + 1, Kill(node=node)),
+        (ends_ms + 1 + _while_ms(dice), Start(node=node)),
+    )
+
+
+def _flip(dice: Random, nodes: Sequence[int]) -> _Scene:
+    kind = dice.choice(("log", "log", "index", "snapshot", "epochs", "checkpoint"))
+    damage = Damage(node=dice.choice(nodes), kind=kind, draw=dice.getrandbits(32))
+    return ((0, damage),)
+
+
+def _damage_at_rest(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node = dice.choice(nodes)
+    kind = dice.choice(("index", "snapshot", "epochs", "checkpoint"))
+    how = dice.choice(("cut", "remove", "flip"))
+    return (
+        (0, Kill(node=node)),
+        (1, Damage(node=node, kind=kind, draw=dice.getrandbits(32), how=how)),
+        (1 + _while_ms(dice), Start(node=node)),
+    )
+
+
+def _jump_clock(dice: Random, nodes: Sequence[int]) -> _Scene:
+    node, by_ms = dice.choice(nodes), dice.choice((-1, 1)) * dice.randint(1, 3_600_000)
+    jumps = dice.choice((1, 2, 8))
+    return tuple(
+        (200 * jump, JumpClock(node=node, by_ms=by_ms if jump % 2 == 0 else -by_ms))
+        for jump in range(jumps)
+    )
+
+
+def _partition(dice: Random, nodes: Sequence[int]) -> _Scene:
+    names = [str(node) for node in nodes]
+    dice.shuffle(names)
+    pairs: tuple[Pair, ...]
+    match dice.choice(("alone", "deaf", "mute", "ring", "split", "pair", "clients", "unanswered")):
+        case "alone":
+            pairs = apart(names[:1], names[1:])
+        case "deaf":
+            pairs = one_way(names[1:], names[:1])
+        case "mute":
+            pairs = one_way(names[:1], names[1:])
+        case "ring":
+            pairs = ring(names)
+        case "clients":
+            pairs = apart(names[:1], [CLIENTS])
+        case "unanswered":
+            pairs = one_way(names[:1], [CLIENTS])
+        case "pair":
+            pairs = apart(names[:1], names[1:2])
+        case _:
+            half = dice.randint(1, max(1, len(names) - 1))
+            pairs = apart(names[:half], names[half:])
+    return (0, Cut(pairs=pairs)), (_while_ms(dice), Mend(pairs=pairs))
+
+
+def _swizzle(dice: Random, nodes: Sequence[int]) -> _Scene:
+    """Stop a random subset of the hosts one by one, restore them in another order."""
+    names = [str(node) for node in nodes]
+    chosen = dice.sample(names, dice.randint(1, len(names)))
+    scene: list[tuple[int, Fault]] = []
+    at_ms = 0
+    for name in chosen:
+        pairs = apart([name], [other for other in names if other != name])
+        scene.append((at_ms, Cut(pairs=pairs)))
+        at_ms += dice.randint(10, 2_000)
+    dice.shuffle(chosen)
+    for name in chosen:
+        pairs = apart([name], [other for other in names if other != name])
+        scene.append((at_ms, Mend(pairs=pairs)))
+        at_ms += dice.randint(10, 2_000)
+    return scene
+
+
+def _reset(dice: Random, nodes: Sequence[int]) -> _Scene:
+    names = [*(str(node) for node in nodes), CLIENTS]
+    dice.shuffle(names)
+    return ((0, Reset(pairs=tuple(pairwise(names[: dice.randint(2, len(names))])))),)
+
+
+def _slow_path(dice: Random, nodes: Sequence[int]) -> _Scene:
+    names = [str(node) for node in nodes]
+    dice.shuffle(names)
+    pairs = dice.choice((apart, one_way))(names[:1], names[1:])
+    slow = Slow(
+        pairs=pairs,
+        latency_ms=dice.choice((5, 100, 1_000)),
+        loss_ppm=dice.choice((0, 10_000, 300_000)),
+        bytes_per_s=dice.choice((125_000, 1_000_000_000)),
+    )
+    return (0, slow), (_while_ms(dice), Mend(pairs=pairs))
+
+
+def _not_the_only_controller(dice: Random, nodes: Sequence[int]) -> int | None:
+    """A node whose disk the cluster can do without."""
+    others = [node for node in nodes if node != FIRST_NODE]
+    return dice.choice(others) if others else None
+
+
+_SCENES: Final[dict[str, Callable[[Random, Sequence[int]], _Scene]]] = {
+    "kill": _kill,
+    "kill before effects": _kill_before_effects,
+    "kill all": _kill_all,
+    "power cut": _power_cut,
+    "stop": _stop,
+    "pause": _pause,
+    "wipe": _wipe,
+    "restore": _restore,
+    "slow disk": _slow_disk,
+    "fail disk": _fail_disk,
+    "flip": _flip,
+    "damage at rest": _damage_at_rest,
+    "jump clock": _jump_clock,
+    "partition": _partition,
+    "swizzle": _swizzle,
+    "reset": _reset,
+    "slow path": _slow_path,
+}

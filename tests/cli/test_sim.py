@@ -1,0 +1,76 @@
+"""`tidelog sim` from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tidelog.cli.main import app
+
+PLAN = """\
+seed 1
+brokers 1
+faults_ms 6000
+at 4000 kill node=100
+at 4500 start node=100
+"""
+TOO_SLOW = """\
+seed 1
+brokers 1
+faults_ms 1
+calm_ms 1
+conditions sync_us=100000000
+"""
+
+
+def test_seeds_are_run_one_after_the_other() -> None:
+    result = CliRunner().invoke(app, ["sim", "--seeds", "2", "--brokers", "1", "--json"])
+
+    assert result.exit_code == 0, result.stderr
+    assert [json.loads(line)["seed"] for line in result.stdout.splitlines()] == [1, 2]
+    assert "2 seeds, all well" in result.stderr
+
+
+def test_one_seed_can_be_watched() -> None:
+    result = CliRunner().invoke(app, ["sim", "--seed", "7", "--brokers", "1", "--trace"])
+
+    assert result.exit_code == 0, result.stderr
+    first, *_, last = result.stdout.splitlines()
+    assert first.endswith("100 starts")
+    assert last.startswith("seed 7: ")
+
+
+def test_a_plan_is_run_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "plan.txt").write_text(PLAN)
+
+    result = CliRunner().invoke(app, ["sim", "--scenario", str(tmp_path / "plan.txt"), "--json"])
+
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["faults"] == [
+        "at 4000 kill node=100 after=-1",
+        "at 4500 start node=100",
+    ]
+
+
+def test_a_failure_ends_with_the_command_that_replays_it(tmp_path: Path) -> None:
+    (tmp_path / "plan.txt").write_text(TOO_SLOW)
+    saved = tmp_path / "reduced.txt"
+
+    result = CliRunner().invoke(
+        app, ["sim", "--scenario", str(tmp_path / "plan.txt"), "--save", str(saved)]
+    )
+
+    assert result.exit_code == 1
+    assert f"replay: tidelog sim --scenario {saved}" in result.stderr
+    assert saved.read_text().startswith("seed 1\n")
+
+
+def test_a_plan_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.txt").write_text("seed 1\nweather bad\n")
+
+    result = CliRunner().invoke(app, ["sim", "--scenario", str(tmp_path / "plan.txt")])
+
+    assert result.exit_code == 1
+    assert "line 2: nobody knows 'weather'" in result.stderr

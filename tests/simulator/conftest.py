@@ -1,0 +1,144 @@
+"""Small worlds, and a client that does one thing after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.simulator.asking import AskingClient, Lost
+from tidelog.simulator.clock import EPOCH_MS
+from tidelog.simulator.cluster import BROKER_PORT, FIRST_NODE, machine_address
+from tidelog.simulator.conditions import Conditions
+from tidelog.simulator.plan import Plan
+from tidelog.simulator.world import World
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+
+TOPIC = "orders"
+FORMING_MS = 1_000
+PATIENCE_MS = 30_000
+
+MakeWorld: TypeAlias = Callable[..., World]
+
+
+class Talker(AskingClient):
+    """Asks one question after the other, and asks again when no answer comes."""
+
+    def __init__(self, name: str = "talker", node: int = FIRST_NODE) -> None:
+        super().__init__(name)
+        self.answers: list[Any] = []
+        self.losses: list[str] = []
+        self._node = node
+        self._questions: deque[Callable[[int], None]] = deque()
+        self._connection: int | None = None
+        self._is_open = False
+        self._waits = False
+        self._asked_times = 0
+
+    def create(self, topic: str = TOPIC, *, partitions: int = 1, replicas: int = 1) -> None:
+        fields = {
+            "topics": [
+                {
+                    "name": topic,
+                    "num_partitions": partitions,
+                    "replication_factor": replicas,
+                    "assignments": [],
+                    "configs": [],
+                }
+            ],
+            "timeout": 10_000,
+            "validate_only": False,
+        }
+        self._put(lambda number: self.ask(number, ApiKey.CREATE_TOPICS, 7, fields, self._heard))
+
+    def produce(self, *values: bytes, acks: int = -1, topic: str = TOPIC) -> None:
+        wall_ms = EPOCH_MS + self.now_ms
+        batch = build_batch([NewRecord(None, value, wall_ms) for value in values])
+        topics = [(topic, None, [(0, bytes(batch))])]
+        self._put(
+            lambda number: self.ask_produce(
+                number, 11, topics, self._heard if acks else None, acks=acks, timeout_ms=10_000
+            )
+        )
+
+    def fetch(self, offset: int = 0, *, wait_ms: int = 0, topic: str = TOPIC) -> None:
+        wanted = FetchTopic(topic, None, [FetchPartition(0, -1, offset, -1, -1, 1 << 20)])
+        request = FetchRequest(
+            -1, -1, wait_ms, 1, 1 << 20, 0, 0, -1, [wanted], [], rack_id="", cluster_id=None
+        )
+        self._put(lambda number: self.ask_fetch(number, 12, request, self._heard))
+
+    @property
+    def is_done(self) -> bool:
+        return not self._questions and not self._waits
+
+    def on_connected(self, connection: int) -> None:
+        self._is_open = True
+        self._next()
+
+    def on_closed(self, connection: int, reason: str) -> None:
+        self._connection = None
+        self._is_open = False
+        self.losses.append(reason)
+        super().on_closed(connection, reason)
+        self.set_timer(200, "again")
+
+    def on_timer(self, token: object) -> None:
+        if isinstance(token, int) and token == self._asked_times and self._waits:
+            self.hang_up(self._connection or 0)
+            self._connection = None
+            self._is_open = False
+        self._next()
+
+    def _put(self, question: Callable[[int], None]) -> None:
+        self._questions.append(question)
+        self.set_timer(0, "next")
+
+    def _heard(self, answer: Any) -> None:
+        self._waits = False
+        if not isinstance(answer, Lost):
+            self._questions.popleft()
+            self.answers.append(answer)
+            self._next()
+
+    def _next(self) -> None:
+        if self._waits or not self._questions:
+            return
+        if self._connection is None:
+            self._connection = self.connect(machine_address(self._node), BROKER_PORT)
+        elif self._is_open:
+            self._waits = True
+            self._asked_times += 1
+            self.set_timer(PATIENCE_MS, self._asked_times)
+            self._questions[0](self._connection)
+
+
+@pytest.fixture
+def talker() -> Callable[..., Talker]:
+    """Makes a client; the class itself cannot be imported from here."""
+    return Talker
+
+
+@pytest.fixture
+def make_world() -> MakeWorld:
+    """A world that has started, by default one node without faults."""
+
+    def make(
+        *,
+        seed: int = 1,
+        brokers: int = 1,
+        reader: Callable[[str], None] | None = None,
+        forming_ms: int = FORMING_MS,
+        **conditions: int,
+    ) -> World:
+        plan = Plan(seed=seed, brokers=brokers, conditions=Conditions(**conditions))
+        world = World(plan, reader)
+        world.start()
+        world.run_until(forming_ms)
+        return world
+
+    return make
