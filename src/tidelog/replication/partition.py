@@ -93,7 +93,7 @@ class Partition:
         """What a reader of committed transactions may see: below every open transaction."""
         mark = self.high_watermark.offset
         unstable = self.log.first_unstable_offset(mark)
-        return mark if unstable is None else max(self.log.start_offset, min(unstable, mark))
+        return mark if unstable is None else min(unstable, mark)
 
     @property
     def is_mark_behind_epoch(self) -> bool:
