@@ -54,4 +54,4 @@ lock: setup ## Pin all dependencies anew from pyproject.toml
 	  --no-emit-index-url --extra dev pyproject.toml -o requirements.lock
 
 clean: ## Remove the virtual environment, caches and fetched tools
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

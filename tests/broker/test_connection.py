@@ -217,6 +217,22 @@ def test_a_closed_connection_has_sent_its_last_answer(shell: Shell) -> None:
     assert shell.node.frames == 1
 
 
+def test_unread_requests_do_not_turn_the_end_into_a_reset(shell: Shell) -> None:
+    last = b"y" * 8_000_000
+    shell.node.on_frame = lambda connection, _: [Send(connection, [last]), Close(connection, "end")]
+
+    async def scenario() -> None:
+        client = await shell.connect(receive_buffer=4096)
+        await client.send_frame(b"one")
+        await shell.until(lambda: shell.node.frames == 1)
+        await client.send_frame(b"two")
+        assert await client.receive_frame() == last
+        assert await shell.loop.sock_recv(client.socket, 1) == b""
+
+    shell.run(scenario())
+    assert shell.node.frames == 1
+
+
 def test_effects_for_a_connection_that_is_gone_are_ignored(shell: Shell) -> None:
     async def scenario() -> None:
         client = await shell.connect()

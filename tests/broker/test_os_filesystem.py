@@ -242,6 +242,22 @@ def test_a_failed_rename_leaves_the_open_target_as_it_was(files: OsFileSystem, r
     target.close()
 
 
+def test_a_file_that_failed_to_sync_once_never_counts_as_synced_again(root: str) -> None:
+    files = OsFileSystem(max_descriptors=1)
+    os.symlink("/dev/null", f"{root}/log")  # which cannot be synced
+    file = files.open(f"{root}/log")
+    with pytest.raises(DiskError, match="cannot sync") as first:
+        file.sync()
+    os.unlink(f"{root}/log")
+    other = files.open(f"{root}/other")  # takes the only descriptor
+    Path(root, "log").touch()
+    with pytest.raises(DiskError) as second:
+        file.sync()
+    assert str(second.value) == str(first.value)
+    other.close()
+    file.close()
+
+
 def test_directories_are_made_listed_and_synced(files: OsFileSystem, root: str) -> None:
     files.make_directory(f"{root}/x/y")
     files.make_directory(f"{root}/x/y")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,11 @@ import pytest
 
 from tidelog.broker.listener import SocketOptions
 from tidelog.broker.os_filesystem import OsFile, OsFileSystem
+from tidelog.broker.outbox import Outbox
 from tidelog.broker.transfer import ReadAndSend, Sendfile, Transfer
 from tidelog.node.effects import Effect, Send
 from tidelog.observe.events import ConnectionDropped
-from tidelog.wire.parts import FileRegion
+from tidelog.wire.parts import FileRegion, ReadableFile
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Shell
@@ -66,6 +68,27 @@ def test_file_regions_and_bytes_make_one_answer(shell: Shell, file: OsFile) -> N
         )
 
     shell.run(scenario())
+
+
+class Bottomless:
+    """A peer that takes file bytes as fast as they come."""
+
+    more_follows = 0
+
+    def send(self, peer: socket.socket, file: ReadableFile, position: int, count: int) -> int:
+        return count
+
+
+def test_a_quick_reader_gets_a_bounded_share_of_each_turn(file: OsFile) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        outbox = Outbox(Bottomless())
+        outbox.add([FileRegion(file, 0, SIZE)])
+        turns = 1
+        while not outbox.write(ours):
+            turns += 1
+    assert turns == 5
+    assert outbox.queued_bytes == 0
 
 
 def test_a_slow_reader_gets_everything_while_others_are_served(shell: Shell, file: OsFile) -> None:

@@ -1,7 +1,20 @@
-"""The fixture that comes with the package, as a user's test suite gets it."""
+"""The fixture that comes with the package, as a user's test suite gets it, and room for more."""
 
 from __future__ import annotations
 
+import pytest
+
+from tidelog.testing.node_setup import local_node
 from tidelog.testing.plugin import tidelog_cluster
+from tidelog.testing.ports import free_ports, port_is_free
 
 __all__ = ["tidelog_cluster"]
+
+
+@pytest.fixture
+def port() -> int:
+    """A free port for `tidelog up`, which takes a second one for the controller."""
+    while True:
+        (found,) = free_ports(1)
+        if port_is_free(local_node(100, found).controller_port):
+            return found

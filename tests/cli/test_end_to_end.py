@@ -273,9 +273,8 @@ def test_the_files_of_a_running_broker_can_be_dumped(
     assert topic in [each.get("name") for each in records if each.get("record") == "TopicRecord"]
 
 
-def test_up_status_node_and_down(tmp_path: Path) -> None:
+def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
     data = ("--data", str(tmp_path / "cluster"))
-    port, _ = free_ports(2)
 
     started = tidelog("up", "--detach", "--port", str(port), "--set", "num.partitions=3", *data)
     try:
@@ -332,9 +331,8 @@ def test_up_status_node_and_down(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def foreground(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def foreground(tmp_path: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """`tidelog up` in the foreground, with its cluster in `tmp_path / "cluster"`, ready."""
-    port, _ = free_ports(2)
     data = ("--port", str(port), "--data", str(tmp_path / "cluster"))
     command = [sys.executable, "-m", "tidelog", "up", *data]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:

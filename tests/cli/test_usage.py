@@ -125,6 +125,7 @@ def test_an_unreachable_cluster_ends_with_three_and_says_who_is_missing(
     assert result.exit_code == 3
     assert result.stdout == ""
     assert f"cannot reach 127.0.0.1:{port}" in result.stderr
+    assert "`tidelog status`" in result.stderr
 
 
 def test_the_bootstrap_address_may_come_from_the_environment() -> None:
@@ -180,9 +181,8 @@ def test_an_unknown_setting_is_refused_before_anything_is_made(tmp_path: Path) -
     assert not (tmp_path / "c").exists()
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, port: int) -> None:
     (tmp_path / "file").touch()
-    (port,) = free_ports(1)
 
     result = CliRunner().invoke(
         app, ["up", "--detach", "--port", str(port), "--data", str(tmp_path / "file" / "c")]

@@ -14,6 +14,7 @@ from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client, parse_bootstrap
 from tidelog.client.connection import Connection
 from tidelog.client.errors import RequestRefused, Unreachable
+from tidelog.client.offsets import LATEST, find_offsets
 from tidelog.client.probe import is_unfenced
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.testing.ports import free_ports
@@ -114,6 +115,21 @@ def test_a_retriable_refusal_is_tried_again(scripted: Scripted) -> None:
     with Client(peer.bootstrap) as client:
         assert Admin(client).create_topic("orders") == 4
     assert peer.asked == [ApiKey.CREATE_TOPICS] * 3
+
+
+def test_a_retriable_refusal_makes_the_client_ask_anew_who_leads(scripted: Scripted) -> None:
+    def moved_once(self: Any, header: Any, body: Any) -> Any:
+        if header.api_key is ApiKey.METADATA:
+            return self.metadata(orders=1)
+        moved = ErrorCode.not_leader_or_follower if len(self.asked) == 2 else ErrorCode.none
+        answer = {"partition_index": 0, "error_code": moved, "offset": 7}
+        return {"topics": [{"name": "orders", "partitions": [answer]}]}
+
+    peer = scripted(moved_once)
+
+    with Client(peer.bootstrap) as client:
+        assert find_offsets(client, "orders", {0: LATEST}) == {0: 7}
+    assert peer.asked == [ApiKey.METADATA, ApiKey.LIST_OFFSETS] * 2
 
 
 def test_a_final_refusal_is_passed_on_with_the_brokers_words(scripted: Scripted) -> None:

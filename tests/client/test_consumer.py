@@ -131,6 +131,14 @@ def test_records_before_the_start_are_left_out_though_their_batch_is_sent(
     assert read(scripted, log, 1) == [(1, b"b"), (2, b"c")]
 
 
+def test_a_batch_that_ends_before_the_start_does_not_move_the_position_back(
+    scripted: Scripted,
+) -> None:
+    log = Log([batch(0, b"a", b"b"), batch(2, b"c"), batch(3, b"d")], 4)
+
+    assert read(scripted, log, 3) == [(3, b"d")]
+
+
 def test_a_batch_cut_at_the_end_of_the_answer_is_fetched_again(scripted: Scripted) -> None:
     whole = [batch(0, b"a"), batch(1, b"b")]
     log = Log([whole[0], whole[1][:-1]], 2)

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import TopicIdPartition
 from tidelog.controller.records import (
     AbortTransactionRecord,
@@ -241,7 +242,7 @@ def test_a_topic_that_came_and_went_leaves_no_trace_in_the_delta() -> None:
             )
         )
     )
-    assert delta.is_empty
+    assert delta == ImageDelta(end_offset=3)
 
 
 def test_a_topic_deleted_and_created_again_is_two_topics() -> None:
@@ -264,7 +265,7 @@ def test_a_topic_deleted_and_created_again_is_two_topics() -> None:
 
 def test_a_no_op_only_moves_the_offset() -> None:
     image = orders()
-    assert image.replay_all([(2, NoOpRecord())]).is_empty
+    assert image.replay_all([(2, NoOpRecord())]) == ImageDelta(end_offset=3)
     assert image.end_offset == 3
 
 

@@ -302,3 +302,10 @@ def test_deletion_can_be_switched_off(new_cluster: NewCluster) -> None:
     [done] = decision.reply
     assert done.refusal is not None
     assert done.refusal.code is ErrorCode.topic_deletion_disabled
+
+
+def test_a_new_topic_has_no_setting_longer_than_one_that_is_altered(cluster: Cluster) -> None:
+    value = ",".join(["0:1"] * 9000)
+    wish = NewTopic("orders", 1, 1, configs={"leader.replication.throttled.replicas": value})
+
+    assert refused(cluster, wish).code is ErrorCode.invalid_config

@@ -30,10 +30,10 @@ def test_acknowledged_records_survive_kills_exactly_once_and_in_order(
         create_topic(peer, "numbers", partitions=partitions)
     with Writer(cluster.bootstrap, "numbers", partitions) as writer:
         for _ in range(5):
-            writer.wait_for_more(2000)
+            writer.wait_for_more(1000)
             cluster.kill()
             cluster.start()
-        writer.wait_for_more(2000)
+        writer.wait_for_more(1000)
     writer.assert_promises_kept()
 
 
@@ -42,9 +42,9 @@ def test_a_broker_killed_while_it_starts_starts_again(own_cluster: Cluster) -> N
     with Peer(cluster.bootstrap) as peer:
         create_topic(peer, "numbers", segment_bytes="1048576")
     with Writer(cluster.bootstrap, "numbers", codec="zstd") as writer:
-        writer.wait_for_more(5000)
+        writer.wait_for_more(3000)
         cluster.kill()
-        for _ in range(6):
+        for _ in range(4):
             cluster.node().start()
             time.sleep(dice.uniform(0.1, 0.5))  # the moment of death
             cluster.kill()

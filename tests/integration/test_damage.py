@@ -5,7 +5,7 @@ One broker serves all cases: each damages a topic of its own between a kill and 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,6 +119,7 @@ CASES: dict[str, Case] = {
     "odd-index": Case(lambda directory: spoil(directory, "*.index", b"odd")),
     "garbage-index": Case(lambda directory: spoil(directory, "*.index", DICE.randbytes(800))),
     "garbage-timeindex": Case(lambda directory: spoil(directory, "*.timeindex", b"\xff" * 1200)),
+    "negative-index": Case(lambda directory: spoil(directory, "*.index", b"\xff" * 800)),
     "empty-index": Case(lambda directory: spoil(directory, "*.index", b"")),
     "no-snapshot": Case(lambda directory: remove(directory, "*.snapshot")),
     "garbage-snapshot": Case(lambda directory: spoil(directory, "*.snapshot", b"\x01" * 99)),
@@ -154,6 +155,7 @@ def read_all(peer: Peer, topic: Topic) -> list[bytes | None]:
     end = end_offset(peer, topic)
     while len(found) < end:
         records = fetch(peer, topic, len(found)).records
+        assert records, f"nothing at {len(found)}, but the log ends at {end}"
         assert isinstance(records, memoryview)
         for header, batch in whole_batches(records):
             assert header.base_offset == len(found)
@@ -162,16 +164,17 @@ def read_all(peer: Peer, topic: Topic) -> list[bytes | None]:
     return found
 
 
-@pytest.fixture(scope="module")
-def damaged(cluster: Cluster) -> Iterator[dict[str, Filled]]:
-    """All topics, after their damage and the start that followed."""
+@pytest.fixture(scope="module", params=["kill", "stop"])
+def damaged(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Filled]:
+    """All topics, after the end of the broker, their damage, and the start that followed."""
+    end = str(request.param)
     with Peer(cluster.bootstrap) as peer:
-        filled = {name: fill(peer, name) for name in CASES}
-    cluster.kill()
+        filled = {name: fill(peer, f"{name}-{end}") for name in CASES}
+    getattr(cluster, end)()
     for name, case in CASES.items():
-        case.damage(cluster.data() / f"{name}-0")
+        case.damage(cluster.data() / f"{name}-{end}-0")
     cluster.start()
-    yield filled
+    return filled
 
 
 @pytest.mark.parametrize("name", CASES)

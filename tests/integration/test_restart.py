@@ -142,17 +142,17 @@ def test_a_stop_under_load_is_quick_and_clean_and_loses_nothing(own_cluster: Clu
         for each in parked:
             each.send_frame(fetch_from(12, quiet, 0, max_wait_ms=60_000))
         for _ in range(2):
-            writer.wait_for_more(2000)
+            writer.wait_for_more(1000)
             began = time.monotonic()
             cluster.stop()
-            assert time.monotonic() - began < 1.5
+            assert time.monotonic() - began < 3
             assert cluster.node().ended_cleanly
             assert "stopped cleanly: SIGTERM" in cluster.log_text()
             for each in parked:
                 with pytest.raises(HungUp):
                     each.receive()
             cluster.start()
-        writer.wait_for_more(2000)
+        writer.wait_for_more(1000)
     writer.assert_promises_kept()
 
 

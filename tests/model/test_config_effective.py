@@ -143,7 +143,7 @@ def test_a_topic_key_without_broker_key_is_a_plain_default() -> None:
     throttled = entry(describe_topic({}, {}, {}, node()), "leader.replication.throttled.replicas")
 
     assert throttled.value == ""
-    assert throttled.is_default
+    assert throttled.source is ConfigSource.DEFAULT_CONFIG
     assert throttled.synonyms == ()
 
 

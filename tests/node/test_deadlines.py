@@ -31,6 +31,27 @@ def test_a_cancelled_deadline_never_fires() -> None:
     assert fired == []
 
 
+def test_cancelled_deadlines_do_not_pile_up() -> None:
+    deadlines = Deadlines()
+    fired: list[int] = []
+    deadlines.at(7, lambda now: fired.append(now.monotonic_ms))
+    for _ in range(10_000):
+        deadlines.at(1_000_000, lambda now: fired.append(-1)).cancel()
+    assert len(deadlines) < 2000
+
+    deadlines.run_due(at(7))
+    assert fired == [7]
+
+
+def test_many_live_deadlines_are_all_kept() -> None:
+    deadlines = Deadlines()
+    fired: list[int] = []
+    for due_ms in range(5000, 0, -1):
+        deadlines.at(due_ms, lambda now, due_ms=due_ms: fired.append(due_ms))  # type: ignore[misc]
+    deadlines.run_due(at(5000))
+    assert fired == list(range(1, 5001))
+
+
 def test_a_repeated_deadline_comes_back_after_its_interval() -> None:
     deadlines = Deadlines()
     fired: list[int] = []

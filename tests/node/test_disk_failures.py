@@ -136,6 +136,16 @@ def test_new_partitions_go_to_the_directory_that_is_left(two: NodeBench, batch: 
         assert two.connect().produce("clicks", batch(), index).error == 0
 
 
+def test_a_replica_is_not_made_elsewhere_than_where_the_metadata_wants_it(
+    two: NodeBench,
+) -> None:
+    first, second = two.node.broker.directories
+    second.health.fail("I/O error")
+    hosting = two.node._hosting
+    assert hosting._directory_for(second.identity.directory_id, is_new=True) is None
+    assert hosting._directory_for(first.identity.directory_id, is_new=False) is first
+
+
 def test_a_partition_whose_directory_fails_while_it_is_made_is_offline(
     two: NodeBench, batch: NewBatch
 ) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from tidelog.controller.records import Endpoint, PartitionChangeRecord, RegisterBrokerRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC_ID
 from tidelog.observe.events import LogRecovered
@@ -119,6 +120,36 @@ def test_the_metadata_log_says_whose_it_is_from_the_first_record_on(bench: NodeB
     bench.stop()
     again = bench.again()
     assert read_topic_id(again.files, "/data/__cluster_metadata-0") == METADATA_TOPIC_ID
+
+
+def test_a_follower_starts_with_the_high_watermark_that_was_written_down(
+    orders: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    topic_id = orders.partition("orders").log.topic_id
+    second = RegisterBrokerRecord(
+        broker_id=101,
+        incarnation_id=UUID(int=1),
+        broker_epoch=5,
+        end_points=(Endpoint(name="PLAINTEXT", host="other", port=9092, security_protocol=0),),
+        features=(),
+        rack=None,
+        fenced=False,
+        log_dirs=(UUID(int=1000),),
+    )
+    shared = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=topic_id,
+        replicas=(101, 100),
+        isr=(100, 101),
+        directories=(UUID(int=1000), orders.node.broker.directories[0].identity.directory_id),
+    )
+    orders.node.broker.control._append((second, shared), True, orders.now)
+    orders.end_tick()
+    peer.produce("orders", batch(b"not committed"), acks=1)
+    orders.wait(10_000)
+    partition = orders.again(after_crash(orders.files)).partition("orders")
+    assert not partition.is_leader
+    assert (partition.high_watermark.offset, partition.log.end_offset) == (2, 3)
 
 
 # Logs that the metadata does not place here

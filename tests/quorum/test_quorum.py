@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.model.errors import ConfigError, DiskError, InvariantBroken
+from tidelog.model.ids import METADATA_TOPIC, TopicPartition
 from tidelog.model.time import Now
 from tidelog.quorum.batches import TooLargeForOneBatch
 from tidelog.quorum.control_records import (
@@ -21,6 +22,7 @@ from tidelog.quorum.election_state import ElectionState, read_election_state
 from tidelog.quorum.quorum import Quorum
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
+from tidelog.storage.checkpoint import RECOVERY_POINTS, OffsetCheckpoint
 from tidelog.storage.crash import (
     after_crash,
     crashes,
@@ -328,3 +330,20 @@ def test_a_damaged_batch_of_the_metadata_log_stops_the_node(
 
     with pytest.raises(DiskError, match="checksum"):
         records(quorum)
+
+
+def test_a_node_refuses_to_start_without_records_that_were_durable(
+    open_quorum: OpenQuorum, files: MemoryFileSystem
+) -> None:
+    quorum = open_quorum(files)
+    quorum.start(at(0))
+    quorum.append(["a"], at(0))
+    sync(quorum)
+    OffsetCheckpoint(files, f"/data/{RECOVERY_POINTS}").write(
+        {TopicPartition(METADATA_TOPIC, 0): quorum.end_offset}
+    )
+    log = files.open(LOG)
+    log.truncate(log.size() - 1)
+
+    with pytest.raises(DiskError, match="lost the records from offset"):
+        open_quorum(files)

@@ -246,7 +246,7 @@ def test_a_truncation_lowers_what_is_on_disk_first(files: MemoryFileSystem) -> N
     cut = paths.index(f"{PATH}/orders-0/{0:020d}.log")
     assert paths.index(f"{PATH}/{RECOVERY_POINTS}.tmp") < cut
     assert paths.index(f"{PATH}/{LOG_STARTS}.tmp") < cut
-    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 2}
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 0}
     assert checkpoint(files, LOG_STARTS) == {ORDERS: 2}
 
 
@@ -405,8 +405,8 @@ def test_other_directories_and_files_are_left_alone(files: MemoryFileSystem) -> 
     directory = started(files)
 
     assert directory.logs == {}
-    assert directory.ignored == ["lost+found", f"orders-0.{'a' * 32}-future"]
     assert files.is_directory(f"{PATH}/lost+found")
+    assert files.is_directory(f"{PATH}/orders-0.{'a' * 32}-future")
 
 
 def test_a_directory_in_the_way_of_a_new_log_is_set_aside(files: MemoryFileSystem) -> None:
@@ -453,3 +453,80 @@ def test_a_log_swept_by_its_directory_loses_old_segments(files: MemoryFileSystem
     directory.sweep(Now(100, 0))
 
     assert any(isinstance(operation, FileRemoved) for operation in files.trace[-4:])
+
+
+def test_a_stop_before_all_was_loaded_keeps_what_is_written_down(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 3).raise_start_to(2)
+    add(directory.load_metadata_log(NOW, LogConfig()))
+    directory.close(high_watermarks={ORDERS: 3})
+
+    directory = LogDirectory(files, PATH, Dice())
+    directory.begin()
+    directory.load_metadata_log(NOW, LogConfig()).truncate_fully_and_start_at(9, NOW)
+    directory.close(high_watermarks={})
+
+    metadata = TopicPartition(METADATA_TOPIC, 0)
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 3, metadata: 9}
+    assert checkpoint(files, LOG_STARTS) == {ORDERS: 2}
+    assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 3}
+    assert started(files).logs[ORDERS].start_offset == 2
+
+
+def test_a_new_log_has_nothing_from_a_deleted_one_of_the_same_name(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, PAYMENTS, 1)
+    log = create(directory, ORDERS, 5)
+    log.raise_start_to(4)
+    directory.load_metadata_log(NOW, LogConfig())
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5, PAYMENTS: 1})
+    directory.delete_log(ORDERS, NOW)
+    create(directory, ORDERS, 2)
+
+    survivor = started(after_crash(files))
+
+    assert survivor.logs[ORDERS].start_offset == 0
+    assert survivor.logs[ORDERS].end_offset == 2
+    assert survivor.logs[ORDERS].damage == []
+    assert survivor.high_watermarks == {PAYMENTS: 1}
+    assert TopicPartition(METADATA_TOPIC, 0) in checkpoint(files, RECOVERY_POINTS)
+
+
+def test_new_logs_cost_no_checkpoint_but_for_the_first_of_a_name_that_was_deleted(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    names = [TopicPartition("orders", index) for index in range(3)]
+    for name in names:
+        create(directory, name, 1)
+    directory.write_checkpoints({})
+    for name in names:
+        directory.delete_log(name, NOW)
+    before = len(files.trace)
+
+    for name in names:
+        create(directory, name)
+
+    written = [
+        operation.path
+        for operation in files.trace[before:]
+        if isinstance(operation, Renamed) and RECOVERY_POINTS in operation.path
+    ]
+    assert len(written) == 1
+
+
+def test_the_logs_of_a_large_topic_are_removed_bit_by_bit(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    for index in range(50):
+        create(directory, TopicPartition("orders", index))
+        directory.delete_log(TopicPartition("orders", index), NOW)
+
+    left = []
+    for _ in range(4):
+        directory.sweep(Now(100, 0))
+        left.append(sum(files.is_directory(f"{PATH}/{name}") for name in files.list(PATH)))
+
+    assert left == [30, 10, 0, 0]

@@ -8,6 +8,7 @@ import pytest
 
 from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken
 from tidelog.records.batch import CorruptBatch, read_header
+from tidelog.records.builder import ControlKind, build_batch, control_record
 from tidelog.storage.disk_operation import Appended as BytesAppended
 from tidelog.storage.disk_operation import FileSynced
 from tidelog.storage.identity import read_topic_id
@@ -271,3 +272,19 @@ def test_an_empty_follower_starts_with_a_batch_that_reaches_into_its_log(
     assert follower.bases() == [100]
     assert (follower.log.start_offset, follower.log.end_offset) == (105, 110)
     assert follower.contents() == [bytes(data)]
+
+
+def test_a_follower_writes_nothing_of_a_fetch_with_a_marker_that_is_none(bench: LogBench) -> None:
+    bench.append()
+    before = bench.contents()
+    unknown = control_record(ControlKind.LEADER_CHANGE, b"", 0)
+    data = build_batch(
+        [unknown], base_offset=1, leader_epoch=0, producer_id=1, producer_epoch=0, control=True
+    )
+
+    with pytest.raises(CorruptBatch):
+        bench.log.append_as_follower(memoryview(data), bench.now, fetch_epoch=0)
+
+    assert bench.contents() == before
+    assert bench.log.end_offset == 1
+    bench.check()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.records.batch import HEADER_SIZE, CorruptBatch, read_header
+from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.disk_operation import FileRead
 from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.segment import Segment
@@ -333,6 +334,36 @@ def test_an_index_without_a_log_is_removed(filled: LogBench) -> None:
 
     assert not any(name.startswith("00000000000000000077") for name in filled.names())
     filled.check()
+
+
+def test_an_epoch_that_the_file_is_too_old_to_know_counts_if_several_batches_bear_it_out(
+    bench: LogBench,
+) -> None:
+    bench.append(epoch=1)
+    for _ in range(3):
+        bench.append(epoch=2)
+    before = bench.contents()
+    old_epochs(bench)
+
+    bench.load()
+
+    assert bench.contents() == before
+    assert bench.log.epochs.entries == [(1, 0), (2, 1)]
+
+
+def test_indexes_written_anew_are_durable_with_the_next_flush(bench: LogBench) -> None:
+    for _ in range(5):
+        bench.append()
+        bench.pass_ms(10)
+    bench.log.sync()
+    bench.load(recovery_point=5)
+    bench.log.roll(bench.now)
+    bench.append()
+    bench.log.sync()
+
+    bench.load(recovery_point=6, files=after_crash(bench.files, data_lost, names_undone))
+
+    bench.check()
 
 
 def test_an_epoch_without_records_is_forgotten(filled: LogBench) -> None:

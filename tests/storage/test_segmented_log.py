@@ -230,3 +230,28 @@ def test_files_set_aside_stay_while_a_job_is_under_way(new_bench: NewBench) -> N
     bench.log.flushed(job)
     assert bench.log.sweep(bench.now) == 1
     assert bench.names(".deleted") == []
+
+
+@pytest.mark.parametrize("rolls", [True, False], ids=["roll", "close"])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_the_final_time_entry_is_durable_even_if_all_records_were_so_before(
+    bench: LogBench, count: int, *, rolls: bool
+) -> None:
+    for _ in range(count):
+        bench.append()
+        bench.pass_ms(10)
+    bench.log.sync()
+    if rolls:
+        bench.log.roll(bench.now)
+        bench.append()
+        bench.log.sync()
+    else:
+        bench.log.close()
+
+    bench.load(
+        clean=not rolls,
+        recovery_point=bench.log.recovery_point,
+        files=after_crash(bench.files, data_lost, names_undone),
+    )
+
+    bench.check()

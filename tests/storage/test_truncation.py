@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.storage.crash import Replay, after_crash, data_kept, data_lost, names_undone
+from tidelog.storage.crash import (
+    Replay,
+    Unsynced,
+    after_crash,
+    data_kept,
+    data_lost,
+    names_undone,
+)
 from tidelog.storage.log_values import Appended
 
 if TYPE_CHECKING:
@@ -69,8 +76,8 @@ def test_the_recovery_point_on_disk_is_lowered_before_any_byte_goes(filled: LogB
 
     filled.log.truncate_to(10, filled.now)
 
-    assert filled.lowered == [10]
-    assert filled.log.recovery_point == 10
+    assert filled.lowered == [8], "where the cut segment begins"
+    assert filled.log.recovery_point == 8
 
 
 def test_segments_cut_off_are_set_aside_newest_first_and_swept_later(filled: LogBench) -> None:
@@ -165,3 +172,53 @@ def test_no_crash_in_a_truncation_leaves_a_hole(filled: LogBench, data: object) 
             assert found == whole[: len(found)]
             assert len(found) >= 3
             filled.check()
+
+
+@pytest.mark.parametrize("offset", [10, 8])
+def test_a_cut_is_durable_after_a_clean_stop(filled: LogBench, offset: int) -> None:
+    filled.log.sync()
+    filled.log.truncate_to(offset, filled.now)
+    kept = filled.contents()
+    filled.log.close()
+
+    filled.load(
+        clean=True,
+        recovery_point=filled.log.recovery_point,
+        files=after_crash(filled.files, data_lost, names_undone),
+    )
+
+    assert filled.contents() == kept
+    filled.check()
+
+
+def test_a_cut_is_durable_with_the_next_flush(filled: LogBench) -> None:
+    filled.log.sync()
+    filled.log.truncate_to(10, filled.now)
+    filled.log.roll(filled.now)
+    filled.append(epoch=9)
+    filled.log.sync()
+    kept = filled.contents()
+
+    filled.load(
+        recovery_point=filled.log.recovery_point,
+        files=after_crash(filled.files, data_lost, names_undone),
+    )
+
+    assert filled.contents() == kept
+    filled.check()
+
+
+def test_a_cut_that_is_undone_by_a_power_cut_leaves_no_offset_twice(filled: LogBench) -> None:
+    filled.log.sync()
+    filled.log.truncate_to(10, filled.now)
+    filled.log.roll(filled.now)
+    filled.append(epoch=9)
+
+    def cut_undone(file: Unsynced) -> bytes:
+        return data_lost(file) if file.path == filled.path(8) else data_kept(file)
+
+    filled.load(
+        recovery_point=filled.log.recovery_point, files=after_crash(filled.files, cut_undone)
+    )
+
+    filled.check()

@@ -194,8 +194,6 @@ class Connection:
     def _take_turn(self) -> None:
         """Hand over the frames that are there, a bounded number of them."""
         self._turn_due = False
-        if self._gone:
-            return
         inbox = self._inbox
         outbox = self._outbox
         more_frames = True

@@ -41,6 +41,7 @@ def answering() -> Iterator[None]:
         sys.stdout.flush()
     except Unreachable as error:
         say(str(error), style="red")
+        say("`tidelog status` tells about the cluster on this machine; --bootstrap names another")
         raise typer.Exit(ExitCode.UNREACHABLE) from error
     except TidelogError as error:
         say(str(error), style="red")

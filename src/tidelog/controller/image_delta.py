@@ -58,24 +58,6 @@ class ImageDelta:
     tokens: dict[str, None] = field(default_factory=dict)
     producer_ids_changed: bool = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing but the offset moved."""
-        return not (
-            self.topics_created
-            or self.topics_deleted
-            or self.partitions
-            or self.brokers
-            or self.controllers
-            or self.configs
-            or self.features
-            or self.quotas
-            or self.credentials
-            or self.access_rules
-            or self.tokens
-            or self.producer_ids_changed
-        )
-
     def note_partition(
         self,
         key: TopicIdPartition,

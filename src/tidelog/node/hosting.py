@@ -18,11 +18,10 @@ from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
-from tidelog.model.settings.topic import TopicSettings
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.live_brokers import LiveBrokers
-from tidelog.node.topic_rules import batch_rules, log_config, topic_settings
+from tidelog.node.topic_rules import TopicRules
 from tidelog.observe.events import (
     LogDirectoryOffline,
     LogRecovered,
@@ -43,6 +42,7 @@ class Hosting:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
+        self._rules = TopicRules(broker.image, broker.config)
         self._surroundings = Surroundings(
             eligibility=LiveBrokers(broker),
             propose=broker.alter_partitions.propose,
@@ -73,7 +73,6 @@ class Hosting:
             self._take_role(name, topic.topic_id, partition, now, is_new=False)
 
     def _load_directory(self, directory: LogDirectory, now: Now) -> None:
-        broker = self._broker
         for name, log in list(directory.load(now, self._config_of).items()):
             if self._is_stray(log):
                 directory.set_aside_stray(name)
@@ -81,7 +80,7 @@ class Hosting:
             if not directory.was_clean:
                 self._tell_recovery(log)
             mark = directory.high_watermarks.get(name, 0)
-            self._host(log, mark, topic_settings(broker.image, broker.config, name.topic))
+            self._host(log, mark)
 
     def _is_stray(self, log: PartitionLog) -> bool:
         topic = self._broker.image.topics_by_name.get(log.partition.topic)
@@ -91,8 +90,7 @@ class Hosting:
         return partition is None or self._broker.node_id not in partition.replicas
 
     def _config_of(self, name: TopicPartition) -> LogConfig:
-        broker = self._broker
-        return log_config(topic_settings(broker.image, broker.config, name.topic), broker.config)
+        return self._rules.of(name.topic).log
 
     def _tell_recovery(self, log: PartitionLog) -> None:
         self._broker.announce(
@@ -109,6 +107,7 @@ class Hosting:
 
     def apply(self, delta: ImageDelta, now: Now) -> None:
         """Act on what the metadata changed."""
+        self._forget_rules(delta)
         if not self._loaded:
             return
         for topic in delta.topics_deleted.values():
@@ -138,6 +137,15 @@ class Hosting:
         if delta.brokers:
             for partition in self._broker.replicas:
                 partition.look_again(now)
+
+    def _forget_rules(self, delta: ImageDelta) -> None:
+        for kind, name in delta.configs:
+            if kind == BROKER_CONFIG:
+                self._rules.forget_all()
+            elif kind == TOPIC_CONFIG:
+                self._rules.forget(name)
+        for topic in delta.topics_deleted.values():
+            self._rules.forget(topic.name)
 
     def _delete(self, name: TopicPartition, topic_id: UUID, now: Now) -> None:
         hosted = self._broker.replicas.get(name)
@@ -196,10 +204,9 @@ class Hosting:
         directory = self._directory_for(image.directory_of(broker.node_id), is_new=is_new)
         if directory is None:
             return None
-        settings = topic_settings(broker.image, broker.config, name.topic)
         with suppress(DiskError):  # noted in `offline_reason`
-            log = directory.create_log(name, topic_id, log_config(settings, broker.config), now)
-            return self._host(log, 0, settings)
+            log = directory.create_log(name, topic_id, self._rules.of(name.topic).log, now)
+            return self._host(log, 0)
         return None
 
     def _directory_for(self, directory_id: UUID, *, is_new: bool) -> LogDirectory | None:
@@ -216,16 +223,17 @@ class Hosting:
             return None
         return min(online, key=lambda directory: len(directory.logs))
 
-    def _host(self, log: PartitionLog, high_watermark: int, settings: TopicSettings) -> Partition:
+    def _host(self, log: PartitionLog, high_watermark: int) -> Partition:
         log.producers.verify_transactions = (
             self._broker.config.transaction_partition_verification_enable
         )
+        rules = self._rules.of(log.partition.topic)
         partition = Partition(
             log,
             self._broker.node_id,
             high_watermark,
-            batch_rules(settings),
-            settings.min_insync_replicas,
+            rules.batches,
+            rules.min_in_sync,
             self._surroundings,
         )
         self._broker.replicas.host(partition)
@@ -236,20 +244,10 @@ class Hosting:
         everything = any(kind == BROKER_CONFIG for kind, _ in delta.configs)
         if not changed and not everything:
             return
-        broker = self._broker
-        known: dict[str, TopicSettings] = {}
-        for partition in broker.replicas:
+        for partition in self._broker.replicas:
             topic = partition.name.topic
             if everything or topic in changed:
-                settings = known.get(topic)
-                if settings is None:
-                    settings = known[topic] = topic_settings(broker.image, broker.config, topic)
-                partition.configure(
-                    log_config(settings, broker.config),
-                    batch_rules(settings),
-                    settings.min_insync_replicas,
-                    now,
-                )
+                partition.configure(*self._rules.of(topic), now)
 
     # -- chores --------------------------------------------------------------------------------
 

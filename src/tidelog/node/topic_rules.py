@@ -1,6 +1,12 @@
-"""From a topic's settings to what its log and its batches must obey."""
+"""From a topic's settings to what its logs and its batches must obey.
+
+Invariant  What is remembered of a topic is what its settings say: a change of settings, and a
+           deletion, must be told with `forget`.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.model.config import NodeConfig
@@ -20,14 +26,47 @@ CODECS = {
 }
 
 
-def topic_settings(image: ClusterImage, node: NodeConfig, topic: str) -> TopicSettings:
-    """What is in force for a topic: its own settings, then dynamic, static and default ones."""
-    return effective_topic_settings(
-        image.config(TOPIC_CONFIG, topic),
-        image.config(BROKER_CONFIG, ""),
-        image.config(BROKER_CONFIG, str(node.node_id)),
-        node,
-    )
+class Rules(NamedTuple):
+    """The rules of one topic."""
+
+    log: LogConfig
+    batches: BatchRules
+    min_in_sync: int
+
+
+class TopicRules:
+    """The rules of every topic this node has a replica of, worked out once for all of them."""
+
+    def __init__(self, image: ClusterImage, node: NodeConfig) -> None:
+        self._image = image
+        self._node = node
+        self._known: dict[str, Rules] = {}
+
+    def of(self, topic: str) -> Rules:
+        """From its own settings, then dynamic, static and default ones."""
+        rules = self._known.get(topic)
+        if rules is None:
+            settings = effective_topic_settings(
+                self._image.config(TOPIC_CONFIG, topic),
+                self._image.config(BROKER_CONFIG, ""),
+                self._image.config(BROKER_CONFIG, str(self._node.node_id)),
+                self._node,
+            )
+            rules = Rules(
+                log_config(settings, self._node),
+                batch_rules(settings),
+                settings.min_insync_replicas,
+            )
+            self._known[topic] = rules
+        return rules
+
+    def forget(self, topic: str) -> None:
+        """Its settings changed, or it is gone."""
+        self._known.pop(topic, None)
+
+    def forget_all(self) -> None:
+        """Settings of brokers changed, on which every topic falls back."""
+        self._known.clear()
 
 
 def batch_rules(settings: TopicSettings) -> BatchRules:

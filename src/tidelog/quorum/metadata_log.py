@@ -2,6 +2,7 @@
 
 Invariant  A log that does not start at 0 has a snapshot that reaches its start (C9).
 Invariant  Once there is a snapshot there always is one: the newest never goes.
+Invariant  A node does not start when records it once made durable are gone: they may be committed.
 """
 
 from __future__ import annotations
@@ -75,6 +76,17 @@ class MetadataLog:
             log.truncate_fully_and_start_at(newest.offset, now)
         if log.start_offset > 0:
             self._start_at_a_snapshot()
+        self._require_whole()
+
+    def _require_whole(self) -> None:
+        """Refuse to go on without records that were durable, hence perhaps committed (C6)."""
+        newest = self.newest_snapshot
+        for damage in self._log.damage:
+            if newest is None or damage.next_offset > newest.offset:
+                raise DiskError(
+                    f"{self.directory} has lost the records from offset {damage.first_offset} to "
+                    f"{damage.next_offset}, which were on disk once: restore them from a backup"
+                )
 
     def _start_at_a_snapshot(self) -> None:
         """Raise the start to the oldest snapshot that reaches it; older ones are of no use."""

@@ -78,7 +78,7 @@ class LocalReplica:
         """What a reader of committed transactions may see: below every open transaction."""
         mark = self.high_watermark.offset
         unstable = self.log.first_unstable_offset(mark)
-        return mark if unstable is None else max(self.log.start_offset, min(unstable, mark))
+        return mark if unstable is None else min(unstable, mark)
 
     def take_settings(self, config: LogConfig, rules: BatchRules, min_in_sync: int) -> None:
         """Take on changed settings of the topic."""

@@ -101,14 +101,13 @@ class FlushState:
         end_offset: int,
     ) -> FlushJob | None:
         """Everything not durable and not requested yet, as one job; None if there is nothing."""
-        names_durable = self._names_version == self._names_synced
-        if end_offset == self._requested and names_durable:
-            if not any(segment.unsynced for segment in segments):
-                return None
+        grew = end_offset != self._requested or self._names_version != self._names_synced
+        if not grew and not any(segment.unsynced for segment in segments):
+            return None
         steps: list[Callable[[], None]] = []
         for slot, segment in enumerate(segments):
-            grew = segments.end_of(slot, end_offset) > self.recovery_point and segment.size > 0
-            if grew or segment.unsynced:
+            behind = segments.end_of(slot, end_offset) > self.recovery_point and segment.size > 0
+            if behind or segment.unsynced:
                 segment.unsynced = False
                 segment.file.size()  # opened here, so that the job's thread need not
                 steps.append(segment.sync)

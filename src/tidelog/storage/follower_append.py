@@ -1,7 +1,7 @@
 """What a follower takes from a fetch answer.
 
 Invariant  Every batch taken was checked: checksum, offsets that go on from the log's end, an epoch
-           that is not below the one before it.
+           that is not below the one before it, markers that can be read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, whole_batches
+from tidelog.storage.transaction_marker import read_transaction_marker
 
 if TYPE_CHECKING:
     from tidelog.storage.segmented_log import SegmentedLog
@@ -48,6 +49,8 @@ def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> Fetc
                 f"{log.partition}: batch at {header.base_offset} has epoch {header.leader_epoch} "
                 f"behind epoch {epoch}"
             )
+        if header.is_control and header.has_producer_id:
+            read_transaction_marker(batch)  # or raise before anything is written
         taken.append((header, batch))
         expected, epoch = header.next_offset, header.leader_epoch
         size += header.size

@@ -41,6 +41,8 @@ METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _DELETE: Final = "-delete"
 _STRAY: Final = "-stray"
 _NAME_LENGTH_MAX: Final = 255
+_REMOVED_PER_SWEEP: Final = 20
+"""Directories of deleted logs; removing files may block, and a topic can have thousands of logs."""
 
 
 class LogDirectory:
@@ -58,8 +60,6 @@ class LogDirectory:
         self.was_clean = False
         """Whether the last stop left everything in order."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
-        self.ignored: list[str] = []
-        """Names of directories that are no logs of this node."""
         self._files = files
         self._entropy = entropy
         self._recovery_points = KeptCheckpoint(files, f"{path}/{RECOVERY_POINTS}")
@@ -126,9 +126,7 @@ class LogDirectory:
         partition = TopicPartition.from_directory(name)
         if name.endswith(_DELETE):
             self._removals.append((now.monotonic_ms, path, None))
-        elif partition is None:
-            self.ignored.append(name)
-        elif partition != METADATA_PARTITION:
+        elif partition is not None and partition != METADATA_PARTITION:
             topic_id = read_topic_id(self._files, path)
             if topic_id is not None:
                 log = self._load_log(partition, topic_id, config_of(partition), now)
@@ -207,20 +205,21 @@ class LogDirectory:
         return path
 
     def sweep(self, now: Now) -> None:
-        """Remove what was deleted long enough ago, here and in every log."""
+        """Remove what was deleted long enough ago, here and in every log; not all of it at once."""
         with self.health:
             self.health.require()
             for log in self._all_logs():
                 log.sweep(now)
-            kept = []
+            kept, left = [], _REMOVED_PER_SWEEP
             for due_ms, path, log_or_none in self._removals:
                 busy = log_or_none is not None and log_or_none.flushes.jobs_under_way > 0
-                if due_ms > now.monotonic_ms or busy:
+                if left == 0 or due_ms > now.monotonic_ms or busy:
                     kept.append((due_ms, path, log_or_none))
                     continue
                 if log_or_none is not None:
                     log_or_none.release()
                 self._files.remove_directory(path)
+                left -= 1
             self._removals = kept
 
     def _rename(self, partition: TopicPartition, suffix: str) -> str:

@@ -241,6 +241,8 @@ class Segment(SegmentFiles):
         Reads that entry and the headers behind it, and learns how far the next entry is away.
         """
         indexed, position = self._last_entry()
+        if position < 0:
+            return None
         last, reached = None, position
         for at, header in _while_sound(scan_headers(self.file, position, self.size)):
             follows = header.base_offset >= (last.next_offset if last else self.base_offset)

@@ -221,8 +221,9 @@ def test_below_the_log_start_is_out_of_range_even_when_epochs_diverge(
     bench: NodeBench, peer: Peer
 ) -> None:
     lead_anew(bench, 5)
-    bench.partition("orders").raise_start_to(3)
-    fetched = peer.fetch_one("orders", wanted(1, last_epoch=0))
+    bench.partition("orders").raise_start_to(2)
+    assert peer.fetch_one("orders", wanted(2, last_epoch=3)).diverging_epoch == (0, 3)
+    fetched = peer.fetch_one("orders", wanted(1, last_epoch=3))
     assert (fetched.error, fetched.diverging_epoch) == (ErrorCode.offset_out_of_range, None)
 
 

@@ -156,6 +156,30 @@ def test_records_that_the_reader_did_not_move_past_are_told_again(
 
 
 @pytest.mark.usefixtures("orders")
+def test_a_moved_high_watermark_is_news_even_without_records(
+    bench: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    partition = bench.partition("orders", 1)
+    partition.apply(Leadership(100, 1, 1, (100, 101), (100, 101)))
+    peer.produce("orders", batch(b"a"), 1, acks=1)
+    session = open_session(peer, {**ALL, ("orders", 1): 1})
+    partition.apply(Leadership(100, 1, 2, (100, 101), (100,)))
+    answer = peer.fetch(session_id=session, session_epoch=1, max_wait_ms=0)
+    assert [(p.index, p.high_watermark) for p in partitions(answer).values()] == [(1, 1)]
+    assert told(peer.fetch(session_id=session, session_epoch=2, max_wait_ms=0)) == []
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_cost_of_a_fetch_follows_what_changed(
+    bench: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    session = bench.node.broker.sessions._sessions[open_session(peer)]
+    assert len(session.ready) == 0
+    peer.produce("orders", batch(b"a"), 2)
+    assert [entry.key for entry in session.ready] == [("orders", 2)]
+
+
+@pytest.mark.usefixtures("orders")
 def test_a_moved_log_start_is_news(bench: NodeBench, peer: Peer, batch: NewBatch) -> None:
     peer.produce("orders", batch(b"a"), 2)
     wanted = {**ALL, ("orders", 2): 1}

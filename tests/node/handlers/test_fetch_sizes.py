@@ -89,8 +89,14 @@ def test_nobody_waits_for_bytes_that_have_no_room_in_the_answer(filled: Peer) ->
 def test_a_small_limit_of_one_partition_is_no_reason_not_to_wait(
     bench: NodeBench, filled: Peer
 ) -> None:
-    filled.send_fetch(asked(0, max_bytes=SIZE), min_bytes=2 * SIZE, max_wait_ms=500)
+    limited = asked(0, 0, max_bytes=SIZE - 1)
+    filled.send_fetch(limited, min_bytes=2 * SIZE, max_wait_ms=500)
     bench.end_tick()
     assert filled.frames == []
     bench.wait(500)
-    assert sizes(filled.fetched()) == [1000]
+    assert sizes(filled.fetched()) == [1000, 0]
+
+
+def test_min_bytes_are_those_of_all_partitions_together(filled: Peer) -> None:
+    answer = filled.fetch(asked(2, 2, 2), min_bytes=3 * SIZE, max_wait_ms=500)
+    assert sizes(answer) == [1000, 1000, 1000]

@@ -77,9 +77,11 @@ def test_earliest_is_the_log_start_in_the_epoch_of_its_record(bench: NodeBench, 
     assert ask(peer, EARLIEST) == (0, 2, -1, 5)
 
 
-def test_earliest_of_a_log_without_epochs_has_none(bench: NodeBench, peer: Peer) -> None:
-    bench.create_topic("orders")
-    bench.partition("orders").log.epochs.clear()
+def test_earliest_has_no_epoch_when_the_log_does_not_know_it(orders: NodeBench, peer: Peer) -> None:
+    epochs = orders.partition("orders").log.epochs
+    epochs.replace([(5, 2)])
+    assert ask(peer, EARLIEST) == (0, 0, -1, -1)
+    epochs.clear()
     assert ask(peer, EARLIEST) == (0, 0, -1, -1)
 
 

@@ -190,6 +190,7 @@ def test_records_must_be_exactly_one_batch_of_format_2(
     bench.create_topic("orders")
     old_format = bytearray(batch())
     old_format[16] = 1
+    old_format[22] |= 0x10  # means nothing in that format
     for records in (None, b"", batch() + batch(), old_format):
         assert peer.produce("orders", records).error == ErrorCode.invalid_record
 

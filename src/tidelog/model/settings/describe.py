@@ -29,10 +29,6 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     sensitive: bool
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT_CONFIG
-
 
 def describe_topic(
     topic_overrides: Mapping[str, str],
