@@ -170,6 +170,10 @@ class Cluster:
     def __getitem__(self, broker_id: int) -> Broker:
         return self.brokers[broker_id]
 
+    def epoch_of(self, broker_id: int) -> int:
+        """The broker epoch that the controller knows."""
+        return self.controller.standing(broker_id).broker_epoch
+
     def pass_ms(self, milliseconds: int) -> None:
         self.now = Now(self.now.monotonic_ms + milliseconds, self.now.wall_ms + milliseconds)
 

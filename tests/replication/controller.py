@@ -53,10 +53,13 @@ class Controller:
 
     # Brokers
 
-    def register(self, broker_id: int) -> int:
-        """A new incarnation: out of every set before it is live again."""
+    def register(self, broker_id: int, *, clean: bool = False) -> int:
+        """A new incarnation: out of the in-sync set before it is live again.
+
+        It stays a candidate only if it is known to have lost nothing.
+        """
         epoch = self._next_broker_epoch = self._next_broker_epoch + 1
-        self._leave(broker_id, keeps_eligibility=False)
+        self._leave(broker_id, keeps_eligibility=clean)
         self._note_broker(broker_id, BrokerEligibility(False, epoch))
         return epoch
 

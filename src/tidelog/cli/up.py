@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from tidelog.testing.local_cluster import LocalCluster
 
 DEFAULT_PORT = 9092
+DEFAULT_BROKERS = 3
 _POLL_S = 0.1
 
 
 def up(
-    brokers: Annotated[int, typer.Option(min=1, help="Number of brokers.")] = 1,
+    brokers: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help=f"Number of brokers.  [default: {DEFAULT_BROKERS}]"),
+    ] = None,
     controllers: Annotated[
         int,
         typer.Option(min=0, help="Number of separate controllers; 0: the brokers do it."),
@@ -56,13 +60,13 @@ def up(
     In the foreground it shows what the nodes say until Ctrl-C stops them.
     """
     overrides = key_values(settings or [], "--set")
-    if brokers != 1 or controllers != 0:
+    if controllers != 0:
         refuse(
-            "this version runs exactly one broker, which is its own controller; "
-            "more brokers and controllers come with replication in the next release"
+            "in this version the first broker is the controller too; "
+            "separate controllers come with the quorum in the next release"
         )
     with answering():
-        cluster = _prepared(cluster_directory(data), port, dev, overrides)
+        cluster = _prepared(cluster_directory(data), brokers, port, dev, overrides)
         if detach:
             cluster.start()
             _say_ready(cluster)
@@ -71,7 +75,7 @@ def up(
 
 
 def _prepared(
-    directory: Path, port: int | None, dev: bool, overrides: dict[str, str]
+    directory: Path, brokers: int | None, port: int | None, dev: bool, overrides: dict[str, str]
 ) -> LocalCluster:
     """The cluster in `directory`, created when there is none, and not running."""
     from tidelog.testing.local_cluster import LocalCluster, NoCluster
@@ -80,8 +84,13 @@ def _prepared(
     try:
         cluster = LocalCluster.open(directory)
     except NoCluster:
-        return LocalCluster.create(
-            directory, port=port or DEFAULT_PORT, development=dev, settings=overrides
+        first = port or DEFAULT_PORT
+        ports = range(first, first + (brokers or DEFAULT_BROKERS))
+        return LocalCluster.create(directory, ports=ports, development=dev, settings=overrides)
+    if brokers is not None and brokers != len(cluster.nodes):
+        refuse(
+            f"the cluster in {directory} has {len(cluster.nodes)} brokers; "
+            "--brokers chooses for a new cluster only"
         )
     for node_id, node in sorted(cluster.nodes.items()):
         if node.state is not NodeState.STOPPED:
@@ -89,12 +98,12 @@ def _prepared(
                 f"the cluster in {directory} is up already "
                 f"(node {node_id}, pid {node.pid}); `tidelog down` stops it"
             )
-        listens_on = cluster.descriptions[node_id].port
-        if port is not None and port != listens_on:
-            refuse(
-                f"the cluster in {directory} listens on port {listens_on}; "
-                "--port chooses for a new cluster only"
-            )
+    listens_on = next(iter(cluster.descriptions.values())).port
+    if port is not None and port != listens_on:
+        refuse(
+            f"the cluster in {directory} listens on port {listens_on}; "
+            "--port chooses for a new cluster only"
+        )
     cluster.change_settings(overrides, development=dev)
     return cluster
 

@@ -75,6 +75,8 @@ class BrokerState:
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
         self.controller_names = frozenset(config.controller_names)
+        self.selects_by_rack = config.replica_selector_class is not None
+        """Whether consumers are sent to a replica in their own rack."""
         self._served_on: dict[str, frozenset[ApiKey]] = {}
 
     def announce(self, event: Event) -> None:

@@ -89,11 +89,13 @@ class Look:
             else:
                 if keeps_watch:
                     entry.watch(hosted)
-                answer = self._read(hosted, entry.wanted)
+                answer = self._read(hosted, entry.wanted, entry if keeps_watch else None)
             self.found.append((entry, answer))
         return self
 
-    def _read(self, partition: Partition, wanted: FetchPartition) -> FetchedPartition:
+    def _read(
+        self, partition: Partition, wanted: FetchPartition, listening: WantedPartition | None
+    ) -> FetchedPartition:
         refused = self._refusal(partition, wanted)
         if refused is not None:
             return self._refused(wanted, partition.name, refused)
@@ -118,6 +120,19 @@ class Look:
                 limit = end
             elif self._is_not_available_yet(partition, offset):
                 return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
+            else:
+                nearer = self._nearer_replica(partition, offset)
+                if nearer is not None:
+                    self.urgent = True
+                    return FetchedPartition(
+                        wanted.partition,
+                        ErrorCode.none,
+                        mark,
+                        stable,
+                        log.start_offset,
+                        aborted,
+                        preferred_read_replica=nearer,
+                    )
             try:
                 records = self._records(partition, wanted, limit)
                 if records is not None and committed_only:
@@ -127,7 +142,7 @@ class Look:
             except CorruptBatch:
                 return self._refused(wanted, partition.name, ErrorCode.corrupt_message)
             if self._fetch.replica_id >= 0 and self._heard is not None:
-                refusal = self._note_progress(partition, wanted, end, self._heard)
+                refusal = self._note_progress(partition, wanted, end, listening, self._heard)
                 if refusal is not None:
                     return self._refused(wanted, partition.name, refusal.code)
         return FetchedPartition(
@@ -147,8 +162,30 @@ class Look:
             offset
         )
 
+    def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
+        """The in-sync replica in the consumer's own rack, if we are not in it (KIP-392)."""
+        rack, leader = self._fetch.rack_id, partition.leader
+        if not rack or leader is None or self._heard is None or not self._broker.selects_by_rack:
+            return None
+        racks = {node: broker.rack for node, broker in self._broker.image.brokers.items()}
+        near = [
+            candidate
+            for candidate in leader.read_candidates(offset, self._heard)
+            if racks.get(candidate.broker_id) == rack
+        ]
+        if not near or any(candidate.broker_id == partition.node_id for candidate in near):
+            return None
+        return max(
+            near, key=lambda candidate: (candidate.end_offset, -candidate.broker_id)
+        ).broker_id
+
     def _note_progress(
-        self, partition: Partition, wanted: FetchPartition, leader_end: int, heard: Now
+        self,
+        partition: Partition,
+        wanted: FetchPartition,
+        leader_end: int,
+        listening: WantedPartition | None,
+        heard: Now,
     ) -> Refusal | None:
         """A follower that asks for an offset holds everything below it."""
         return partition.follower_fetched(
@@ -158,6 +195,7 @@ class Look:
                 fetch_offset=wanted.fetch_offset,
                 log_start_offset=wanted.log_start_offset,
                 leader_end_before_read=leader_end,
+                listening=listening,
             ),
             heard,
         )

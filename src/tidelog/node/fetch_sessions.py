@@ -68,6 +68,21 @@ class WantedPartition:
         return hosted is not None and self.wanted.fetch_offset < hosted.log.end_offset
 
     @property
+    def must_be_heard(self) -> bool:
+        """Whether each fetch of its reader may matter: a follower that is still to be in sync."""
+        context = self._context
+        return (
+            context.privileged
+            and self.hosted is not None
+            and self.hosted.is_out_of_sync(context.reader)
+        )
+
+    @property
+    def last_heard_ms(self) -> int | None:
+        """When its session was last used; None when it is no longer part of one."""
+        return None if self.hosted is None else self._context.used_ms
+
+    @property
     def wants_log_end(self) -> bool:
         """Whether the reader is a follower."""
         return self._context.privileged
@@ -104,16 +119,17 @@ class FetchContext:
         "next_epoch",
         "parked",
         "partitions",
-        "privileged",
+        "reader",
         "ready",
         "session_id",
         "used_ms",
     )
 
-    def __init__(self, session_id: int, by_topic_id: bool, privileged: bool, now_ms: int) -> None:
+    def __init__(self, session_id: int, by_topic_id: bool, reader: int, now_ms: int) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
-        self.privileged = privileged
+        self.reader = reader
+        """The broker that follows; -1 for a consumer."""
         self.created_ms = self.used_ms = now_ms
         self.is_incremental = False
         """Whether only news is told: true from the second fetch of a session on."""
@@ -125,6 +141,11 @@ class FetchContext:
     @property
     def is_session(self) -> bool:
         return self.session_id != 0
+
+    @property
+    def privileged(self) -> bool:
+        """Whether the reader is a follower, whose session is not given up for a consumer's."""
+        return self.reader >= 0
 
     def want(self, request: FetchRequest) -> None:
         """Add or change what the request names, and drop what it forgets."""
@@ -180,8 +201,7 @@ class FetchSessions:
         by_topic_id = version >= 13
         if request.session_epoch in FULL_FETCH_EPOCHS:
             self._end(request.session_id)
-            privileged = request.replica_id >= 0
-            context = FetchContext(0, by_topic_id, privileged, now_ms)
+            context = FetchContext(0, by_topic_id, request.replica_id, now_ms)
             context.want(request)
             if request.session_epoch == 0 and version >= 7 and context.partitions:
                 self._try_to_keep(context, now_ms)

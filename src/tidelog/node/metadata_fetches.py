@@ -14,6 +14,8 @@ from tidelog.node.quorum_messages import asked_for, fetch_response
 from tidelog.node.request import Reply, Request
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotPiece
 from tidelog.storage.log_values import LogSlice
 from tidelog.wire.fetch import FetchRequest, NodeEndpoint, Part, encode_fetch_response
 
@@ -65,6 +67,17 @@ class MetadataFetches:
         due_ms = request.now.monotonic_ms + fetch.max_wait_ms
         self.parked[_Parked(self, request, asked, due_ms)] = None
         return later
+
+    def snapshot_piece(
+        self, snapshot: SnapshotId, leader_epoch: int, position: int, max_bytes: int
+    ) -> SnapshotPiece:
+        """Some bytes of a snapshot, for a node that begins with it."""
+        return self._quorum.snapshot_piece(snapshot, leader_epoch, position, max_bytes)
+
+    @property
+    def leader(self) -> tuple[int, int]:
+        """Who leads the quorum, and in which epoch, for whoever asks the wrong node."""
+        return self._quorum.leader_id, self._quorum.epoch
 
     def look_again(self, now: Now) -> None:
         """Answer everyone for whom there is news."""

@@ -1,4 +1,4 @@
-"""The metadata log in Kafka's Fetch requests: one topic, one partition, no session.
+"""The metadata log in Kafka's requests: one topic, one partition, no session.
 
 Both ends are here, so that what one writes the other reads.
 """
@@ -6,12 +6,13 @@ Both ends are here, so that what one writes the other reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotDownload, SnapshotPiece
 from tidelog.storage.log_values import LogSlice
 from tidelog.wire.fetch import (
     FetchedPartition,
@@ -27,6 +28,7 @@ from tidelog.wire.fetch import (
 
 FETCH_VERSION: Final = 18
 """The first one in which a follower says how far it knows the log to be committed (KIP-1166)."""
+SNAPSHOT_VERSION: Final = 1
 MAX_WAIT_MS: Final = 500
 _NO_SESSION: Final = -1
 
@@ -122,4 +124,36 @@ def fetched(response: FetchResponse) -> MetadataFetched[memoryview] | ErrorCode:
         records=records if isinstance(records, memoryview) and records else None,
         diverging=partition.diverging_epoch,
         snapshot=None if partition.snapshot_id is None else SnapshotId(*partition.snapshot_id),
+    )
+
+
+def snapshot_request(
+    download: SnapshotDownload, asked: MetadataFetch, cluster_id: str, max_bytes: int
+) -> dict[str, Any]:
+    """The question for the next piece of a snapshot."""
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": asked.leader_epoch,
+        "snapshot_id": {"end_offset": download.id.offset, "epoch": download.id.epoch},
+        "position": download.position,
+        "replica_directory_id": asked.directory_id,
+    }
+    return {
+        "cluster_id": cluster_id,
+        "replica_id": asked.replica_id,
+        "max_bytes": max_bytes,
+        "topics": [{"name": METADATA_TOPIC, "partitions": [partition]}],
+    }
+
+
+def snapshot_piece(answer: Any) -> SnapshotPiece:
+    """The piece in an answer."""
+    if answer.error_code or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+        return SnapshotPiece(answer.error_code or ErrorCode.unknown_server_error)
+    [partition] = answer.topics[0].partitions
+    return SnapshotPiece(
+        partition.error_code,
+        partition.size,
+        partition.position,
+        partition.unaligned_records or b"",
     )

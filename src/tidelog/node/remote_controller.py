@@ -31,6 +31,8 @@ CREATE_TOPICS_VERSION: Final = 7
 HEARTBEAT_VERSION: Final = 1
 REGISTRATION_VERSION: Final = 4
 _BY_DEFAULT: Final = -1
+_IMAGE_WITHIN_MS: Final = 1000
+"""So long the answer to a client waits for what the controller has done to be seen here."""
 
 
 class RemoteController:
@@ -185,12 +187,17 @@ class RemoteController:
                 lost = Refusal(ErrorCode.leader_not_available, answer.reason)
                 then(dict.fromkeys(names, lost))
                 return
-            then(
-                {
-                    topic.name: Refusal(topic.error_code, topic.error_message or "")
-                    for topic in answer.topics
-                    if topic.error_code
-                }
+            refusals = {
+                topic.name: Refusal(topic.error_code, topic.error_message or "")
+                for topic in answer.topics
+                if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists)
+            }
+            there = set(names) - set(refusals)
+            self._broker.metadata.once(
+                lambda image: there <= image.topics_by_name.keys(),
+                later,
+                _IMAGE_WITHIN_MS,
+                lambda: then(refusals),
             )
 
         self._ask(now, ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields, created)

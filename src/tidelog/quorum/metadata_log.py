@@ -210,6 +210,25 @@ class MetadataLog:
         newest = self.newest_snapshot
         return None if newest is None else read_snapshot(self._files, self.path_of(newest))
 
+    def has_snapshot(self, snapshot: SnapshotId) -> bool:
+        return any(stored.id == snapshot for stored in self._snapshots)
+
+    def snapshot_size(self, snapshot: SnapshotId) -> int:
+        return self._files.size(self.path_of(snapshot))
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Some bytes of a snapshot, as they lie on disk."""
+        file = self._files.open(self.path_of(snapshot))
+        try:
+            return file.read(position, max_bytes)
+        finally:
+            file.close()
+
+    def install(self, snapshot: SnapshotId, now: Now) -> None:
+        """A snapshot came from the leader: the log goes on behind it."""
+        self.snapshot_stored(snapshot)
+        self._join_snapshot(now)
+
     def path_of(self, snapshot: SnapshotId) -> str:
         return f"{self.directory}/{snapshot.file_name}"
 

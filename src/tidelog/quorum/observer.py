@@ -22,6 +22,8 @@ from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter
 from tidelog.quorum.replica import MetadataReplica, RecordCodec
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotDownload
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.records.batch import CorruptBatch, whole_batches
 from tidelog.storage.filesystem import FileSystem
@@ -115,6 +117,16 @@ class Observer(MetadataReplica[T]):
             return Step.REST
         self._mark = max(self._mark, min(answer.high_watermark, self._log.end_offset))
         return Step.AGAIN
+
+    def download(self, snapshot: SnapshotId) -> SnapshotDownload:
+        """Begin to fetch the snapshot that an answer named."""
+        return SnapshotDownload(self._files, self._log.path_of(snapshot), snapshot)
+
+    def install(self, snapshot: SnapshotId, now: Now) -> None:
+        """A fetched snapshot is whole and in place: go on behind it."""
+        self._log.install(snapshot, now)
+        self._load()
+        self._mark = max(self._mark, snapshot.offset)
 
     def _appended(self, records: memoryview, now: Now) -> bool:
         before = self._log.end_offset

@@ -46,6 +46,8 @@ from tidelog.quorum.leader import Leader
 from tidelog.quorum.observers import Observers
 from tidelog.quorum.replica import MetadataReplica, RecordCodec
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
+from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotPiece, snapshot_piece
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.quorum.voter_set import NOT_IN_LOG
 from tidelog.storage.filesystem import FileSystem
@@ -198,6 +200,12 @@ class Quorum(MetadataReplica[T]):
         if answer.is_fine and asked.replica_id not in self._voters.voter_ids:
             self._observers.fetched(asked, self._log.end_offset, now)
         return answer
+
+    def snapshot_piece(
+        self, snapshot: SnapshotId, leader_epoch: int, position: int, max_bytes: int
+    ) -> SnapshotPiece:
+        """Some bytes of a snapshot, for a node that begins with it."""
+        return snapshot_piece(self._log, self._leader, leader_epoch, snapshot, position, max_bytes)
 
     def _leading(self) -> Leader:
         if self._leader is None:

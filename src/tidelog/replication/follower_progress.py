@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.replication.messages import UNKNOWN_OFFSET, FollowerFetch
+from tidelog.replication.messages import UNKNOWN_OFFSET, FollowerFetch, Listening
 
 LONG_AGO: Final = -(1 << 62)
 """Before any lag that a setting could allow, on a clock that may begin at 0."""
@@ -26,6 +26,7 @@ class FollowerProgress:
         "last_caught_up_ms",
         "last_fetch_leader_end",
         "last_fetch_ms",
+        "listening",
         "start_offset",
     )
 
@@ -38,6 +39,7 @@ class FollowerProgress:
         self.last_fetch_leader_end = UNKNOWN_OFFSET
         self.last_fetch_ms = LONG_AGO
         self.last_caught_up_ms = last_caught_up_ms
+        self.listening: Listening | None = None
 
     def fetched(self, fetch: FollowerFetch, now_ms: int) -> None:
         """Take in a fetch."""
@@ -51,7 +53,16 @@ class FollowerProgress:
         self.end_offset = offset
         self.last_fetch_leader_end = max(self.last_fetch_leader_end, leader_end)
         self.last_fetch_ms = now_ms
+        self.listening = fetch.listening
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
         """Whether it belongs, or may stay, among the in-sync replicas as far as lag goes."""
-        return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_max_ms
+        return self.end_offset == leader_end or now_ms - self._had_everything_ms() <= lag_max_ms
+
+    def _had_everything_ms(self) -> int:
+        """The last moment of which it is known that the follower had everything."""
+        if self.listening is not None and self.end_offset >= self.last_fetch_leader_end:
+            heard_ms = self.listening.last_heard_ms
+            if heard_ms is not None:
+                return max(self.last_caught_up_ms, heard_ms)
+        return self.last_caught_up_ms

@@ -6,7 +6,7 @@ Offsets are exclusive ends: a follower that asks for offset 3 holds everything b
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -32,6 +32,20 @@ class Leadership(NamedTuple):
 # What a leader hears
 
 
+class Listening(Protocol):
+    """A follower's lasting interest in a partition, as a fetch session keeps it.
+
+    While it lasts, every fetch of the session looks at the partition if there is anything new in
+    it. So a follower that had everything when it was last looked at had everything, still, when
+    it was last heard.
+    """
+
+    @property
+    def last_heard_ms(self) -> int | None:
+        """When the session was last used; None once the interest is over."""
+        ...
+
+
 class FollowerFetch(NamedTuple):
     """A follower asks for `fetch_offset` and so holds everything below it."""
 
@@ -41,6 +55,7 @@ class FollowerFetch(NamedTuple):
     log_start_offset: int
     leader_end_before_read: int
     """The end of the leader's log when the fetch was looked at."""
+    listening: Listening | None = None
 
 
 class InSyncReplicasAltered(NamedTuple):

@@ -231,6 +231,15 @@ class Partition(LocalReplica):
             return self._not_leader()
         return self.leader.follower_fetched(fetch, now)
 
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start among the live replicas; -1 while one of them is unknown."""
+        return self.log.start_offset if self.leader is None else self.leader.low_watermark()
+
+    def is_out_of_sync(self, broker_id: int) -> bool:
+        """Whether a follower is still to join: it must be looked at whenever it is heard."""
+        return self.leader is not None and broker_id not in self.leader.in_sync.committed
+
     def shrink_if_due(self, now: Now) -> None:
         """Let go of members that fell behind; to be called every half `replica.lag.time.max.ms`."""
         if self.leader is not None:

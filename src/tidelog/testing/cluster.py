@@ -27,8 +27,13 @@ class Cluster:
     """Starts when entered, ready when the block begins, gone when it ends."""
 
     def __init__(
-        self, directory: Path | None = None, *, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path | None = None,
+        *,
+        brokers: int = 1,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        self._brokers = brokers
         self._settings = dict(settings or {})
         self._temporary = (
             tempfile.TemporaryDirectory(prefix="tidelog-") if directory is None else None
@@ -37,11 +42,11 @@ class Cluster:
         self._cluster: LocalCluster | None = None
 
     def __enter__(self) -> Self:
-        port, controller_port = free_ports(2)
+        controller_port, *ports = free_ports(1 + self._brokers)
         try:
             self._cluster = LocalCluster.create(
                 self.directory,
-                port=port,
+                ports=ports,
                 controller_port=controller_port,
                 settings=self._settings,
             )

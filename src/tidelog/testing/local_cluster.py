@@ -15,20 +15,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog.model.errors import ConfigError
 from tidelog.testing.node_process import NodeProcess, NodeState, NodeTrouble
 from tidelog.testing.node_setup import (
-    FIRST_NODE_ID,
     NodeDescription,
     change_settings,
-    local_node,
+    local_nodes,
     node_directory,
     refuse_taken_ports,
-    set_up_node,
+    set_up_nodes,
 )
 from tidelog.testing.ports import HOST
 
@@ -82,19 +81,21 @@ class LocalCluster:
         cls,
         directory: Path,
         *,
-        port: int,
+        ports: Sequence[int],
         controller_port: int | None = None,
         development: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> LocalCluster:
-        """Format a new cluster of one combined node in an empty or missing directory."""
+        """Format a new cluster, with a broker on each port, in an empty or missing directory."""
         if directory.exists() and any(directory.iterdir()):
             raise NodeTrouble(
                 f"{directory} is not empty and holds no cluster: empty it or choose another one"
             )
-        node = local_node(FIRST_NODE_ID, port, controller_port)
-        cluster_id = set_up_node(directory, node, development=development, settings=settings or {})
-        cluster = cls(directory, cluster_id, [node])
+        nodes = local_nodes(ports, controller_port)
+        cluster_id = set_up_nodes(
+            directory, nodes, development=development, settings=settings or {}
+        )
+        cluster = cls(directory, cluster_id, nodes)
         cluster._write_description()
         return cluster
 
@@ -134,16 +135,19 @@ class LocalCluster:
         self._start([node_id], timeout_s, lambda: False)
 
     def stop(self) -> list[int]:
-        """Stop every node cleanly; the ids of those that were running."""
+        """Stop every node cleanly, controllers last; the ids of those that were running."""
         running = self.running()
-        for node_id in running:
+        for node_id in sorted(running, key=self._is_controller):
             self.nodes[node_id].stop()
         return running
+
+    def _is_controller(self, node_id: int) -> bool:
+        return "controller" in self.descriptions[node_id].roles
 
     def status(self) -> dict[str, Any]:
         """The object `tidelog status --json` prints."""
         running = self.running()
-        controllers = [each for each in running if "controller" in self.descriptions[each].roles]
+        controllers = [each for each in running if self._is_controller(each)]
         return {
             "cluster_id": self.cluster_id,
             "controller": controllers[0] if controllers else None,

@@ -7,7 +7,7 @@ Invariant  A node's configuration agrees with its description, by which everyone
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,65 +35,107 @@ class NodeDescription(NamedTuple):
     node_id: int
     roles: tuple[str, ...]
     listener: str
-    controller_listener: str
+    controller_listener: str | None
+    """None on a node that is no controller."""
 
     @property
     def port(self) -> int:
         return int(self.listener.rpartition(":")[2])
 
     @property
-    def controller_port(self) -> int:
-        return int(self.controller_listener.rpartition(":")[2])
+    def ports(self) -> tuple[int, ...]:
+        """Every port the node listens on."""
+        if self.controller_listener is None:
+            return (self.port,)
+        return self.port, int(self.controller_listener.rpartition(":")[2])
 
 
-def local_node(node_id: int, port: int, controller_port: int | None = None) -> NodeDescription:
-    """A node that is broker and controller; its controller listens beside the broker's port."""
+def local_nodes(ports: Sequence[int], controller_port: int | None = None) -> list[NodeDescription]:
+    """One broker per port; the first is also the controller, which listens beside its port."""
+    first, *others = ports
     if controller_port is None:
         step = CONTROLLER_PORT_DISTANCE
-        controller_port = port + step if port + step < 65536 else port - step
-    return NodeDescription(
-        node_id, ("broker", "controller"), f"{HOST}:{port}", f"{HOST}:{controller_port}"
+        controller_port = first + step if first + step < 65536 else first - step
+    controller = NodeDescription(
+        FIRST_NODE_ID, ("broker", "controller"), f"{HOST}:{first}", f"{HOST}:{controller_port}"
     )
+    brokers = [
+        NodeDescription(node_id, ("broker",), f"{HOST}:{port}", None)
+        for node_id, port in enumerate(others, FIRST_NODE_ID + 1)
+    ]
+    return [controller, *brokers]
+
+
+class Neighbourhood(NamedTuple):
+    """What a node must know of the cluster it belongs to."""
+
+    controller: str
+    """Where its controller listens."""
+    brokers: int
+
+    @property
+    def replicas(self) -> int:
+        """How many copies a partition has unless somebody says otherwise."""
+        return min(3, self.brokers)
+
+    @property
+    def min_in_sync(self) -> int:
+        """How many of them must have a record before it counts: one of three may be down."""
+        return max(1, self.replicas - 1)
 
 
 def node_directory(directory: Path, node_id: int) -> Path:
     return directory / f"node-{node_id}"
 
 
-def node_properties(data: Path, node: NodeDescription) -> dict[str, str]:
+def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) -> dict[str, str]:
     """The configuration a node of a local cluster starts with."""
+    listeners = [f"PLAINTEXT://{node.listener}"]
+    if node.controller_listener is not None:
+        listeners.append(f"CONTROLLER://{node.controller_listener}")
     return {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
-        "listeners": f"PLAINTEXT://{node.listener},CONTROLLER://{node.controller_listener}",
+        "listeners": ",".join(listeners),
         "advertised.listeners": f"PLAINTEXT://{node.listener}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": node.controller_listener,
+        "controller.quorum.bootstrap.servers": around.controller,
         "log.dirs": str(data),
+        "default.replication.factor": str(around.replicas),
+        "min.insync.replicas": str(around.min_in_sync),
         "group.initial.rebalance.delay.ms": "0",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
+        "offsets.topic.replication.factor": str(around.replicas),
+        "transaction.state.log.replication.factor": str(around.replicas),
+        "transaction.state.log.min.isr": str(around.min_in_sync),
     }
 
 
-def set_up_node(
-    directory: Path, node: NodeDescription, *, development: bool, settings: Mapping[str, str]
+def set_up_nodes(
+    directory: Path,
+    nodes: Sequence[NodeDescription],
+    *,
+    development: bool,
+    settings: Mapping[str, str],
 ) -> str:
-    """Check configuration and ports, format the data directory; the id of the new cluster."""
+    """Check configurations and ports, format the data directories; the id of the new cluster."""
     from tidelog.broker.format import format_node
 
-    home = node_directory(directory, node.node_id)
-    properties = node_properties(home / "data", node)
-    properties.update(_DEVELOPMENT if development else {})
-    properties.update(settings)
-    config = _checked(properties, home, node)
-    # Not later: once it exists, a cluster keeps its ports.
-    refuse_taken_ports(node, "free it, or choose another one (--port)")
-    home.mkdir(parents=True, exist_ok=True)
-    cluster_id = format_node(config)
-    _write_properties(home / "node.properties", properties)
-    return cluster_id
+    around = Neighbourhood(nodes[0].controller_listener or "", len(nodes))
+    checked = []
+    for node in nodes:
+        home = node_directory(directory, node.node_id)
+        properties = node_properties(home / "data", node, around)
+        properties.update(_DEVELOPMENT if development else {})
+        properties.update(settings)
+        checked.append((home, properties, _checked(properties, home, node)))
+        # Not later: once it exists, a cluster keeps its ports.
+        refuse_taken_ports(node, "free it, or choose another one (--port)")
+    cluster_id: str | None = None
+    for home, properties, config in checked:
+        home.mkdir(parents=True, exist_ok=True)
+        cluster_id = format_node(config, cluster_id)
+        _write_properties(home / "node.properties", properties)
+    return cluster_id or ""
 
 
 def change_settings(
@@ -111,7 +153,7 @@ def change_settings(
 
 def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
     """Say it before the node does, and in plainer words."""
-    for port in (node.port, node.controller_port):
+    for port in node.ports:
         if not port_is_free(port):
             raise NodeTrouble(
                 f"port {port} is taken by another program, and node {node.node_id} needs it: "
@@ -122,15 +164,20 @@ def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
 def _checked(properties: Mapping[str, str], home: Path, node: NodeDescription) -> NodeConfig:
     from tidelog.model.config import NodeConfig
 
-    own = node_properties(home / "data", node)
-    for key in ("node.id", "process.roles", "log.dirs"):
-        if properties[key] != own[key]:
-            raise ConfigError(f"{key} is {own[key]} in a local cluster and cannot be set")
+    own = {
+        "node.id": str(node.node_id),
+        "process.roles": ",".join(node.roles),
+        "log.dirs": str(home / "data"),
+    }
+    for key, value in own.items():
+        if properties[key] != value:
+            raise ConfigError(f"{key} is {value} in a local cluster and cannot be set")
     config = NodeConfig.from_properties(properties)
-    if {each.port for each in config.endpoints} != {node.port, node.controller_port}:
+    if {each.port for each in config.endpoints} != set(node.ports):
+        ports = " and ".join(map(str, node.ports))
         raise ConfigError(
-            f"listeners: this node has the ports {node.port} and {node.controller_port}; "
-            "only a new cluster can have others (--port)"
+            f"listeners: node {node.node_id} listens on {ports}; only a new cluster can have "
+            "other ports (--port)"
         )
     return config
 

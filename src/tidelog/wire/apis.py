@@ -177,6 +177,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
         ApiKey.ENVELOPE: _served(0, 0, 0, _C),
+        ApiKey.FETCH_SNAPSHOT: _served(0, 1, 0, _C),
         ApiKey.DESCRIBE_CLUSTER: _served(0, 2, 0, _BC),
         ApiKey.DESCRIBE_PRODUCERS: _served(0, 0, 0, _B),
         ApiKey.BROKER_REGISTRATION: _served(0, 4, 0, _C),

@@ -131,6 +131,8 @@ def default_value(field: FieldSchema) -> Any:
     if field.struct is not None:
         everything = (*field.struct.fields, *(inner for _, inner in field.struct.tagged))
         return field.struct.entity(**{inner.name: default_value(inner) for inner in everything})
+    if field.kind == "records":
+        return None if field.nullable else b""
     return _ZERO.get(field.kind, 0)
 
 
@@ -138,7 +140,6 @@ _ZERO: Final = {
     "bool": False,
     "string": "",
     "bytes": b"",
-    "records": None,
     "uuid": None,
     "float64": 0.0,
     "error_code": ErrorCode.none,

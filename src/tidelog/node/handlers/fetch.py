@@ -94,6 +94,6 @@ def _remember(context: FetchContext, entry: WantedPartition, answer: FetchedPart
     if answer.records is not None:  # to the end of the line, so that nobody starves behind it
         context.ready.pop(entry, None)
         context.ready[entry] = None
-    elif not says_something and not entry.may_have_more:
+    elif not (says_something or entry.may_have_more or entry.must_be_heard):
         context.ready.pop(entry, None)
     return is_news

@@ -1,0 +1,86 @@
+"""A snapshot on its way from the leader to a node whose log does not go back far enough.
+
+Invariant  Until every byte is there, durable and readable, it lies under a name that no start
+           takes for a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidelog.model.errors import ErrorCode
+from tidelog.quorum.leader import Leader
+from tidelog.quorum.metadata_log import MetadataLog
+from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId, read_snapshot
+from tidelog.storage.filesystem import Buffer, FileSystem
+
+
+class SnapshotPiece(NamedTuple):
+    """Some bytes of a snapshot, or why there are none."""
+
+    error: int = ErrorCode.none
+    size: int = 0
+    """Of the whole snapshot."""
+    position: int = 0
+    data: bytes = b""
+
+
+def snapshot_piece(
+    log: MetadataLog,
+    leader: Leader | None,
+    leader_epoch: int,
+    snapshot: SnapshotId,
+    position: int,
+    max_bytes: int,
+) -> SnapshotPiece:
+    """What the leader gives of a snapshot to somebody who names the leader's epoch."""
+    if leader is None:
+        return SnapshotPiece(ErrorCode.not_leader_or_follower)
+    if leader_epoch != leader.epoch:
+        is_older = leader_epoch < leader.epoch
+        return SnapshotPiece(
+            ErrorCode.fenced_leader_epoch if is_older else ErrorCode.unknown_leader_epoch
+        )
+    if snapshot == BOOTSTRAP_ID or not log.has_snapshot(snapshot):
+        return SnapshotPiece(ErrorCode.snapshot_not_found)
+    size = log.snapshot_size(snapshot)
+    if not 0 <= position < size:
+        return SnapshotPiece(ErrorCode.position_out_of_range)
+    return SnapshotPiece(
+        size=size, position=position, data=log.read_snapshot(snapshot, position, max_bytes)
+    )
+
+
+class SnapshotDownload:
+    """A snapshot that is being fetched, piece by piece."""
+
+    def __init__(self, files: FileSystem, path: str, id: SnapshotId) -> None:
+        self.id = id
+        self._files = files
+        self._path = path
+        self._part = f"{path}.part"
+        if files.exists(self._part):
+            files.remove(self._part)
+        self._file = files.open(self._part)
+
+    @property
+    def position(self) -> int:
+        """How many bytes are there."""
+        return self._file.size()
+
+    def append(self, data: Buffer) -> None:
+        """The next piece."""
+        self._file.append(data)
+
+    def give_up(self) -> None:
+        """It will not be completed."""
+        self._file.close()
+        self._files.remove(self._part)
+
+    def finish(self) -> None:
+        """All of it is there: make it durable under its own name. Blocks; raises DiskError."""
+        self._file.sync()
+        self._file.close()
+        read_snapshot(self._files, self._part)
+        self._files.rename(self._part, self._path)
+        self._files.sync_directory(self._path.rpartition("/")[0])
