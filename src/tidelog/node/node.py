@@ -52,7 +52,7 @@ class Node:
             lambda parked, now, time_is_up: retry(broker, parked, now, time_is_up),
         )
         self._hosting = Hosting(broker)
-        housekeeping = Housekeeping(broker, self._hosting)
+        housekeeping = Housekeeping(broker)
         self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
 
     @property
