@@ -16,7 +16,9 @@ from tidelog.storage.filesystem import read_all
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 HOME = "/data/__cluster_metadata-0"
 

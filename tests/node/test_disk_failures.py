@@ -20,7 +20,9 @@ from tidelog.storage.disk_operation import (
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 
 def fail_in(bench: NodeBench, directory: str, *kinds: type[Operation], why: str = "full") -> None:

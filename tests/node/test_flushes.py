@@ -12,7 +12,9 @@ from tidelog.storage.crash import after_crash, data_lost
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer, RecordsIn
+    from tests.node.conftest import NewBatch, NewBench, RecordsIn
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 
 @pytest.fixture

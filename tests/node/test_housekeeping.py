@@ -18,7 +18,9 @@ from tidelog.storage.checkpoint import (
 from tidelog.storage.crash import after_crash
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 ORDERS = TopicPartition("orders", 0)
 MINUTE_MS = 60_000

@@ -22,7 +22,9 @@ from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 CLEAN_MARK = "/data/.kafka_cleanshutdown"
 

@@ -24,7 +24,9 @@ from tidelog.wire.parts import FileRegion, joined
 from tidelog.wire.produce import decode_produce, decode_produce_response, encode_produce
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NodeBench, Peer, RecordsIn
+    from tests.node.conftest import NewBatch, RecordsIn
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "path-of-a-record.md"

@@ -15,7 +15,9 @@ from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.identity import read_topic_id, write_topic_id
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NodeBench, Peer, RecordsIn
+    from tests.node.conftest import NewBatch, RecordsIn
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 
 @pytest.fixture

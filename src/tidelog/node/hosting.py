@@ -9,7 +9,6 @@ Invariant  A directory that failed is served no more, and what it holds is not b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from uuid import UUID
 
@@ -25,7 +24,6 @@ from tidelog.node.topic_rules import TopicRules
 from tidelog.observe.events import (
     LogDirectoryOffline,
     LogRecovered,
-    SegmentDeleted,
     TopicCreated,
     TopicDeleted,
 )
@@ -249,59 +247,6 @@ class Hosting:
             if everything or topic in changed:
                 partition.configure(*self._rules.of(topic), now)
 
-    # -- chores --------------------------------------------------------------------------------
-
-    def delete_expired(self, now: Now) -> None:
-        """Apply retention to every log."""
-        for partition in self._online():
-            with suppress(DiskError):  # noted in `offline_reason`
-                for removed in partition.delete_expired(now):
-                    self._broker.announce(
-                        SegmentDeleted(
-                            partition=partition.name,
-                            base_offset=removed.base_offset,
-                            start_offset=partition.log.start_offset,
-                            size_bytes=removed.size_bytes,
-                            cause=removed.cause,
-                        )
-                    )
-
-    def _online(self) -> Iterator[Partition]:
-        for partition in self._broker.replicas:
-            if partition.log.health.offline_reason is None:
-                yield partition
-
-    def checkpoint_high_watermarks(self) -> None:
-        for directory in self._broker.directories:
-            with suppress(DiskError):  # noted in `offline_reason`
-                directory.write_high_watermarks(self._high_watermarks(directory))
-
-    def checkpoint_everything(self) -> None:
-        for directory in self._broker.directories:
-            with suppress(DiskError):  # noted in `offline_reason`
-                directory.write_checkpoints(self._high_watermarks(directory))
-
-    def _high_watermarks(self, directory: LogDirectory) -> Mapping[TopicPartition, int]:
-        marks = {}
-        for name in directory.logs:
-            hosted = self._broker.replicas.get(name)
-            if hosted is not None:
-                marks[name] = hosted.high_watermark.offset
-        return marks
-
-    def sweep(self, now: Now) -> None:
-        """Remove files whose time has come."""
-        for directory in self._broker.directories:
-            if directory.offline_reason is None:
-                with suppress(DiskError):  # noted in `offline_reason`
-                    directory.sweep(now)
-
-    def flush_due(self, now: Now) -> None:
-        """Sync what has rolled, and what `flush.ms` wants synced, away from the loop."""
-        for partition in self._broker.replicas:
-            if partition.log.needs_flush(now):
-                self._broker.flushes.begin(partition.log)
-
     # -- failing and stopping ------------------------------------------------------------------
 
     def offline_directories(self) -> tuple[UUID, ...]:
@@ -332,6 +277,6 @@ class Hosting:
     def close(self, broker_epoch: int) -> None:
         """Close every log and mark the stop as clean; DiskError where that cannot be said."""
         for directory in self._broker.directories:
-            directory.close(broker_epoch, self._high_watermarks(directory))
+            directory.close(broker_epoch, self._broker.replicas.high_watermarks(directory.logs))
         for directory in self._broker.directories:
             directory.health.require()

@@ -1,23 +1,30 @@
 """What a broker does on its own, by the clock: checkpoints, retention, flushes, sweeping.
 
 Invariant  Nothing here is needed for an answer to be right; it bounds disk use and restart time.
+Invariant  A chore that fails takes its directory offline, where that is noted, and nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.hosting import Hosting
+from tidelog.observe.events import SegmentDeleted
+from tidelog.replication.partition import Partition
+from tidelog.storage.log_directory import LogDirectory
 
-SWEEP_INTERVAL_MS = 1000
+SWEEP_INTERVAL_MS: Final = 1000
 
 
 class Housekeeping:
     """Sets its own deadlines; starts once the logs are loaded, lest it writes down too little."""
 
-    def __init__(self, broker: BrokerState, hosting: Hosting) -> None:
+    def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
-        self._hosting = hosting
 
     def start(self, now: Now) -> None:
         """Begin; every chore has the interval that Kafka's settings give it."""
@@ -26,7 +33,7 @@ class Housekeeping:
         chores = (
             (config.log_retention_check_interval_ms, self._delete_expired),
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_marks),
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_everything),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_in_sync),
         )
@@ -36,13 +43,35 @@ class Housekeeping:
         deadlines.every(now.monotonic_ms + SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS, self._every_second)
 
     def _delete_expired(self, now: Now) -> None:
-        self._hosting.delete_expired(now)
+        """Apply retention to every log."""
+        for partition in self._broker.replicas:
+            if partition.log.health.offline_reason is None:
+                with suppress(DiskError):
+                    self._delete_expired_of(partition, now)
+
+    def _delete_expired_of(self, partition: Partition, now: Now) -> None:
+        for removed in partition.delete_expired(now):
+            self._broker.announce(
+                SegmentDeleted(
+                    partition=partition.name,
+                    base_offset=removed.base_offset,
+                    start_offset=partition.log.start_offset,
+                    size_bytes=removed.size_bytes,
+                    cause=removed.cause,
+                )
+            )
 
     def _checkpoint_marks(self, now: Now) -> None:
-        self._hosting.checkpoint_high_watermarks()
+        for directory in self._online():
+            with suppress(DiskError):
+                marks = self._broker.replicas.high_watermarks(directory.logs)
+                directory.write_high_watermarks(marks)
 
-    def _checkpoint_recovery_points(self, now: Now) -> None:
-        self._hosting.checkpoint_everything()
+    def _checkpoint_everything(self, now: Now) -> None:
+        for directory in self._online():
+            with suppress(DiskError):
+                marks = self._broker.replicas.high_watermarks(directory.logs)
+                directory.write_checkpoints(marks)
 
     def _expire_producers(self, now: Now) -> None:
         for partition in self._broker.replicas:
@@ -53,6 +82,16 @@ class Housekeeping:
             partition.shrink_if_due(now)
 
     def _every_second(self, now: Now) -> None:
-        self._hosting.sweep(now)
-        self._hosting.flush_due(now)
+        """Remove files whose time has come, flush what has rolled or waits for too long."""
+        for directory in self._online():
+            with suppress(DiskError):
+                directory.sweep(now)
+        for partition in self._broker.replicas:
+            if partition.log.needs_flush(now):
+                self._broker.flushes.begin(partition.log)
         self._broker.metadata.take_snapshot_if_due(now)
+
+    def _online(self) -> Iterator[LogDirectory]:
+        for directory in self._broker.directories:
+            if directory.offline_reason is None:
+                yield directory

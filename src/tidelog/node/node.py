@@ -70,7 +70,7 @@ class Node:
         broker.alter_partitions = AlterPartitions(broker)
         broker.fetchers = ReplicaFetchers(broker)
         self._hosting = Hosting(broker)
-        housekeeping = Housekeeping(broker, self._hosting)
+        housekeeping = Housekeeping(broker)
         self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
         self._plane: ControlPlane | None = None
 

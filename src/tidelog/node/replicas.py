@@ -5,7 +5,7 @@ Invariant  A replica is served only under the topic id that the metadata knows (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
@@ -29,6 +29,12 @@ class Replicas:
 
     def get(self, name: TopicPartition) -> Partition | None:
         return self._hosted.get(name)
+
+    def high_watermarks(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Those of the named partitions that are hosted."""
+        return {
+            name: self._hosted[name].high_watermark.offset for name in names if name in self._hosted
+        }
 
     def host(self, partition: Partition) -> None:
         self._hosted[partition.name] = partition

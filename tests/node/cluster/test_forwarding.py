@@ -60,9 +60,7 @@ def test_settings_partitions_and_deletions_are_passed_on(cluster: Cluster) -> No
     cluster.wait(10)
     assert len(cluster[101].image.topics_by_name["orders"].partitions) == 4
     assert cluster[101].image.config(2, "orders")["retention.ms"] == "1234"
-    client.ask(
-        ApiKey.DELETE_TOPICS, 6, topics=[{"name": "orders", "topic_id": None}], timeout=1000
-    )
+    client.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "orders", "topic_id": None}], timeout=1000)
     cluster.wait(10)
     assert cluster[101].image.topics_by_name == {}
 

@@ -12,7 +12,8 @@ from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.wire.messages import decode_response, request_header
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NodeBench, Peer
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 ELR = "eligible.leader.replicas.version"
 METADATA_VERSION = "metadata.version"

@@ -10,7 +10,9 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5

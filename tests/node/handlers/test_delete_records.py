@@ -12,7 +12,9 @@ from tidelog.storage.disk_operation import FileCreated
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NodeBench, Peer
+    from tests.node.conftest import NewBatch
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 
 def delete(

@@ -12,7 +12,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NodeBench, Peer
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 BROKERS, CONTROLLERS = 1, 2
 

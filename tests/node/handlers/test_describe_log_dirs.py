@@ -10,7 +10,9 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 
 def ask(peer: Peer, version: int = 4, topics: dict[str, list[int]] | None = None) -> Any:

@@ -9,7 +9,9 @@ import pytest
 from tidelog.wire.fetch import FetchPartition, FetchResponse
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 SIZE = 1000
 

@@ -13,7 +13,9 @@ from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NodeBench, Peer
+    from tests.node.conftest import NewBatch
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 BLOCK = 1000
 

@@ -12,7 +12,9 @@ from tidelog.storage.disk_operation import FileRead
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBatch, NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6

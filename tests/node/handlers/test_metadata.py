@@ -18,7 +18,9 @@ from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBench, NodeBench, Peer
+    from tests.node.conftest import NewBench
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 ALL_VERSIONS = range(14)
 NOT_ASKED = -(2**31)

@@ -16,7 +16,9 @@ from tidelog.wire.apis import ApiKey
 from tidelog.wire.node_endpoints import NodeEndpoint
 
 if TYPE_CHECKING:
-    from tests.node.conftest import NewBatch, NewBench, NodeBench, Peer, RecordsIn
+    from tests.node.conftest import NewBatch, NewBench, RecordsIn
+    from tests.node.node_bench import NodeBench
+    from tests.node.peer import Peer
 
 FAR_FUTURE = 1_700_000_000_000 + 3_600_001
 
