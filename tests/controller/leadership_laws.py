@@ -148,6 +148,7 @@ class Laws:
     def check_proposal(
         self,
         image: ClusterImage,
+        sender: int,
         before: PartitionImage,
         proposal: IsrProposal,
         wrote: bool,
@@ -163,6 +164,8 @@ class Laws:
             assert error is ErrorCode.not_controller
         elif proposal.leader_epoch < before.leader_epoch:
             assert error is ErrorCode.fenced_leader_epoch
+        elif sender != before.leader:
+            assert error is ErrorCode.invalid_request
         elif proposal.partition_epoch < before.partition_epoch:
             assert error is ErrorCode.invalid_update_version
         else:

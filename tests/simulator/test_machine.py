@@ -292,6 +292,24 @@ def test_a_node_whose_disk_fails_dies_and_is_started_again_until_it_works(
     assert end_offset(world) >= 10
 
 
+def test_a_machine_whose_syncs_failed_is_restarted_to_see_what_is_left(
+    loaded: tuple[World, Any],
+) -> None:
+    world, client = loaded
+    world.strike(FailDisk(node=100, how="sync"))
+    client.create("another")
+    world.run_for(500)
+    assert world.machines[100].disk.forgot_pages
+
+    world.strike(HealDisk(node=100))
+    assert not world.machines[100].powered
+    world.strike(Start(node=100))
+    world.run_for(90_000)
+
+    assert not world.machines[100].disk.forgot_pages
+    assert client.is_done
+
+
 def test_a_node_that_fails_without_a_fault_is_a_violation(loaded: tuple[World, Any]) -> None:
     world, _ = loaded
     machine = world.machines[100]

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.fetcher_session import FetcherSession
@@ -154,6 +154,8 @@ class ReplicaFetcher:
             ),
             now,
         )
+        if partition.owed_flush is not None:
+            self._broker.flushes.begin_owed(partition)
         self._after(partition, state, step, now)
 
     def _after(self, partition: Partition, state: FetchState, step: FollowerStep, now: Now) -> None:
@@ -204,7 +206,7 @@ class ReplicaFetchers:
         """A leader epoch began: fetch from its leader, or not at all when that is us or nobody."""
         self.forget(partition.name)
         follower = partition.follower
-        if follower is None or not follower.may_fetch:
+        if follower is None or follower.leader == NO_LEADER:
             return
         leader = follower.leader
         fetcher = self._by_leader.get(leader)

@@ -115,6 +115,12 @@ class Disk:
         self.write_us = write_us
         self.sync_us = sync_us
 
+    @property
+    def forgot_pages(self) -> bool:
+        """Whether a sync failed: some file will never be durable, whatever later syncs say."""
+        paths = _paths(self.files, "") if self.failed else []
+        return any(self.files.file_at(path).sync_failed for path in paths)
+
     def heal(self) -> None:
         """Be as fast and as sound as usual; what was lost or refused meanwhile stays so."""
         self.files.heal()

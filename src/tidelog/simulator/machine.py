@@ -140,9 +140,19 @@ class Machine:
         else:
             self._while_down.append(action)
 
+    def heal_disk(self) -> None:
+        """Make the disk work again.
+
+        After a sync has failed nobody knows what is on it: the kernel has forgotten which pages
+        were still to be written. Only a restart of the machine shows, so there is one.
+        """
+        if self.disk.forgot_pages:
+            self.lose_power("lost")
+        self.disk.heal()
+
     def calm(self) -> None:
         """Undo and forget every fault, and see to it that the process runs from now on."""
-        self.disk.heal()
+        self.heal_disk()
         if self.process is not None:
             self.process.dies_before_effects = False
         self.supervised = True

@@ -125,7 +125,7 @@ def _strike_machine(
         case FailDisk(how=how, part=part):
             disk.fail(how, part)
         case HealDisk():
-            disk.heal()
+            machine.heal_disk()
         case Damage():
             _damage(world, machine, fault, stream(world.seed, "damage", fault.draw))
         case JumpClock(by_ms=by_ms):

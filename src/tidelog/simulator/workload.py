@@ -1,0 +1,76 @@
+"""The load on a simulated cluster: a few topics, and clients of every kind, drawn from the seed.
+
+Invariant  Producers stop soon after the calm has begun, so that the cluster can become still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.model.ids import TopicPartition
+from tidelog.simulator.workload_admin import Administrator, NewTopic
+from tidelog.simulator.workload_consumer import Consumer
+from tidelog.simulator.workload_history import ACKS_ALL, History
+from tidelog.simulator.workload_producer import Producer
+from tidelog.simulator.world import World
+
+ORDERS: Final = "orders"
+LEDGER: Final = "ledger"
+GOES_ON_MS: Final = 2_000
+"""How long producers go on in the calm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The clients of a world, and what they were promised."""
+
+    history: History
+    administrator: Administrator
+    producers: tuple[Producer, ...]
+    consumers: tuple[Consumer, ...]
+
+
+def add_workload(world: World) -> Workload:
+    """Give the world topics and clients."""
+    dice = world.dice("workload")
+    nodes = tuple(world.machines)
+    history = History()
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    replicas = min(3, len(nodes))
+    topics = (
+        NewTopic(ORDERS, 2, replicas, {}),
+        NewTopic(LEDGER, 1, replicas, {"flush.messages": str(dice.choice((1, 3)))}),
+    )
+    orders = [TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1)]
+    everything = [*orders, TopicPartition(LEDGER, 0)]
+    administrator = Administrator(
+        "admin",
+        nodes,
+        topics,
+        history,
+        delete_every_ms=dice.choice((0, 4_000, 15_000)),
+        stop_ms=stop_ms,
+    )
+    pace = dice.choice((60, 150, 400))
+    producers = [
+        Producer(
+            "steady", nodes, everything, history, idempotent=True, interval_ms=pace, stop_ms=stop_ms
+        )
+    ]
+    others = (("all", ACKS_ALL), ("hasty", 1), ("careless", 0))
+    for name, acks in others:
+        if dice.random() < 0.6:
+            interval_ms = dice.choice((100, 300, 1_000))
+            producers.append(
+                Producer(
+                    name, nodes, orders, history, acks=acks, interval_ms=interval_ms, stop_ms=stop_ms
+                )
+            )
+    consumers = (
+        Consumer("reader", nodes, everything, history),
+        Consumer("neighbour", nodes, orders, history, home=dice.choice(nodes)),
+    )
+    for client in (administrator, *producers, *consumers):
+        world.add_client(client)
+    return Workload(history, administrator, tuple(producers), consumers)

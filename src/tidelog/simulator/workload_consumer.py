@@ -1,0 +1,219 @@
+"""Simulated consumers: assigned partitions, read in order from leaders or from any replica.
+
+Invariant  A consumer never skips an offset except over what somebody asked to delete (H6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.records.batch import crc_matches, whole_batches
+from tidelog.records.record import records_of
+from tidelog.simulator.asking import Lost
+from tidelog.simulator.violation import Violation
+from tidelog.simulator.workload_client import ClusterClient
+from tidelog.simulator.workload_history import History
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
+
+FETCH_VERSION: Final = 12
+LIST_OFFSETS_VERSION: Final = 7
+FETCH_WAIT_MS: Final = 500
+PARTITION_BYTES: Final = 4_096
+PAUSE_MS: Final = 100
+EARLIEST: Final = -2
+ANY_EPOCH: Final = -1
+
+_AGAIN: Final = "again"
+
+
+class Consumer(ClusterClient):
+    """Reads its partitions from offset 0 on; `home` is the node it likes to read from, if any."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: Sequence[int],
+        partitions: Sequence[TopicPartition],
+        history: History,
+        *,
+        home: int | None = None,
+    ) -> None:
+        super().__init__(name, nodes, sorted({partition.topic for partition in partitions}))
+        self.positions = dict.fromkeys(partitions, 0)
+        self._history = history
+        self._home = home
+        self._avoid_home: set[TopicPartition] = set()
+        self._fetching: set[int] = set()
+        self._seeking: set[TopicPartition] = set()
+        self._pausing = False
+
+    # What it is told.
+
+    def on_started(self) -> None:
+        self.refresh()
+
+    def on_line(self, node: int) -> None:
+        self._fetch_all()
+
+    def on_metadata(self) -> None:
+        self._fetch_all()
+
+    def on_token(self, token: object) -> None:
+        self._pausing = False
+        self._avoid_home.clear()
+        self._fetch_all()
+
+    # Asking.
+
+    def _fetch_all(self) -> None:
+        wanted: dict[int, list[TopicPartition]] = {}
+        for partition in self.positions:
+            if partition in self._seeking:
+                continue
+            node = self._target(partition)
+            if node == NO_LEADER:
+                self.refresh()
+            else:
+                wanted.setdefault(node, []).append(partition)
+        for node, partitions in wanted.items():
+            if node not in self._fetching:
+                self._fetch(node, partitions)
+
+    def _target(self, partition: TopicPartition) -> int:
+        if self._home is not None and partition not in self._avoid_home:
+            return self._home
+        leader = self.leaders.get(partition)
+        return NO_LEADER if leader is None else leader.node
+
+    def _epoch(self, partition: TopicPartition) -> int:
+        leader = self.leaders.get(partition)
+        return ANY_EPOCH if self._home is not None or leader is None else leader.epoch
+
+    def _fetch(self, node: int, partitions: Sequence[TopicPartition]) -> None:
+        connection = self.line(node)
+        if connection is None:
+            return
+        topics: dict[str, list[FetchPartition]] = {}
+        for name in partitions:
+            wanted = FetchPartition(
+                name.partition, self._epoch(name), self.positions[name], -1, -1, PARTITION_BYTES
+            )
+            topics.setdefault(name.topic, []).append(wanted)
+        request = FetchRequest(
+            replica_id=-1,
+            replica_epoch=-1,
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic, None, wanted) for topic, wanted in topics.items()],
+            forgotten=[],
+            rack_id="",
+            cluster_id=None,
+        )
+        self._fetching.add(node)
+        self.ask_fetch(connection, FETCH_VERSION, request, partial(self._fetched, node))
+        self.expects_answer(connection)
+
+    # Hearing.
+
+    def _fetched(self, node: int, answer: Any) -> None:
+        self._fetching.discard(node)
+        if isinstance(answer, Lost):
+            self._pause()
+            return
+        well = not answer.error
+        for topic in answer.topics:
+            for fetched in topic.partitions:
+                name = TopicPartition(topic.name, fetched.index)
+                if fetched.error:
+                    well = False
+                    self._refused(node, name, ErrorCode(fetched.error))
+                else:
+                    well = self._take(node, name, fetched) and well
+        if well:
+            self._fetch_all()
+        else:
+            self._pause()
+
+    def _take(self, node: int, name: TopicPartition, fetched: FetchedPartition) -> bool:
+        """Read what came; False when it cannot be used."""
+        records = fetched.records
+        if not isinstance(records, memoryview):
+            return True
+        for header, batch in whole_batches(records):
+            if not crc_matches(batch):
+                self._avoid_home.add(name)
+                return False
+            position = self.positions[name]
+            if header.base_offset > position:
+                skipped = f"{position} to {header.base_offset} of {name}"
+                raise Violation("H6", f"{self.name} was not given {skipped} by {node}")
+            if header.next_offset > fetched.high_watermark:
+                why = f"{header.last_offset} of {name}, and the mark at {fetched.high_watermark}"
+                raise Violation("D11", f"{node} gave {self.name} offset {why}")
+            for record in records_of(batch):
+                if record.offset >= position:
+                    self._history.read(self.name, name, record.offset, record.value or b"")
+            self.positions[name] = max(position, header.next_offset)
+        return True
+
+    def _refused(self, node: int, name: TopicPartition, error: ErrorCode) -> None:
+        if node == self._home:
+            self._avoid_home.add(name)
+        if error is ErrorCode.offset_out_of_range:
+            self._seek(name)
+        else:
+            self.refresh()
+
+    def _pause(self) -> None:
+        if not self._pausing:
+            self._pausing = True
+            self.set_timer(PAUSE_MS, _AGAIN)
+
+    # Where the log starts.
+
+    def _seek(self, name: TopicPartition) -> None:
+        leader = self.leaders.get(name)
+        if leader is None or leader.node == NO_LEADER:
+            self.refresh()
+            return
+        connection = self.line(leader.node)
+        if connection is None or name in self._seeking:
+            return
+        self._seeking.add(name)
+        partition = {
+            "partition_index": name.partition,
+            "current_leader_epoch": leader.epoch,
+            "timestamp": EARLIEST,
+        }
+        fields = {
+            "replica_id": -1,
+            "isolation_level": 0,
+            "topics": [{"name": name.topic, "partitions": [partition]}],
+        }
+        then = partial(self._sought, name)
+        self.ask(connection, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, then)
+        self.expects_answer(connection)
+
+    def _sought(self, name: TopicPartition, answer: Any) -> None:
+        self._seeking.discard(name)
+        self._pause()
+        if isinstance(answer, Lost):
+            return
+        result = answer.topics[0].partitions[0]
+        if result.error_code:
+            self.refresh()
+        elif result.offset > self.positions[name]:
+            deleted_to = self._history.of(name).deleted_to
+            if result.offset > deleted_to:
+                why = f"{name} starts at {result.offset}, deleted was below {deleted_to} only"
+                raise Violation("H6", f"{self.name} at {self.positions[name]}: {why}")
+            self.positions[name] = result.offset

@@ -1,0 +1,257 @@
+"""Simulated producers: batches with values of their own, and what became of each of them.
+
+An idempotent producer sends a batch again until a broker says yes, several batches of a partition
+at a time, in order. Another one sends each batch once, one at a time, and takes no for an answer.
+
+Invariant  The batches of a lane are sent in the order of their sequence numbers; one that is sent
+           again carries the numbers it had before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.simulator.asking import Lost
+from tidelog.simulator.clock import EPOCH_MS
+from tidelog.simulator.violation import Violation
+from tidelog.simulator.workload_client import ClusterClient
+from tidelog.simulator.workload_history import ACKS_ALL, History, Send
+from tidelog.wire.apis import ApiKey
+
+PRODUCE_VERSION: Final = 11
+INIT_PRODUCER_ID_VERSION: Final = 4
+PRODUCE_TIMEOUT_MS: Final = 4_000
+RETRY_PAUSE_MS: Final = 60
+RECORDS_MOST: Final = 3
+
+_MAKE: Final = "make"
+_PUMP: Final = "pump"
+_NEVER_APPENDED: Final = frozenset(
+    {
+        ErrorCode.not_enough_replicas,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.invalid_record,
+    }
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    send: Send
+    data: bytes
+    under_way: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """What waits for one partition."""
+
+    partition: TopicPartition
+    next_number: int = 0
+    next_sequence: int = 0
+    waiting: deque[_Batch] = field(default_factory=deque)
+
+
+class Producer(ClusterClient):
+    """Sends until `stop_ms`, then only what is left."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: Sequence[int],
+        partitions: Sequence[TopicPartition],
+        history: History,
+        *,
+        acks: int = ACKS_ALL,
+        idempotent: bool = False,
+        interval_ms: int = 200,
+        start_ms: int = 0,
+        stop_ms: int,
+    ) -> None:
+        super().__init__(name, nodes, sorted({partition.topic for partition in partitions}))
+        self._history = history
+        self._acks = acks
+        self._idempotent = idempotent
+        self._interval_ms = interval_ms
+        self._start_ms = start_ms
+        self._stop_ms = stop_ms
+        self._lanes = [_Lane(partition) for partition in partitions]
+        self._lane_of = {lane.partition: lane for lane in self._lanes}
+        self._in_flight_most = 3 if idempotent else 1
+        self._producer_id = -1
+        self._producer_epoch = -1
+        self._asking_id = False
+        self._pumping = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything it began is decided."""
+        return self.now_ms >= self._stop_ms and not any(lane.waiting for lane in self._lanes)
+
+    @property
+    def unanswered(self) -> str:
+        """What it still waits for, in words."""
+        left = [f"{lane.partition}: {len(lane.waiting)}" for lane in self._lanes if lane.waiting]
+        return f"{self.name} waits for answers about {', '.join(left) or 'nothing'}"
+
+    # What it is told.
+
+    def on_started(self) -> None:
+        self.refresh()
+        self.set_timer(self._start_ms, _MAKE)
+
+    def on_token(self, token: object) -> None:
+        if token == _MAKE:
+            self._make()
+        else:
+            self._pumping = False
+            self._pump_all()
+
+    def on_line(self, node: int) -> None:
+        self._pump_all()
+
+    def on_metadata(self) -> None:
+        self._pump_all()
+
+    # Making batches.
+
+    def _make(self) -> None:
+        if self.now_ms >= self._stop_ms:
+            return
+        burst = self.dice.choice((1, 1, 1, 4))
+        for _ in range(burst):
+            lane = self.dice.choice(self._lanes)
+            if len(lane.waiting) < self._in_flight_most and self._is_ready():
+                self._add(lane)
+                self._pump(lane)
+        self.set_timer(1 + int(self.dice.expovariate(1 / self._interval_ms)), _MAKE)
+
+    def _is_ready(self) -> bool:
+        if not self._idempotent or self._producer_id >= 0:
+            return True
+        self._ask_id()
+        return False
+
+    def _add(self, lane: _Lane) -> None:
+        count = self.dice.randint(1, RECORDS_MOST)
+        values = tuple(
+            f"{self.name}/{lane.partition.partition}/{lane.next_number}.{index}".encode()
+            for index in range(count)
+        )
+        send = Send(
+            producer=self.name,
+            partition=lane.partition,
+            number=lane.next_number,
+            values=values,
+            acks=self._acks,
+            idempotent=self._idempotent,
+            started_us=self.host.world.timeline.now_us,
+            known_end=self._history.of(lane.partition).known_end,
+        )
+        data = build_batch(
+            [NewRecord(None, value, EPOCH_MS + self.now_ms) for value in values],
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=lane.next_sequence if self._idempotent else -1,
+        )
+        lane.next_number += 1
+        lane.next_sequence += count
+        lane.waiting.append(_Batch(send, bytes(data)))
+        self._history.sending(send)
+
+    # Sending.
+
+    def _pump_all(self) -> None:
+        for lane in self._lanes:
+            self._pump(lane)
+
+    def _pump_later(self) -> None:
+        if not self._pumping:
+            self._pumping = True
+            self.set_timer(RETRY_PAUSE_MS, _PUMP)
+
+    def _pump(self, lane: _Lane) -> None:
+        if all(batch.under_way for batch in lane.waiting):
+            return
+        leader = self.leaders.get(lane.partition)
+        if leader is None or leader.node == NO_LEADER:
+            self.refresh()
+            return
+        connection = self.line(leader.node)
+        if connection is None:
+            return
+        for batch in list(lane.waiting):
+            if batch.under_way:
+                continue
+            topic, index = lane.partition
+            topics = [(topic, None, [(index, batch.data)])]
+            if self._acks == 0:
+                self.ask_produce(connection, PRODUCE_VERSION, topics, None, acks=0)
+                self._drop(lane, batch)
+                continue
+            batch.under_way = True
+            self.ask_produce(
+                connection,
+                PRODUCE_VERSION,
+                topics,
+                partial(self._answered, lane, batch),
+                acks=self._acks,
+                timeout_ms=PRODUCE_TIMEOUT_MS,
+            )
+            self.expects_answer(connection)
+
+    def _answered(self, lane: _Lane, batch: _Batch, answer: Any) -> None:
+        batch.under_way = False
+        if isinstance(answer, Lost):
+            self._not_ok(lane, batch, None)
+            return
+        [topic] = answer.topics
+        [result] = topic.partitions
+        if result.error:
+            self._not_ok(lane, batch, ErrorCode(result.error))
+            return
+        self._drop(lane, batch)
+        self._history.acked(batch.send, result.base_offset)
+
+    def _not_ok(self, lane: _Lane, batch: _Batch, error: ErrorCode | None) -> None:
+        if error is ErrorCode.duplicate_sequence_number:
+            raise Violation("D19", f"{self.name} has {len(lane.waiting)} batches under way at most")
+        if error is not None:
+            self.refresh()
+        if self._idempotent:
+            self._pump_later()
+            return
+        batch.send.has_failed = error in _NEVER_APPENDED
+        self._drop(lane, batch)
+
+    def _drop(self, lane: _Lane, batch: _Batch) -> None:
+        batch.send.is_done = True
+        lane.waiting.remove(batch)
+
+    # Being somebody.
+
+    def _ask_id(self) -> None:
+        node = self.dice.choice(self.nodes)
+        connection = self.line(node)
+        if self._asking_id or connection is None:
+            return
+        self._asking_id = True
+        fields = {"transactional_id": None, "transaction_timeout": 60_000}
+        self.ask(
+            connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, self._named
+        )
+        self.expects_answer(connection)
+
+    def _named(self, answer: Any) -> None:
+        self._asking_id = False
+        if not isinstance(answer, Lost) and not answer.error_code:
+            self._producer_id = int(answer.producer_id)
+            self._producer_epoch = int(answer.producer_epoch)
