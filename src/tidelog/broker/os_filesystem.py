@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelog.broker.descriptors import Descriptor, DescriptorPool
+from tidelog.broker.open_files import OpenFiles
 from tidelog.broker.os_errors import disk_error
 from tidelog.model.errors import DiskError, invariant
 from tidelog.storage.filesystem import Buffer
@@ -151,7 +152,7 @@ class OsFileSystem:
 
     def __init__(self, max_descriptors: int = 512) -> None:
         self._pool = DescriptorPool(max_descriptors)
-        self._open_files: dict[str, OsFile] = {}
+        self._open_files: OpenFiles[OsFile] = OpenFiles()
 
     @property
     def open_descriptors(self) -> int:
@@ -171,13 +172,13 @@ class OsFileSystem:
             except OSError as error:
                 self._pool.close(descriptor)
                 raise disk_error("open", path, error) from error
-            self._open_files[path] = file
+            self._open_files.put(path, file)
             return file
 
     def forget(self, file: OsFile) -> None:
         """Drop a file nobody uses any more from the table of names."""
         if self._open_files.get(file.path) is file:
-            del self._open_files[file.path]
+            self._open_files.pop(file.path)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -218,12 +219,12 @@ class OsFileSystem:
                 os.rename(source, target)
             except OSError as error:
                 raise disk_error(f"rename to {target}", source, error) from error
-            self._open_files.pop(target, None)
-            moved = source in self._open_files or os.path.isdir(target)
-            for path in self._names_at_or_below(source) if moved else ():
+            self._open_files.pop(target)
+            for path in self._names_at_or_below(source, target):
                 file = self._open_files.pop(path)
-                file.descriptor.path = target + path[len(source) :]
-                self._open_files[file.path] = file
+                if file is not None:
+                    file.descriptor.path = target + path[len(source) :]
+                    self._open_files.put(file.path, file)
 
     def remove(self, path: str) -> None:
         with self._pool.lock:
@@ -232,16 +233,16 @@ class OsFileSystem:
                 os.unlink(path)
             except OSError as error:
                 raise disk_error("remove", path, error) from error
-            self._open_files.pop(path, None)
+            self._open_files.pop(path)
 
     def remove_directory(self, path: str) -> None:
         from shutil import rmtree  # a start need not wait for it
 
         with self._pool.lock:
-            names = self._names_at_or_below(path)
+            names = self._names_at_or_below(path, path)
             self._keep_content(names)
             for name in names:
-                del self._open_files[name]
+                self._open_files.pop(name)
         try:
             rmtree(path)
         except OSError as error:
@@ -264,11 +265,10 @@ class OsFileSystem:
             raise disk_error("measure", path, error) from error
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
-    def _names_at_or_below(self, path: str) -> Sequence[str]:
-        if path in self._open_files:
+    def _names_at_or_below(self, path: str, lies_at: str) -> Sequence[str]:
+        if self._open_files.get(path) is not None:
             return [path]
-        below = path + "/"
-        return [name for name in self._open_files if name.startswith(below)]
+        return self._open_files.below(path, lies_at) if os.path.isdir(lies_at) else ()
 
     def _keep_content(self, paths: Sequence[str]) -> None:
         """These names go away; whoever has such a file open can go on reading it."""

@@ -97,6 +97,9 @@ class Hosting:
                 start_offset=log.start_offset,
                 end_offset=log.end_offset,
                 cut_bytes=log.cut_bytes,
+                damaged=tuple(
+                    f"{damage.first_offset} to {damage.next_offset}" for damage in log.damage
+                ),
                 cause="the last stop was not clean",
             )
         )

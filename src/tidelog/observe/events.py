@@ -63,11 +63,15 @@ class LogRecovered:
     start_offset: int
     end_offset: int
     cut_bytes: int
+    damaged: tuple[str, ...] = ()
+    """Ranges of offsets whose records were durable once and cannot be read any more."""
     cause: str
 
     def __str__(self) -> str:
         kept = f"{self.partition} recovered with offsets {self.start_offset} to {self.end_offset}"
-        return f"{kept}, {self.cut_bytes} bytes cut" if self.cut_bytes else f"{kept}, nothing cut"
+        cut = f"{self.cut_bytes} bytes cut" if self.cut_bytes else "nothing cut"
+        damaged = f", damaged on disk: {', '.join(self.damaged)}" if self.damaged else ""
+        return f"{kept}, {cut}{damaged}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
