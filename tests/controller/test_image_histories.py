@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.image_difference import difference
 from tidelog.controller.partition_image import TopicIdPartition
 from tidelog.controller.records import (
     BrokerRegistrationChangeRecord,
@@ -231,6 +232,35 @@ def test_deltas_carry_one_state_into_the_next(
     assert changed <= delta.partitions.keys()
     resources = before.configs.keys() | image.configs.keys()
     assert {r for r in resources if before.config(*r) != image.config(*r)} <= delta.configs.keys()
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.data())
+def test_the_difference_of_two_images_is_what_the_log_between_them_changed(
+    history: list[MetadataRecord], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(history)))
+    before, after = image_of(history[:cut]), image_of(history)
+    told = before.copy().replay_all(enumerate(history[cut:], start=cut))
+    seen = difference(before, after)
+
+    assert seen.topics_created.keys() <= told.topics_created.keys()
+    assert seen.topics_deleted.keys() <= told.topics_deleted.keys()
+    for key in {*keys_of(before), *keys_of(after)}:
+        changes = partition_in(before, key) != partition_in(after, key)
+        assert changes == (key in seen.partitions)
+        if changes:
+            change = seen.partitions[key]
+            assert change.before == partition_in(before, key)
+            assert change.after == partition_in(after, key)
+            assert key in told.partitions
+    for number in before.brokers.keys() | after.brokers.keys():
+        changes = before.brokers.get(number) != after.brokers.get(number)
+        assert changes == (number in seen.brokers)
+    assert seen.configs.keys() <= told.configs.keys()
+    assert seen.features.keys() <= told.features.keys()
+    assert seen.controllers.keys() <= told.controllers.keys()
+    assert (seen.is_empty or before != after) and (before == after) == seen.is_empty
 
 
 def keys_of(image: ClusterImage) -> Iterable[TopicIdPartition]:

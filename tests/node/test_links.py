@@ -218,6 +218,19 @@ def test_a_lost_link_fails_everything_that_waits_once(peer: Peer) -> None:
     assert len(peer.heard) == 2
 
 
+def test_who_cares_hears_of_a_connection_that_is_gone_even_if_nothing_was_asked(
+    peer: Peer,
+) -> None:
+    lost: list[Now] = []
+    peer.link().on_lost = lost.append
+    peer.ask("first")
+    peer.opened()
+    peer.answer(0)
+    assert lost == []
+    peer.closed(reason="reset")
+    assert lost == [peer.now]
+
+
 def test_news_of_an_old_connection_reach_nobody(peer: Peer) -> None:
     peer.ask("before")
     peer.opened()

@@ -145,7 +145,7 @@ def test_a_follower_starts_with_the_high_watermark_that_was_written_down(
         isr=(100, 101),
         directories=(UUID(int=1000), orders.node.broker.directories[0].identity.directory_id),
     )
-    orders.node.broker.control._append((second, shared), True, orders.now)
+    orders.node.broker.control_plane.append((second, shared), orders.now)
     orders.end_tick()
     peer.produce("orders", batch(b"not committed"), acks=1)
     orders.wait(10_000)

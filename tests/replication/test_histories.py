@@ -7,6 +7,7 @@ the faults stop, the replicas must agree again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -36,6 +37,7 @@ from tidelog.storage.crash import data_kept, data_torn_at
 MIN_IN_SYNC = 2
 BROKERS = (100, 101, 102)
 a_broker = st.sampled_from(BROKERS)
+some_brokers = st.one_of(st.just(BROKERS), st.sets(a_broker).map(sorted))
 
 
 class Heard(NamedTuple):
@@ -144,9 +146,14 @@ class Histories(RuleBasedStateMachine):
         if self.cluster[heard.follower].partition is heard.partition:
             self.cluster.hear(heard.follower, heard.answer)
 
-    @rule(broker_id=a_broker)
+    @rule(followers=st.lists(a_broker, min_size=1, max_size=8))
+    def fetches(self, followers: list[int]) -> None:
+        """Whole round trips, so that histories get somewhere."""
+        for broker_id in followers:
+            self.fetch(broker_id)
+            self.laws_hold()
+
     def fetch(self, broker_id: int) -> None:
-        """A whole round trip, so that histories get somewhere."""
         if self.may_fetch(self.cluster[broker_id]):
             asked = self.cluster.ask(broker_id)
             self.serve_one(self.cluster[broker_id].partition, asked)
@@ -155,23 +162,22 @@ class Histories(RuleBasedStateMachine):
 
     # Metadata
 
-    @rule(broker_id=a_broker, everything=st.booleans())
-    def learn(self, broker_id: int, everything: bool) -> None:
-        broker, newest = self.cluster[broker_id], len(self.cluster.controller.history)
-        if broker.is_running and broker.known < newest:
-            self.cluster.tell_up_to(broker_id, newest if everything else broker.known + 1)
+    @rule(who=some_brokers, everything=st.booleans())
+    def learn(self, who: Iterable[int], everything: bool = True) -> None:
+        newest = len(self.cluster.controller.history)
+        for broker_id in who:
+            broker = self.cluster[broker_id]
+            if broker.is_running and broker.known < newest:
+                self.cluster.tell_up_to(broker_id, newest if everything else broker.known + 1)
 
-    @rule()
-    def learn_all(self) -> None:
-        self.cluster.tell()
-
-    @rule(broker_id=a_broker)
-    def fence(self, broker_id: int) -> None:
+    @rule(broker_id=a_broker, who=some_brokers)
+    def fence(self, broker_id: int, who: Iterable[int]) -> None:
         if self.cluster.controller.standing(broker_id).is_live:
             self.cluster.controller.fence(broker_id)
+            self.learn(who)
 
-    @rule(broker_id=a_broker)
-    def unfence(self, broker_id: int) -> None:
+    @rule(broker_id=a_broker, who=some_brokers)
+    def unfence(self, broker_id: int, who: Iterable[int]) -> None:
         controller, broker = self.cluster.controller, self.cluster[broker_id]
         if (
             broker.is_running
@@ -179,17 +185,28 @@ class Histories(RuleBasedStateMachine):
             and broker.known >= self.registered_at[broker_id]
         ):
             controller.unfence(broker_id)
+            self.learn(who)
 
-    @rule(broker_id=a_broker)
-    def move_leader(self, broker_id: int) -> None:
+    @rule(broker_id=a_broker, who=some_brokers)
+    def move_leader(self, broker_id: int, who: Iterable[int]) -> None:
         controller = self.cluster.controller
         leadership = controller.leadership
         if broker_id in leadership.in_sync and controller.standing(broker_id).is_live:
             controller.lead(broker_id)
+            self.learn(who)
 
     # Proposals
 
-    @rule(broker_id=a_broker)
+    @precondition(lambda self: any(broker.proposals for broker in self.cluster.brokers.values()))
+    @rule(who=some_brokers, heard=st.booleans())
+    def decide_all(self, who: Iterable[int], heard: bool) -> None:
+        for broker_id in BROKERS:
+            self.decide(broker_id)
+        if heard:
+            while self.decisions:
+                self.hear_decided(self.decisions.pop(), False)
+        self.learn(who)
+
     def decide(self, broker_id: int) -> None:
         broker = self.cluster[broker_id]
         if broker.is_running and broker.proposals:
@@ -270,7 +287,7 @@ class Histories(RuleBasedStateMachine):
         for broker_id in BROKERS:
             self.restart(broker_id, True, True)
             self.cluster.tell()
-            self.unfence(broker_id)
+            self.unfence(broker_id, BROKERS)
         for _ in range(40):
             self.cluster.tell()
             for broker_id in BROKERS:

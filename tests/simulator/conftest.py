@@ -22,6 +22,12 @@ TOPIC = "orders"
 FORMING_MS = 1_000
 PATIENCE_MS = 30_000
 
+WHO_LEADS = {
+    "topics": [{"topic_id": None, "name": TOPIC}],
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}
+
 MakeWorld: TypeAlias = Callable[..., World]
 
 
@@ -115,6 +121,94 @@ class Talker(AskingClient):
             self._asked_times += 1
             self.set_timer(PATIENCE_MS, self._asked_times)
             self._questions[0](self._connection)
+
+
+class Writer(AskingClient):
+    """Writes numbered values with acks=all to whoever leads, each until it is acknowledged."""
+
+    def __init__(self, name: str = "writer", *, brokers: int = 3) -> None:
+        super().__init__(name)
+        self.acknowledged: dict[int, bytes] = {}
+        self.stopped = False
+        self._nodes = [machine_address(FIRST_NODE + number) for number in range(brokers)]
+        self._number = 0
+        self._leader: tuple[str, int] | None = None
+        self._tries = 0
+        self._connection: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self.stopped and self._connection is None
+
+    def on_started(self) -> None:
+        self._go_on()
+
+    def on_connected(self, connection: int) -> None:
+        if self._leader is None:
+            self.ask(connection, ApiKey.METADATA, 12, WHO_LEADS, self._learnt)
+        else:
+            self._write(connection)
+
+    def on_closed(self, connection: int, reason: str) -> None:
+        super().on_closed(connection, reason)
+        if connection == self._connection:
+            self._again()
+
+    def on_timer(self, token: object) -> None:
+        if token == self._tries and self._connection is not None:
+            self.hang_up(self._connection)
+            self._again()
+        elif token == "go on":
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._connection is None and not self.stopped:
+            self._tries += 1
+            self.set_timer(5_000, self._tries)
+            address = self._leader or (self.dice.choice(self._nodes), BROKER_PORT)
+            self._connection = self.connect(*address)
+
+    def _again(self) -> None:
+        self._leader = None
+        self._connection = None
+        self.set_timer(100, "go on")
+
+    def _learnt(self, answer: Any) -> None:
+        if isinstance(answer, Lost) or self._connection is None:
+            return
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        leaders = [each.leader_id for topic in answer.topics for each in topic.partitions]
+        self.hang_up(self._connection)
+        self._again()
+        self._leader = brokers.get(leaders[0]) if leaders else None
+
+    def _write(self, connection: int) -> None:
+        batch = build_batch([NewRecord(None, b"%d" % self._number, EPOCH_MS + self.now_ms)])
+        topics = [(TOPIC, None, [(0, bytes(batch))])]
+        self.ask_produce(connection, 11, topics, self._wrote, acks=-1, timeout_ms=4_000)
+
+    def _wrote(self, answer: Any) -> None:
+        if isinstance(answer, Lost) or self._connection is None:
+            return
+        (partition,) = answer.topics[0].partitions
+        if partition.error:
+            self.hang_up(self._connection)
+            self._again()
+            return
+        self.acknowledged[partition.base_offset] = b"%d" % self._number
+        self._number += 1
+        self._tries += 1
+        if self.stopped:
+            self.hang_up(self._connection)
+            self._connection = None
+        else:
+            self.set_timer(5_000, self._tries)
+            self._write(self._connection)
+
+
+@pytest.fixture
+def writer() -> Callable[..., Writer]:
+    return Writer
 
 
 @pytest.fixture

@@ -275,7 +275,7 @@ def test_slow_writes_hold_the_loop_and_slow_syncs_do_not(
     assert answered_after(SlowDisk(node=100, write_ms=300, sync_ms=0)) > 250
 
 
-@pytest.mark.parametrize("how", ["full", "write", "sync"])
+@pytest.mark.parametrize("how", ["full", "write"])
 def test_a_node_whose_disk_fails_dies_and_is_started_again_until_it_works(
     loaded: tuple[World, Any], how: str
 ) -> None:

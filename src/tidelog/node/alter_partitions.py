@@ -80,7 +80,10 @@ class AlterPartitions:
         retry = []
         for topic_id, partitions in outcome:
             for index, result in partitions:
-                partition, proposal = sent.pop((topic_id, index))
+                asked = sent.pop((topic_id, index), None)
+                if asked is None:
+                    continue
+                partition, proposal = asked
                 if isinstance(result, AlteredPartition):
                     answer: InSyncReplicasAltered | Refusal = InSyncReplicasAltered(
                         result.leader_epoch, result.partition_epoch, result.isr

@@ -74,6 +74,10 @@ class ControllerChannel(Protocol):
         decide: Callable[[Controller], Decision[R]],
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
+        why: str = "",
     ) -> Reply:
-        """Answer a client by a decision of the controller: made here, or where it is passed on."""
+        """Answer a client by a decision of the controller: made here, or where it is passed on.
+
+        `why` is told as the cause of what the decision does to brokers.
+        """
         ...

@@ -107,32 +107,24 @@ class Look:
             diverging is None and not log.start_offset <= offset <= log.end_offset
         ):
             return self._refused(wanted, partition.name, ErrorCode.offset_out_of_range)
+        is_follower = self._fetch.replica_id >= 0
+        if diverging is None and is_follower and self._heard is not None:
+            refusal = self._note_progress(partition, wanted, listening, self._heard)
+            if refusal is not None:
+                return self._refused(wanted, partition.name, refusal.code)
         mark, stable = partition.high_watermark.offset, partition.last_stable_offset
         committed_only = self._fetch.isolation_level == READ_COMMITTED
         records: FileRegion | None = None
         aborted: list[tuple[int, int]] | None = [] if committed_only else None
-        if diverging is not None:
+        nearer = None
+        if diverging is None and not is_follower:
+            if self._is_not_available_yet(partition, offset):
+                return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
+            nearer = self._nearer_replica(partition, offset)
+        if diverging is not None or nearer is not None:
             self.urgent = True
         else:
-            limit = stable if committed_only else mark
-            end = log.end_offset
-            if self._fetch.replica_id >= 0:
-                limit = end
-            elif self._is_not_available_yet(partition, offset):
-                return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
-            else:
-                nearer = self._nearer_replica(partition, offset)
-                if nearer is not None:
-                    self.urgent = True
-                    return FetchedPartition(
-                        wanted.partition,
-                        ErrorCode.none,
-                        mark,
-                        stable,
-                        log.start_offset,
-                        aborted,
-                        preferred_read_replica=nearer,
-                    )
+            limit = log.end_offset if is_follower else stable if committed_only else mark
             try:
                 records = self._records(partition, wanted, limit)
                 if records is not None and committed_only:
@@ -141,10 +133,6 @@ class Look:
                 return self._refused(wanted, partition.name, ErrorCode.kafka_storage_error)
             except CorruptBatch:
                 return self._refused(wanted, partition.name, ErrorCode.corrupt_message)
-            if self._fetch.replica_id >= 0 and self._heard is not None:
-                refusal = self._note_progress(partition, wanted, end, listening, self._heard)
-                if refusal is not None:
-                    return self._refused(wanted, partition.name, refusal.code)
         return FetchedPartition(
             wanted.partition,
             ErrorCode.none,
@@ -152,7 +140,7 @@ class Look:
             stable,
             log.start_offset,
             aborted,
-            NO_REPLICA,
+            NO_REPLICA if nearer is None else nearer,
             records,
             diverging,
         )
@@ -167,34 +155,37 @@ class Look:
         rack, leader = self._fetch.rack_id, partition.leader
         if not rack or leader is None or self._heard is None or not self._broker.selects_by_rack:
             return None
-        racks = {node: broker.rack for node, broker in self._broker.image.brokers.items()}
-        near = [
-            candidate
+        brokers = self._broker.image.brokers
+        near = {
+            candidate.broker_id: candidate
             for candidate in leader.read_candidates(offset, self._heard)
-            if racks.get(candidate.broker_id) == rack
-        ]
-        if not near or any(candidate.broker_id == partition.node_id for candidate in near):
+            if self._broker.is_live(candidate.broker_id)
+            and brokers[candidate.broker_id].rack == rack
+        }
+        if not near or partition.node_id in near:
             return None
         return max(
-            near, key=lambda candidate: (candidate.end_offset, -candidate.broker_id)
-        ).broker_id
+            near, key=lambda node: (near[node].end_offset, near[node].last_caught_up_ms, -node)
+        )
 
     def _note_progress(
         self,
         partition: Partition,
         wanted: FetchPartition,
-        leader_end: int,
         listening: WantedPartition | None,
         heard: Now,
     ) -> Refusal | None:
-        """A follower that asks for an offset holds everything below it."""
+        """A follower that asks for an offset holds everything below it.
+
+        Noted before the mark is read, so that the answer tells of the mark that moved by it.
+        """
         return partition.follower_fetched(
             FollowerFetch(
                 replica_id=self._fetch.replica_id,
                 broker_epoch=self._fetch.replica_epoch,
                 fetch_offset=wanted.fetch_offset,
                 log_start_offset=wanted.log_start_offset,
-                leader_end_before_read=leader_end,
+                leader_end_before_read=partition.log.end_offset,
                 listening=listening,
             ),
             heard,

@@ -1,20 +1,27 @@
 """The follower's side of a fetch session (KIP-227): what the leader was last told.
 
 Invariant  The leader's session holds exactly the partitions in `_told`, in those states.
+Invariant  A request costs what changed since the last one, not what is followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition
 from tidelog.replication.messages import FetchState
-from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 
-FULL_EPOCH = 0
-EPOCH_MAX = 2**31 - 1
+FULL_EPOCH: Final = 0
+EPOCH_MAX: Final = 2**31 - 1
+
+
+class Told(NamedTuple):
+    """What the leader knows of one partition of ours."""
+
+    topic_id: UUID
+    state: FetchState
 
 
 class FetcherSession:
@@ -23,28 +30,54 @@ class FetcherSession:
     def __init__(self) -> None:
         self._id = 0
         self._epoch = FULL_EPOCH
-        self._told: dict[TopicPartition, tuple[UUID, FetchState]] = {}
+        self._told: dict[TopicPartition, Told] = {}
+        self._news: dict[TopicPartition, Told] = {}
+        self._forgotten: dict[tuple[str, UUID], list[int]] = {}
 
     @property
     def is_open(self) -> bool:
         return self._id != 0
 
+    @property
+    def has_partitions(self) -> bool:
+        return bool(self._told)
+
+    def told(self, name: TopicPartition) -> Told | None:
+        """What the last request said, or one before it."""
+        return self._told.get(name)
+
     def reset(self) -> None:
-        """Begin anew with the next request."""
+        """Begin anew with the next request, which must be told everything."""
         self._id, self._epoch = 0, FULL_EPOCH
         self._told.clear()
+        self._news.clear()
+        self._forgotten.clear()
 
     def answered(self, session_id: int) -> None:
-        """The leader answered without a session error."""
-        if session_id == 0:
-            self.reset()
-        else:
-            self._id = session_id
-            self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else 1
+        """The leader answered without an error, in this session."""
+        self._id = session_id
+        self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else 1
+
+    def want(self, name: TopicPartition, topic_id: UUID, state: FetchState) -> None:
+        """The next request fetches the partition in this state."""
+        before = self._told.get(name)
+        if before is not None:
+            if before.topic_id != topic_id:
+                self.leave(name)
+            elif before.state == state:
+                return
+        self._told[name] = self._news[name] = Told(topic_id, state)
+
+    def leave(self, name: TopicPartition) -> None:
+        """The next request does not fetch the partition."""
+        before = self._told.pop(name, None)
+        self._news.pop(name, None)
+        if before is not None:
+            key = (name.topic, before.topic_id)
+            self._forgotten.setdefault(key, []).append(name.partition)
 
     def request(
         self,
-        wanted: Mapping[TopicPartition, tuple[Partition, FetchState]],
         *,
         replica_id: int,
         replica_epoch: int,
@@ -54,28 +87,21 @@ class FetcherSession:
         partition_max_bytes: int,
     ) -> FetchRequest:
         """The next fetch; from now on the leader counts as told."""
-        topics: dict[UUID, list[FetchPartition]] = {}
-        names: dict[UUID, str] = {}
-        told = {name: (each[0].log.topic_id, each[1]) for name, each in wanted.items()}
-        for name, (topic_id, state) in told.items():
-            if self._told.get(name) != (topic_id, state):
-                names[topic_id] = name.topic
-                topics.setdefault(topic_id, []).append(
-                    FetchPartition(
-                        name.partition,
-                        state.leader_epoch,
-                        state.fetch_offset,
-                        state.last_fetched_epoch,
-                        state.log_start_offset,
-                        partition_max_bytes,
-                    )
+        topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
+        for name, (topic_id, state) in self._news.items():
+            topics.setdefault((name.topic, topic_id), []).append(
+                FetchPartition(
+                    name.partition,
+                    state.leader_epoch,
+                    state.fetch_offset,
+                    state.last_fetched_epoch,
+                    state.log_start_offset,
+                    partition_max_bytes,
                 )
-        forgotten: dict[tuple[str, UUID], list[int]] = {}
-        for name, (topic_id, _) in self._told.items():
-            now_told = told.get(name)
-            if now_told is None or now_told[0] != topic_id:
-                forgotten.setdefault((name.topic, topic_id), []).append(name.partition)
-        self._told = told
+            )
+        forgotten = [(*topic, indexes) for topic, indexes in self._forgotten.items()]
+        self._news.clear()
+        self._forgotten.clear()
         return FetchRequest(
             replica_id=replica_id,
             replica_epoch=replica_epoch,
@@ -85,10 +111,8 @@ class FetcherSession:
             isolation_level=0,
             session_id=self._id,
             session_epoch=self._epoch,
-            topics=[FetchTopic(names[key], key, value) for key, value in topics.items()],
-            forgotten=[
-                (topic, topic_id, indexes) for (topic, topic_id), indexes in forgotten.items()
-            ],
+            topics=[FetchTopic(*topic, wanted) for topic, wanted in topics.items()],
+            forgotten=forgotten,
             rack_id="",
             cluster_id=None,
         )

@@ -129,13 +129,19 @@ class Hosting:
             name = TopicPartition(change.topic, key.partition)
             if change.after is None or self._broker.node_id not in change.after.replicas:
                 self._delete(name, key.topic_id, now)
-        for key, change in delta.partitions.items():
-            if change.after is not None and self._broker.node_id in change.after.replicas:
-                name = TopicPartition(change.topic, key.partition)
-                is_new = change.before is None
-                self._take_role(name, key.topic_id, change.after, now, is_new=is_new)
+        for is_leader in (True, False):
+            for key, change in delta.partitions.items():
+                after, name = change.after, TopicPartition(change.topic, key.partition)
+                if (
+                    after is not None
+                    and self._broker.node_id in after.replicas
+                    and (after.leader == self._broker.node_id) is is_leader
+                ):
+                    is_new = change.before is None
+                    self._take_role(name, key.topic_id, after, now, is_new=is_new)
         self._apply_configs(delta, now)
         if delta.brokers:
+            self._broker.fetchers.brokers_changed(now)
             for partition in self._broker.replicas:
                 partition.look_again(now)
 
@@ -189,7 +195,7 @@ class Hosting:
             now,
         )
         if began:
-            broker.fetchers.role_changed(partition)
+            broker.fetchers.role_changed(partition, now)
 
     def _create(
         self,

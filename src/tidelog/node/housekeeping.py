@@ -51,6 +51,7 @@ class Housekeeping:
 
     def _delete_expired_of(self, partition: Partition, now: Now) -> None:
         for removed in partition.delete_expired(now):
+            self._broker.fetchers.tell(partition.name)
             self._broker.announce(
                 SegmentDeleted(
                     partition=partition.name,

@@ -97,5 +97,6 @@ class LocalController:
         decide: Callable[[Controller], Decision[R]],
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
+        why: str = "",
     ) -> Reply:
-        return self._plane.decide(request, decide, answer, refused)
+        return self._plane.decide(request, decide, answer, refused, why)

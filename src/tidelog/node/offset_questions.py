@@ -1,4 +1,8 @@
-"""A follower that is out of the leader's range asks where that begins and ends."""
+"""A follower that is out of the leader's range asks where that begins and ends.
+
+Invariant  Both questions are asked at once, ahead of the next fetch: neither answer has to wait
+           for a fetch that the leader has parked.
+"""
 
 from __future__ import annotations
 
@@ -17,65 +21,69 @@ LIST_OFFSETS_VERSION: Final = 8
 LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
 
-Told: TypeAlias = Callable[[Partition, FetchState, FollowerStep, Now], None]
+Told: TypeAlias = Callable[["OffsetQuestion", FollowerStep, Now], None]
 
 
 class OffsetQuestion:
     """Two questions to the leader, then one step of the follower."""
 
     def __init__(
-        self, broker: BrokerState, link: Link, partition: Partition, state: FetchState, then: Told
+        self, broker: BrokerState, partition: Partition, state: FetchState, then: Told
     ) -> None:
         self._broker = broker
-        self._link = link
-        self._partition = partition
-        self._state = state
         self._then = then
-        self._end_offset = 0
+        self._heard: list[int | str] = []
+        """Where the leader's log ends and where it begins, or why that is not known."""
+        self.partition = partition
+        self.state = state
 
-    def ask(self, now: Now) -> None:
-        """Where does your log end?"""
-        self._send(now, LATEST, self._end_known)
+    def ask(self, link: Link, now: Now) -> None:
+        """Where does your log end, and where does it begin?"""
+        name = self.partition.name
+        for timestamp in (LATEST, EARLIEST_LOCAL):
+            asked = {
+                "partition_index": name.partition,
+                "current_leader_epoch": self.state.leader_epoch,
+                "timestamp": timestamp,
+            }
+            fields = {
+                "replica_id": self._broker.node_id,
+                "topics": [{"name": name.topic, "partitions": [asked]}],
+            }
+            link.ask(
+                now,
+                ApiKey.LIST_OFFSETS,
+                LIST_OFFSETS_VERSION,
+                fields,
+                self._answered,
+                timeout_ms=self._broker.config.replica_socket_timeout_ms,
+            )
 
-    def _end_known(self, offset: int, now: Now) -> None:
-        self._end_offset = offset
-        self._send(now, EARLIEST_LOCAL, self._start_known)
+    def _answered(self, answer: Any, now: Now) -> None:
+        self._heard.append(_offset_in(answer))
+        if len(self._heard) == 2:
+            self._then(self, self._step(now), now)
 
-    def _start_known(self, offset: int, now: Now) -> None:
-        step = self._partition.offsets_told(
-            LeaderOffsets(
-                self._state.fetch_offset, self._state.leader_epoch, offset, self._end_offset
-            ),
-            now,
-        )
-        self._then(self._partition, self._state, step, now)
+    def _step(self, now: Now) -> FollowerStep:
+        end, start = self._heard
+        if isinstance(end, str):
+            return self._pause(end)
+        if isinstance(start, str):
+            return self._pause(start)
+        state = self.state
+        told = LeaderOffsets(state.fetch_offset, state.leader_epoch, start, end)
+        return self.partition.offsets_told(told, now)
 
-    def _send(self, now: Now, timestamp: int, known: Callable[[int, Now], None]) -> None:
-        def answered(answer: Any, now: Now) -> None:
-            if isinstance(answer, LinkLost):
-                self._give_up(answer.reason, now)
-                return
-            (told,) = answer.topics[0].partitions
+    def _pause(self, why: str) -> BackOff:
+        return BackOff(self._broker.config.replica_fetch_backoff_ms, why)
+
+
+def _offset_in(answer: Any) -> int | str:
+    if isinstance(answer, LinkLost):
+        return answer.reason
+    for topic in answer.topics:
+        for told in topic.partitions:
             if told.error_code is not ErrorCode.none:
-                self._give_up(f"the leader answered {told.error_code.name}", now)
-            else:
-                known(told.offset, now)
-
-        name = self._partition.name
-        asked = {
-            "partition_index": name.partition,
-            "current_leader_epoch": self._state.leader_epoch,
-            "timestamp": timestamp,
-        }
-        fields = {
-            "replica_id": self._broker.node_id,
-            "topics": [{"name": name.topic, "partitions": [asked]}],
-        }
-        timeout_ms = self._broker.config.replica_socket_timeout_ms
-        self._link.ask(
-            now, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, answered, timeout_ms=timeout_ms
-        )
-
-    def _give_up(self, why: str, now: Now) -> None:
-        pause = BackOff(self._broker.config.replica_fetch_backoff_ms, why)
-        self._then(self._partition, self._state, pause, now)
+                return f"the leader answered {told.error_code.name} when asked for its offsets"
+            return int(told.offset)
+    return "the leader said nothing of its offsets"

@@ -208,6 +208,7 @@ class RemoteController:
         decide: Callable[[Controller], Decision[R]],
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
+        why: str = "",
     ) -> Reply:
         return self._forwarding.forward(request, refused)
 

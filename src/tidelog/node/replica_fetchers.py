@@ -5,6 +5,7 @@ Invariant  One fetch of a fetcher is under way at a time; a partition that rests
            left out of it and never holds up the others (L12).
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
            and begun anew.
+Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 FETCH_VERSION: Final = 17
 LOST_LINK_PAUSE_MS: Final = 20
+SESSION_ERRORS: Final = (
+    ErrorCode.fetch_session_id_not_found,
+    ErrorCode.invalid_fetch_session_epoch,
+    ErrorCode.fetch_session_topic_id_error,
+)
 
 
 class ReplicaFetcher:
@@ -42,13 +48,18 @@ class ReplicaFetcher:
         self._broker = broker
         self.leader = leader
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        """Partitions of which the session may have to be told something."""
         self._resting: dict[TopicPartition, int] = {}
         """Partitions that must not be asked for before a time on the monotonic clock."""
-        self._asking: set[TopicPartition] = set()
+        self._asking: dict[TopicPartition, OffsetQuestion] = {}
         """Partitions whose leader is being asked for its offsets."""
         self._session = FetcherSession()
-        self._sent: dict[TopicPartition, FetchState] = {}
+        self._link: Link | None = None
+        self._incarnation: tuple[int, tuple[str, int]] | None = None
+        """Broker epoch and address of the process at the other end of the link."""
         self._under_way = False
+        self._flushing = 0
         self._paused_until_ms = 0
 
     def __len__(self) -> int:
@@ -56,34 +67,56 @@ class ReplicaFetcher:
 
     def follow(self, partition: Partition) -> None:
         """Fetch this partition too, in its new epoch."""
+        self.forget(partition.name)
         self._partitions[partition.name] = partition
-        self._resting.pop(partition.name, None)
+        self._wait_for_flush(partition)
 
     def forget(self, name: TopicPartition) -> None:
         """Fetch this partition no more."""
         self._partitions.pop(name, None)
         self._resting.pop(name, None)
+        self._asking.pop(name, None)
+        self._changed[name] = None
 
-    def close(self, now: Now) -> None:
-        """The leader is not needed any more, or is at another address."""
-        self._partitions.clear()
-        link = self._link()
+    def tell(self, name: TopicPartition) -> None:
+        """Something about the partition changed, apart from what its leader sent."""
+        self._changed[name] = None
+
+    def find_leader(self, now: Now) -> None:
+        """The brokers changed: hang up on a process that is gone, call the one that is there."""
+        broker = self._broker
+        address = broker.endpoint(self.leader, broker.config.inter_broker_name)
+        found = None
+        if address is not None:
+            found = (broker.image.brokers[self.leader].broker_epoch, address)
+        if found != self._incarnation:
+            self.close(now, "the leader is another process by now")
+            self._incarnation = found
+            if found is not None:
+                self._link = broker.links.to(found[1], "replication")
+
+    def close(self, now: Now, reason: str) -> None:
+        """Hang up; what is under way fails."""
+        link, self._link = self._link, None
         if link is not None:
-            link.close(now, reason="nothing is fetched from there any more")
+            link.close(now, reason)
 
     # -- asking --------------------------------------------------------------------------------
 
     def fetch(self, now: Now) -> None:
         """Ask for everything that may be asked for, unless a fetch is under way."""
-        if self._under_way or not self._partitions or now.monotonic_ms < self._paused_until_ms:
+        link, session = self._link, self._session
+        if self._under_way or self._flushing or link is None:
             return
-        link = self._link()
-        wanted = self._wanted(now)
-        if link is None or not (wanted or self._session.is_open):
+        if now.monotonic_ms < self._paused_until_ms:
+            return
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            self._tell_session(name, now)
+        if not (session.has_partitions or session.is_open):
             return
         config = self._broker.config
-        request = self._session.request(
-            wanted,
+        request = session.request(
             replica_id=self._broker.node_id,
             replica_epoch=self._broker.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
@@ -91,57 +124,61 @@ class ReplicaFetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             partition_max_bytes=config.replica_fetch_max_bytes,
         )
-        self._sent = {name: state for name, (_, state) in wanted.items()}
         self._under_way = True
         link.ask_fetch(
             now, FETCH_VERSION, request, self._answered, timeout_ms=config.replica_socket_timeout_ms
         )
 
-    def _link(self) -> Link | None:
-        point = self._broker.endpoint(self.leader, self._broker.config.inter_broker_name)
-        return None if point is None else self._broker.links.to(point, "replication")
-
-    def _wanted(self, now: Now) -> dict[TopicPartition, tuple[Partition, FetchState]]:
-        wanted = {}
-        for name, partition in self._partitions.items():
-            follower = partition.follower
-            if follower is None or not follower.may_fetch or name in self._asking:
-                continue
-            if self._resting.get(name, 0) > now.monotonic_ms:
-                continue
-            wanted[name] = (partition, follower.fetch_state)
-        return wanted
+    def _tell_session(self, name: TopicPartition, now: Now) -> None:
+        partition = self._partitions.get(name)
+        follower = None if partition is None else partition.follower
+        if (
+            partition is None
+            or follower is None
+            or not follower.may_fetch
+            or name in self._asking
+            or self._resting.get(name, 0) > now.monotonic_ms
+        ):
+            self._session.leave(name)
+        else:
+            self._session.want(name, partition.log.topic_id, follower.fetch_state)
 
     # -- hearing -------------------------------------------------------------------------------
 
     def _answered(self, answer: FetchResponse | LinkLost, now: Now) -> None:
         self._under_way = False
         if isinstance(answer, LinkLost):
-            self._session.reset()
+            self._begin_anew()
             self._pause(now, LOST_LINK_PAUSE_MS)
             return
         if answer.error:
-            self._session.reset()
+            self._begin_anew()
             if answer.error not in SESSION_ERRORS:
                 self._pause(now, self._broker.config.replica_fetch_backoff_ms)
                 return
         else:
-            self._session.answered(answer.session_id)
             for topic in answer.topics:
                 for fetched in topic.partitions:
                     self._apply(topic.topic_id, fetched, now)
+            if answer.session_id:
+                self._session.answered(answer.session_id)
+            else:
+                self._begin_anew()
         self.fetch(now)
+
+    def _begin_anew(self) -> None:
+        self._session.reset()
+        self._changed = dict.fromkeys(self._partitions)
 
     def _apply(self, topic_id: UUID | None, fetched: FetchedPartition, now: Now) -> None:
         topic = None if topic_id is None else self._broker.topic_name(topic_id)
-        name = None if topic is None else TopicPartition(topic, fetched.index)
-        partition = None if name is None else self._partitions.get(name)
-        if name is None or partition is None:
+        if topic is None:
             return
-        state = self._sent.get(name)
-        if state is None:
+        name = TopicPartition(topic, fetched.index)
+        partition, told = self._partitions.get(name), self._session.told(name)
+        if partition is None or told is None or told.topic_id != topic_id:
             return
-        records = fetched.records
+        state, records = told.state, fetched.records
         step = partition.fetched(
             LeaderAnswer(
                 sent_offset=state.fetch_offset,
@@ -154,44 +191,56 @@ class ReplicaFetcher:
             ),
             now,
         )
-        if partition.owed_flush is not None:
-            self._broker.flushes.begin_owed(partition)
         self._after(partition, state, step, now)
 
     def _after(self, partition: Partition, state: FetchState, step: FollowerStep, now: Now) -> None:
         name = partition.name
+        self._changed[name] = None
+        if partition.owed_flush is not None:
+            self._broker.flushes.begin_owed(partition)
+            self._wait_for_flush(partition)
         if isinstance(step, BackOff):
-            self._resting[name] = now.monotonic_ms + step.pause_ms
-            self._broker.deadlines.at(now.monotonic_ms + step.pause_ms, self.fetch)
+            self._rest(name, now.monotonic_ms + step.pause_ms)
             self._announce_stuck(partition, step.why)
         elif isinstance(step, Failed):
             self._announce_stuck(partition, step.why)
-        elif isinstance(step, NeedsOffsets):
-            link = self._link()
-            if link is not None:
-                self._asking.add(name)
-                OffsetQuestion(self._broker, link, partition, state, self._offsets_known).ask(now)
+        elif isinstance(step, NeedsOffsets) and self._link is not None:
+            question = OffsetQuestion(self._broker, partition, state, self._offsets_known)
+            self._asking[name] = question
+            question.ask(self._link, now)
 
-    def _offsets_known(
-        self, partition: Partition, state: FetchState, step: FollowerStep, now: Now
-    ) -> None:
-        self._asking.discard(partition.name)
-        self._after(partition, state, step, now)
-        self.fetch(now)
+    def _offsets_known(self, question: OffsetQuestion, step: FollowerStep, now: Now) -> None:
+        name = question.partition.name
+        if self._asking.get(name) is question:
+            del self._asking[name]
+            self._after(question.partition, question.state, step, now)
+            self.fetch(now)
 
-    def _announce_stuck(self, partition: Partition, why: str) -> None:
-        self._broker.announce(FetcherStuck(partition=partition.name, leader=self.leader, cause=why))
+    # -- pausing -------------------------------------------------------------------------------
+
+    def _rest(self, name: TopicPartition, until_ms: int) -> None:
+        def rested(now: Now) -> None:
+            self._changed[name] = None
+            self.fetch(now)
+
+        self._resting[name] = until_ms
+        self._broker.deadlines.at(until_ms, rested)
 
     def _pause(self, now: Now, pause_ms: int) -> None:
         self._paused_until_ms = now.monotonic_ms + pause_ms
         self._broker.deadlines.at(self._paused_until_ms, self.fetch)
 
+    def _wait_for_flush(self, partition: Partition) -> None:
+        """Fetch nothing before it is over; the tick that ends it goes on."""
+        if partition.flushes_under_way:
+            self._flushing += 1
+            self._broker.flushes.after_owed(partition, self._flushed)
 
-SESSION_ERRORS: Final = (
-    ErrorCode.fetch_session_id_not_found,
-    ErrorCode.invalid_fetch_session_epoch,
-    ErrorCode.fetch_session_topic_id_error,
-)
+    def _flushed(self, error: str | None) -> None:
+        self._flushing -= 1
+
+    def _announce_stuck(self, partition: Partition, why: str) -> None:
+        self._broker.announce(FetcherStuck(partition=partition.name, leader=self.leader, cause=why))
 
 
 class ReplicaFetchers:
@@ -202,7 +251,7 @@ class ReplicaFetchers:
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
 
-    def role_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition, now: Now) -> None:
         """A leader epoch began: fetch from its leader, or not at all when that is us or nobody."""
         self.forget(partition.name)
         follower = partition.follower
@@ -212,8 +261,13 @@ class ReplicaFetchers:
         fetcher = self._by_leader.get(leader)
         if fetcher is None:
             fetcher = self._by_leader[leader] = ReplicaFetcher(self._broker, leader)
+            fetcher.find_leader(now)
         fetcher.follow(partition)
         self._leader_of[partition.name] = leader
+
+    def leader_of(self, name: TopicPartition) -> int:
+        """From whom a partition is fetched; -1 when it is not."""
+        return self._leader_of.get(name, NO_LEADER)
 
     def forget(self, name: TopicPartition) -> None:
         """Fetch a partition no more."""
@@ -221,11 +275,25 @@ class ReplicaFetchers:
         if leader is not None:
             self._by_leader[leader].forget(name)
 
+    def tell(self, name: TopicPartition) -> None:
+        """Something about a partition changed, apart from what its leader sent."""
+        leader = self._leader_of.get(name)
+        if leader is not None:
+            self._by_leader[leader].tell(name)
+
+    def brokers_changed(self, now: Now) -> None:
+        """Brokers came, went, or moved."""
+        for fetcher in self._by_leader.values():
+            fetcher.find_leader(now)
+
     def fetch(self, now: Now) -> None:
-        """Keep every fetcher at work."""
-        for leader, fetcher in list(self._by_leader.items()):
+        """Keep every fetcher at work; called at the end of every tick."""
+        idle = None
+        for fetcher in self._by_leader.values():
             if len(fetcher):
                 fetcher.fetch(now)
             else:
-                fetcher.close(now)
-                del self._by_leader[leader]
+                idle = fetcher
+        if idle is not None:
+            del self._by_leader[idle.leader]
+            idle.close(now, "nothing is fetched from there any more")

@@ -140,9 +140,9 @@ class LeaderReplica:
     def commit(self, now: Now) -> bool:
         """Raise the mark over what everyone who counts holds; whether it moved."""
         replica = self._replica
-        if replica.flushes_under_way or not self.has_enough_in_sync:
+        if not self.has_enough_in_sync:
             return False
-        end = replica.log.end_offset
+        end = replica.promised_end
         slowest = slowest_end(
             end,
             self.followers.values(),

@@ -80,6 +80,11 @@ class LocalReplica:
         unstable = self.log.first_unstable_offset(mark)
         return mark if unstable is None else min(unstable, mark)
 
+    @property
+    def promised_end(self) -> int:
+        """How far this replica holds the log: while an owed flush is under way, only on disk."""
+        return self.log.recovery_point if self.flushes_under_way else self.log.end_offset
+
     def take_settings(self, config: LogConfig, rules: BatchRules, min_in_sync: int) -> None:
         """Take on changed settings of the topic."""
         self.log.config = config

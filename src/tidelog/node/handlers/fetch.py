@@ -11,7 +11,7 @@ from uuid import UUID
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.fetch_reading import Look
+from tidelog.node.fetch_reading import NO_REPLICA, Look
 from tidelog.node.fetch_sessions import FetchContext, WantedPartition
 from tidelog.node.parked_fetches import ParkedFetch
 from tidelog.node.request import Reply, Request
@@ -81,7 +81,10 @@ def _encode(broker: BrokerState, request: Request, context: FetchContext, look: 
 def _remember(context: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
     """Note what the reader now knows; False when there is nothing it does not know already."""
     says_something = (
-        bool(answer.error) or answer.records is not None or answer.diverging_epoch is not None
+        bool(answer.error)
+        or answer.records is not None
+        or answer.diverging_epoch is not None
+        or answer.preferred_read_replica != NO_REPLICA
     )
     is_news = (
         says_something

@@ -46,11 +46,15 @@ class Held(NamedTuple):
     end_offset: int
     """What the mark must reach; -1 when a flush is enough."""
 
-    def turns_into(self, code: ErrorCode) -> None:
+    def turns_into(self, code: ErrorCode, broker: BrokerState) -> None:
         """The result is known."""
         if code:
-            index = self.results[self.slot].index
-            self.results[self.slot] = ProducedPartition(index, code, NO_OFFSET)
+            index, leader = self.results[self.slot].index, None
+            if code is ErrorCode.not_leader_or_follower:
+                leader = broker.current_leader(self.partition.name)
+            self.results[self.slot] = ProducedPartition(
+                index, code, NO_OFFSET, current_leader=leader
+            )
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -126,7 +130,7 @@ def _append_topic(
             if code is None:
                 held.append(result._replace(end_offset=end_offset))
             else:
-                result.turns_into(code)
+                result.turns_into(code, broker)
         elif found.flushes_under_way:
             held.append(result)
 
@@ -204,7 +208,7 @@ def _answer_later(
     def known(result: Held, code: ErrorCode) -> None:
         nonlocal waiting
         waiting -= 1
-        result.turns_into(code)
+        result.turns_into(code, broker)
         if waiting == 0:
             if deadline is not None:
                 deadline.cancel()

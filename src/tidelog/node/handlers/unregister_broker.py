@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.decision_events import UNREGISTERED
 from tidelog.node.request import Fields, Reply, Request
 
 
@@ -11,7 +12,11 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Take the broker out of every in-sync set and drop its registration."""
     broker_id = request.body.broker_id
     return broker.control.decide(
-        request, lambda controller: controller.unregister_broker(broker_id), _answer, _answer
+        request,
+        lambda controller: controller.unregister_broker(broker_id),
+        _answer,
+        _answer,
+        UNREGISTERED,
     )
 
 

@@ -1,0 +1,5 @@
+"""The rules that every simulated run is judged by, each under the name it has in the protocol.
+
+`watch(world, workload)` puts them all in place. They keep a picture of their own of what the
+cluster did (`ghost`), which no node and no client ever sees.
+"""

@@ -1,0 +1,119 @@
+"""What really happened in a run: the picture that the rules compare the nodes with.
+
+Invariant  COMMITTED holds every batch that was ever below the mark of any replica, and never
+           changes, except that an unclean election takes away what the new leader lacks.
+Invariant  WRITTEN knows every batch that any replica ever held by its epoch and offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tidelog.controller.image import ClusterImage
+from tidelog.controller.partition_image import PartitionImage
+from tidelog.model.ids import TopicPartition
+from tidelog.records.batch import read_header
+from tidelog.simulator.checkers.held_log import HeldBatch, HeldLog
+
+
+@dataclass(slots=True)
+class PartitionGhost:
+    """One partition of one topic, over all nodes and times."""
+
+    name: TopicPartition
+    topic_id: UUID
+    control: PartitionImage | None = None
+    """CTRL: as the newest committed metadata has it."""
+    committed: list[HeldBatch] = field(default_factory=list)
+    place: dict[int, int] = field(default_factory=dict)
+    """Where in `committed` a base offset stands."""
+    written: dict[tuple[int, int], tuple[bytes, tuple[int, int] | None]] = field(
+        default_factory=dict
+    )
+    held: dict[int, HeldLog] = field(default_factory=dict)
+    agreed: dict[int, int] = field(default_factory=dict)
+    """Below this a replica was compared with COMMITTED and found equal."""
+    forgiven: list[HeldBatch] = field(default_factory=list)
+    """Was committed, and lost in an unclean election."""
+    sequences: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The last sequence number committed of each producer id and epoch."""
+
+    @property
+    def true_mark(self) -> int:
+        """One behind the last committed offset."""
+        return self.committed[-1].next_offset if self.committed else 0
+
+    def agreement(self, node_id: int) -> int:
+        """How far from the start a replica holds what is committed, looked at now."""
+        held = self.held.get(node_id)
+        if held is None:
+            return 0
+        agreed = self.agreed.get(node_id, 0)
+        if agreed >= self.true_mark or held.unreadable:
+            return agreed
+        for batch in self._batches_from(held, max(agreed, held.start_offset)):
+            slot = self.place.get(batch.base_offset)
+            if slot is None or self.committed[slot].data != batch.data:
+                break
+            agreed = batch.next_offset
+        if not held.batches and held.start_offset > agreed:
+            agreed = held.start_offset
+        self.agreed[node_id] = agreed
+        return agreed
+
+    def was_cut(self, node_id: int, offset: int) -> None:
+        """A replica lost what it held from `offset` on."""
+        self.agreed[node_id] = min(self.agreed.get(node_id, 0), offset)
+
+    def commit(self, batch: HeldBatch) -> None:
+        """A batch fell below somebody's mark."""
+        self.place[batch.base_offset] = len(self.committed)
+        self.committed.append(batch)
+
+    def elect_unclean(self, leader: int) -> None:
+        """What the new leader does not hold is committed no more."""
+        keep = self.agreement(leader)
+        while self.committed and self.committed[-1].next_offset > keep:
+            lost = self.committed.pop()
+            del self.place[lost.base_offset]
+            self.forgiven.append(lost)
+        self.sequences.clear()
+        for batch in self.committed:
+            header = read_header(batch.data)
+            if header.producer_id >= 0:
+                self.sequences[header.producer_id, header.producer_epoch] = header.last_sequence
+        for node_id, agreed in self.agreed.items():
+            self.agreed[node_id] = min(agreed, self.true_mark)
+
+    @staticmethod
+    def _batches_from(held: HeldLog, offset: int) -> list[HeldBatch]:
+        batches = held.batches
+        index = len(batches)
+        while index and batches[index - 1].next_offset > offset:
+            index -= 1
+        return batches[index:]
+
+
+class Ghost:
+    """All partitions, and the metadata they belong to."""
+
+    def __init__(self) -> None:
+        self.image: ClusterImage | None = None
+        """The committed metadata of the controller, as of its last step or of its death."""
+        self.image_end = -1
+        self.partitions: dict[tuple[UUID, int], PartitionGhost] = {}
+
+    def partition(self, topic_id: UUID, name: TopicPartition) -> PartitionGhost:
+        key = (topic_id, name.partition)
+        known = self.partitions.get(key)
+        if known is None:
+            known = self.partitions[key] = PartitionGhost(name, topic_id)
+        return known
+
+    def by_name(self, name: TopicPartition) -> PartitionGhost | None:
+        """The living topic of that name."""
+        topic = None if self.image is None else self.image.topics_by_name.get(name.topic)
+        if topic is None:
+            return None
+        return self.partitions.get((topic.topic_id, name.partition))

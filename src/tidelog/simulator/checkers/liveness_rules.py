@@ -1,0 +1,115 @@
+"""What must become true once faults have stopped, L2 to L9, and the end of every history."""
+
+from __future__ import annotations
+
+from tidelog.model.ids import NO_LEADER
+from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
+from tidelog.simulator.checkers.promise_rules import PromiseRules
+from tidelog.simulator.workload import Workload
+from tidelog.simulator.world import World
+
+
+class LivenessRules:
+    """Expectations of a world; each says in words what is still missing."""
+
+    def __init__(
+        self, world: World, ghost: Ghost, workload: Workload, promises: PromiseRules
+    ) -> None:
+        self._world = world
+        self._ghost = ghost
+        self._workload = workload
+        self._promises = promises
+
+    def expect(self) -> None:
+        """Tell the world."""
+        self._world.expect("L3", self._leaders)
+        self._world.expect("L4", self._metadata)
+        self._world.expect("L5", self._answers)
+        self._world.expect("L6", self._proposals)
+        self._world.expect("L7", self._stillness)
+        self._world.expect("H8", self._everything_read)
+        self._world.expect("H", self._histories)
+
+    def _partitions(self) -> list[PartitionGhost]:
+        image = self._ghost.image
+        if image is None:
+            return []
+        return [
+            ghost
+            for (topic_id, _), ghost in self._ghost.partitions.items()
+            if topic_id in image.topics_by_id
+        ]
+
+    def _leaders(self) -> str | None:
+        if not self._workload.administrator.has_created_all:
+            return "the topics are not there"
+        for ghost in self._partitions():
+            if ghost.control is None or ghost.control.leader == NO_LEADER:
+                return f"nobody leads {ghost.name}"
+        return None
+
+    def _metadata(self) -> str | None:
+        image = self._ghost.image
+        if image is None:
+            return "there is no controller"
+        for machine in self._world.running:
+            node = machine.node
+            if node is not None and node.broker.image.end_offset < image.end_offset:
+                known = node.broker.image.end_offset
+                return f"{machine.name} knows the metadata below {known} of {image.end_offset}"
+        return None
+
+    def _answers(self) -> str | None:
+        for producer in self._workload.producers:
+            if not producer.is_idle:
+                return producer.unanswered
+        return None
+
+    def _proposals(self) -> str | None:
+        for machine in self._world.running:
+            node = machine.node
+            for partition in () if node is None else node.broker.replicas:
+                if partition.proposal is not None:
+                    return f"{machine.name} waits for the controller about {partition.name}"
+        return None
+
+    def _stillness(self) -> str | None:
+        """L7 and L8: every living replica is in sync, complete and committed."""
+        dead = set(self._world.plan.dead)
+        for ghost in self._partitions():
+            control = ghost.control
+            if control is None or self._world.machines[control.leader].damaged:
+                continue
+            living = [node_id for node_id in control.replicas if node_id not in dead]
+            if sorted(control.isr) != sorted(living):
+                return f"in sync in {ghost.name} are {control.isr} of {living}"
+            for node_id in living:
+                node = self._world.machines[node_id].node
+                hosted = None if node is None else node.broker.replicas.get(ghost.name)
+                if hosted is None:
+                    return f"{node_id} does not host {ghost.name}"
+                mark, end = hosted.high_watermark.offset, hosted.log.end_offset
+                if not mark == end == ghost.true_mark:
+                    return (
+                        f"{node_id} has {ghost.name} up to {end} and the mark at {mark}, "
+                        f"committed is {ghost.true_mark}"
+                    )
+        return None
+
+    def _everything_read(self) -> str | None:
+        for consumer in self._workload.consumers:
+            for name, position in consumer.positions.items():
+                ghost = self._ghost.by_name(name)
+                if ghost is None or ghost.control is None:
+                    return f"{name} is not there"
+                if self._world.machines[ghost.control.leader].damaged:
+                    continue
+                if position < ghost.true_mark:
+                    return f"{consumer.name} has read {name} up to {position} of {ghost.true_mark}"
+        return None
+
+    def _histories(self) -> str | None:
+        if self._answers() is None and self._everything_read() is None:
+            self._promises.judge_history()
+            return None
+        return "histories are not complete"

@@ -1,0 +1,276 @@
+"""Following the metadata log: one leader, one observer, and everything said between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pytest
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.time import Now
+from tidelog.quorum.metadata_log import metadata_log_config
+from tidelog.quorum.observer import LostCommittedMetadata, Observer, Step
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.replica import RecordCodec
+from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.storage.identity import DirectoryIdentity, write_identity
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.memory_filesystem import MemoryFileSystem
+
+if TYPE_CHECKING:
+    from tests.quorum.conftest import OpenQuorum
+
+CODEC: RecordCodec[str] = RecordCodec(str.encode, bytes.decode)
+NOW = Now(10, 1000)
+LATER = Now(5000, 6000)
+OTHER_DIRECTORY = UUID(int=777)
+
+
+class Dice:
+    """The same throws every time."""
+
+    def uuid(self) -> UUID:
+        return UUID(int=4712)
+
+    def below(self, bound: int) -> int:
+        return 0
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    """Of the observer."""
+    files = MemoryFileSystem()
+    files.make_directory("/data")
+    write_identity(files, "/data", DirectoryIdentity("cluster", 2, OTHER_DIRECTORY))
+    return files
+
+
+def open_observer(files: MemoryFileSystem) -> Observer[str]:
+    directory = LogDirectory(files, "/data", Dice())
+    directory.begin()
+    return Observer(
+        files=files,
+        log=directory.load_metadata_log(NOW, metadata_log_config()),
+        node_id=2,
+        directory_id=OTHER_DIRECTORY,
+        codec=CODEC,
+        now=NOW,
+    )
+
+
+def sync(quorum: Quorum[str]) -> None:
+    job = quorum.sync_job()
+    if job is not None:
+        job.run()
+        quorum.synced(job)
+
+
+@pytest.fixture
+def leader(files: MemoryFileSystem, open_quorum: OpenQuorum) -> Quorum[str]:
+    """Leads, with nothing but its own records committed."""
+    quorum = open_quorum(files)
+    quorum.start(NOW)
+    sync(quorum)
+    return quorum
+
+
+def seen(observer: Observer[str]) -> list[str]:
+    return [each.record for each in observer.committed_since(0)]
+
+
+def answer_of(
+    leader: Quorum[str], asked: MetadataFetch, now: Now = NOW
+) -> MetadataFetched[memoryview]:
+    answer = leader.fetch(asked, now)
+    records = None if answer.records is None else memoryview(bytearray(answer.records.read()))
+    return MetadataFetched(*answer._replace(records=None))._replace(records=records)
+
+
+def follow(observer: Observer[str], leader: Quorum[str], rounds: int = 20) -> Step:
+    step = Step.AGAIN
+    for _ in range(rounds):
+        asked = observer.wants()
+        answer = answer_of(leader, asked)
+        step = observer.fetched(asked, answer, NOW)
+        if step is not Step.AGAIN or not answer.is_news_for(asked):
+            return step
+    return step
+
+
+def test_an_observer_learns_the_epoch_then_the_log_then_what_is_committed(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    leader.append(["a", "b"], NOW)
+    sync(leader)
+    observer = open_observer(disk)
+    asked = observer.wants()
+    refused = answer_of(leader, asked)
+    assert refused.error == ErrorCode.fenced_leader_epoch
+    assert observer.fetched(asked, refused, NOW) is Step.AGAIN
+    assert (observer.epoch, observer.leader_id) == (leader.epoch, 1)
+    follow(observer, leader)
+    assert seen(observer) == ["a", "b"]
+    assert observer.end_offset == leader.end_offset
+
+
+def test_what_is_not_committed_is_in_the_log_but_not_seen(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    leader.append(["a"], NOW)
+    follow(observer, leader)
+    assert observer.end_offset == leader.end_offset
+    assert seen(observer) == []
+    sync(leader)
+    follow(observer, leader)
+    assert seen(observer) == ["a"]
+
+
+def test_a_restarted_observer_goes_on_where_its_disk_ends(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    leader.append(["a"], NOW)
+    sync(leader)
+    follow(open_observer(disk), leader)
+    again = open_observer(disk)
+    assert again.wants().offset == leader.end_offset
+    assert again.high_watermark == 0, "what is committed, only the leader can tell"
+    follow(again, leader)
+    assert seen(again) == ["a"]
+
+
+def test_records_that_a_new_leader_does_not_have_are_cut(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    mark = observer.high_watermark
+    asked = observer.wants()
+    leader.append(["never committed"], NOW)
+    observer.fetched(asked, answer_of(leader, asked), NOW)
+    assert observer.end_offset > mark
+    diverging = MetadataFetched[memoryview](
+        leader_id=1, leader_epoch=leader.epoch, high_watermark=mark, diverging=(1, mark)
+    )
+    assert observer.fetched(observer.wants(), diverging, NOW) is Step.AGAIN
+    assert observer.end_offset == mark
+
+
+def test_a_leader_that_lost_what_was_committed_is_not_believed(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    leader.append(["a"], NOW)
+    sync(leader)
+    observer = open_observer(disk)
+    follow(observer, leader)
+    diverging = MetadataFetched[memoryview](
+        leader_id=1, leader_epoch=leader.epoch, high_watermark=1, diverging=(1, 1)
+    )
+    with pytest.raises(LostCommittedMetadata):
+        observer.fetched(observer.wants(), diverging, NOW)
+
+
+def test_a_leader_of_the_past_is_not_heard(leader: Quorum[str], disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    newer = MetadataFetched[memoryview](
+        error=ErrorCode.fenced_leader_epoch, leader_id=3, leader_epoch=leader.epoch + 1
+    )
+    assert observer.fetched(observer.wants(), newer, NOW) is Step.AGAIN
+    asked = observer.wants()
+    old = MetadataFetched[memoryview](
+        leader_id=1, leader_epoch=leader.epoch, high_watermark=1 << 30
+    )
+    mark = observer.high_watermark
+    assert observer.fetched(asked, old, NOW) is Step.REST
+    assert (observer.high_watermark, observer.leader_id) == (mark, 3)
+
+
+def test_damaged_records_are_not_taken(leader: Quorum[str], disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    leader.append(["a"], NOW)
+    sync(leader)
+    asked = observer.wants()
+    answer = answer_of(leader, asked)
+    assert answer.records is not None
+    answer.records[-1] ^= 1
+    end = observer.end_offset
+    assert observer.fetched(asked, answer, NOW) is Step.REST
+    assert (observer.end_offset, observer.high_watermark) == (end, end)
+
+
+def test_the_high_watermark_never_falls(leader: Quorum[str], disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    mark = observer.high_watermark
+    lower = MetadataFetched[memoryview](leader_id=1, leader_epoch=leader.epoch, high_watermark=1)
+    observer.fetched(observer.wants(), lower, NOW)
+    assert observer.high_watermark == mark
+
+
+def test_an_observer_goes_on_behind_a_snapshot(leader: Quorum[str], disk: MemoryFileSystem) -> None:
+    leader.append(["a", "b"], NOW)
+    sync(leader)
+    job = leader.snapshot_job(["state"], leader.high_watermark, NOW)
+    job.run()
+    leader.snapshot_written(job, NOW)
+    observer = open_observer(disk)
+    assert follow(observer, leader) is Step.SNAPSHOT
+    answer = answer_of(leader, observer.wants())
+    assert answer.snapshot == job.id
+    download = observer.download(job.id)
+    while True:
+        piece = leader.snapshot_piece(job.id, observer.epoch, download.position, 50)
+        assert piece.error == 0
+        download.append(piece.data)
+        if download.position == piece.size:
+            break
+    download.finish()
+    observer.install(job.id, NOW)
+    snapshot = observer.latest_snapshot()
+    assert snapshot is not None
+    assert [*snapshot.records] == ["state"]
+    assert observer.end_offset == observer.high_watermark == job.id.offset
+    leader.append(["c"], NOW)
+    sync(leader)
+    follow(observer, leader)
+    assert [each.record for each in observer.committed_since(job.id.offset)] == ["c"]
+    again = open_observer(disk)
+    assert again.end_offset == leader.end_offset
+    assert again.high_watermark == job.id.offset
+
+
+def test_a_download_that_is_given_up_leaves_nothing(disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    names = set(disk.list("/data/__cluster_metadata-0"))
+    download = observer.download(SnapshotId(10, 1))
+    download.append(b"some")
+    download.give_up()
+    assert set(disk.list("/data/__cluster_metadata-0")) == names
+
+
+def test_the_leader_knows_how_far_observers_are(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    observer = open_observer(disk)
+    follow(observer, leader)
+    [progress] = leader.describe(NOW).observers
+    assert (progress.replica_id, progress.directory_id) == (2, OTHER_DIRECTORY)
+    assert progress.log_end_offset == leader.end_offset
+    assert progress.last_caught_up_ms == NOW.wall_ms
+    leader.append(["a"], LATER)
+    leader.fetch(observer.wants(), LATER)
+    [progress] = leader.describe(LATER).observers
+    assert progress.last_fetch_ms == LATER.wall_ms
+    assert progress.last_caught_up_ms == NOW.wall_ms
+
+
+def test_an_observer_that_fell_silent_is_forgotten(
+    leader: Quorum[str], disk: MemoryFileSystem
+) -> None:
+    follow(open_observer(disk), leader)
+    assert leader.describe(Now(300_011, 0)).observers == ()
