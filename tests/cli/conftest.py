@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.testing.node_setup import local_node
+from tidelog.testing.node_setup import local_nodes
 from tidelog.testing.plugin import tidelog_cluster
 from tidelog.testing.ports import free_ports, port_is_free
 
@@ -13,8 +13,12 @@ __all__ = ["tidelog_cluster"]
 
 @pytest.fixture
 def port() -> int:
-    """A free port for `tidelog up`, which takes a second one for the controller."""
+    """A free port for `tidelog up`, which takes more for other brokers and the controller."""
     while True:
         (found,) = free_ports(1)
-        if port_is_free(local_node(100, found).controller_port):
+        if found < 65000 and all(
+            port_is_free(port)
+            for node in local_nodes(range(found, found + 3))
+            for port in node.ports
+        ):
             return found

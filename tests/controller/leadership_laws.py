@@ -29,6 +29,8 @@ class Request(NamedTuple):
     kind: str
     isr: tuple[int, ...] = ()
     """The ISR a leader proposes."""
+    lost: int = NO_LEADER
+    """The broker whose data can no longer be relied upon."""
 
 
 NOTHING = Request("nothing")
@@ -118,7 +120,8 @@ class Laws:
         nobody_in_sync = not active(image, in_sync)
         clean = after.leader in in_sync or (nobody_in_sync and after.leader in before.elr)
         assert change.unclean == (not clean)
-        led_last = after.leader in before.last_known_elr and not before.isr and not before.elr
+        nobody_eligible = not {*before.isr, *before.elr} - {self.asked.lost}
+        led_last = after.leader in before.last_known_elr and nobody_eligible
         if self.asked.kind == "preferred":
             assert clean or led_last
         if change.unclean:

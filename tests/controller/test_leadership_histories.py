@@ -26,7 +26,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.model.ids import ZERO_UUID
+from tidelog.model.ids import NO_LEADER, ZERO_UUID
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
@@ -87,8 +87,8 @@ class LeadershipHistory(RuleBasedStateMachine):
             for index, partition in sorted(topic.partitions.items())
         ]
 
-    def ask(self, kind: str, isr: tuple[int, ...] = ()) -> None:
-        self.laws.asked = Request(kind, isr)
+    def ask(self, kind: str, isr: tuple[int, ...] = (), lost: int = NO_LEADER) -> None:
+        self.laws.asked = Request(kind, isr, lost)
 
     def judge(self, image: ClusterImage, decision: Decision[Any]) -> None:
         self.laws.check_decision(image, decision, self.cluster.next_offset)
@@ -197,10 +197,16 @@ class LeadershipHistory(RuleBasedStateMachine):
             ]
             self.propose(key, partition, members(isr), later)
 
-    @rule(number=numbers, ahead=st.integers(0, 3))
-    def deliver(self, number: int, ahead: int) -> None:
-        """A proposal arrives late, or at a controller that lags behind its sender."""
+    @rule(number=numbers, ahead=st.integers(0, 3), meanwhile=st.booleans())
+    def deliver(self, number: int, ahead: int, meanwhile: bool) -> None:
+        """A proposal arrives late, or at a controller that lags behind its sender.
+
+        Meanwhile the follower it is about may have been replaced.
+        """
         for sent in picked(self.under_way, number):
+            follower = sent.proposal.isr[-1].broker_id
+            if meanwhile and follower in self.running and follower != sent.sender:
+                self.replace_process(follower, loses=True)
             epoch = sent.proposal.partition_epoch + (1 if ahead == 3 else 0)
             self.send(sent._replace(proposal=sent.proposal._replace(partition_epoch=epoch)))
 
@@ -275,14 +281,20 @@ class LeadershipHistory(RuleBasedStateMachine):
             if unfenced and broker_id in self.running:
                 self.beat(broker_id, lags=False)
 
-    @rule(number=numbers, loses=st.booleans())
-    def restart(self, number: int, loses: bool) -> None:
-        """A process dies, is missed, and is replaced."""
+    @rule(number=numbers, loses=st.booleans(), cleanly=st.booleans())
+    def restart(self, number: int, loses: bool, cleanly: bool) -> None:
         for broker_id in picked(sorted(self.running), number):
-            del self.running[broker_id]
-            self.pass_time(9000)
-            self.register(broker_id, loses)
-            self.beat(broker_id, lags=False)
+            if cleanly:
+                self.step_down(broker_id)
+                self.pass_time(250)
+            self.replace_process(broker_id, loses)
+
+    def replace_process(self, broker_id: int, loses: bool) -> None:
+        """A process ends, is missed, and another takes its place."""
+        self.running.pop(broker_id, None)
+        self.pass_time(9000)
+        self.register(broker_id, loses)
+        self.beat(broker_id, lags=False)
 
     def register(self, broker_id: int, loses: bool) -> None:
         """A process starts, perhaps with a new disk."""
@@ -294,7 +306,7 @@ class LeadershipHistory(RuleBasedStateMachine):
             self.lose(broker_id)
             known = known._replace(log_dirs=(cluster.entropy.uuid(),))
         live = cluster.controller.sessions.is_live(broker_id, cluster.now.monotonic_ms)
-        self.ask("register")
+        self.ask("register", lost=broker_id)
         epoch = cluster.register(
             known._replace(incarnation_id=cluster.entropy.uuid(), previous_broker_epoch=clean)
         )
@@ -306,6 +318,7 @@ class LeadershipHistory(RuleBasedStateMachine):
         assert epoch > self.epochs_given
         self.epochs_given = epoch
         self.running[broker_id] = epoch
+        self.beat(broker_id, lags=True)
         eligible = before is not None and clean == before.broker_epoch
         for _, _, partition in self.partitions():
             assert broker_id not in partition.isr or (not self.laws.elr and len(partition.isr) == 1)
@@ -360,7 +373,7 @@ class LeadershipHistory(RuleBasedStateMachine):
     def unregister(self, number: int) -> None:
         stopped = [b for b in sorted(self.cluster.image.brokers) if b not in self.running]
         for broker_id in picked(stopped, number):
-            self.ask("unregister")
+            self.ask("unregister", lost=broker_id)
             self.cluster.do(self.cluster.controller.unregister_broker(broker_id))
 
 
@@ -383,7 +396,7 @@ def test_whatever_happens_nobody_leads_who_lacks_committed_records(
     run_state_machine_as_test(
         History,
         settings=settings(
-            max_examples=500,
+            max_examples=300,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

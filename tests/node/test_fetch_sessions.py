@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
 from uuid import UUID
 
@@ -29,10 +30,14 @@ class Cache:
     def __init__(self) -> None:
         self.sessions = FetchSessions(2, SeededEntropy())
         self.now_ms = 0
+        self._followers = count(101)
 
     def open(self, partitions: int, *, follower: bool = False) -> int:
-        """Ask for a session over so many partitions; its id, 0 when there is no room."""
-        context = self._fetch(0, 0, partitions, 101 if follower else -1)
+        """Ask for a session over so many partitions; its id, 0 when there is no room.
+
+        Every follower is another broker.
+        """
+        context = self._fetch(0, 0, partitions, next(self._followers) if follower else -1)
         assert isinstance(context, FetchContext)
         return context.session_id
 

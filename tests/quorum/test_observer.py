@@ -85,7 +85,16 @@ def answer_of(
 ) -> MetadataFetched[memoryview]:
     answer = leader.fetch(asked, now)
     records = None if answer.records is None else memoryview(bytearray(answer.records.read()))
-    return MetadataFetched(*answer._replace(records=None))._replace(records=records)
+    return MetadataFetched(
+        error=answer.error,
+        leader_id=answer.leader_id,
+        leader_epoch=answer.leader_epoch,
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        records=records,
+        diverging=answer.diverging,
+        snapshot=answer.snapshot,
+    )
 
 
 def follow(observer: Observer[str], leader: Quorum[str], rounds: int = 20) -> Step:

@@ -160,6 +160,8 @@ class Writer(AskingClient):
             self._again()
         elif token == "go on":
             self._go_on()
+        elif token == ("write", self._connection) and self._connection is not None:
+            self._write(self._connection)
 
     def _go_on(self) -> None:
         if self._connection is None and not self.stopped:
@@ -203,7 +205,7 @@ class Writer(AskingClient):
             self._connection = None
         else:
             self.set_timer(5_000, self._tries)
-            self._write(self._connection)
+            self.set_timer(50, ("write", self._connection))
 
 
 @pytest.fixture

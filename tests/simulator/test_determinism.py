@@ -18,7 +18,7 @@ def run(hash_seed: int, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("brokers", ["1"])
+@pytest.mark.parametrize("brokers", ["1", "3"])
 def test_equal_seeds_give_equal_traces_under_any_hash_seed(brokers: str) -> None:
     arguments = ("--seeds", "3", "--first", "1", "--brokers", brokers)
 

@@ -10,22 +10,47 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.properties import parse_properties, write_properties
 from tidelog.testing.node_setup import (
+    Neighbourhood,
+    NodeDescription,
     change_settings,
-    local_node,
+    local_nodes,
     node_directory,
     node_properties,
-    set_up_node,
+    set_up_nodes,
 )
 from tidelog.testing.ports import free_ports, port_is_free
 
+ALONE = Neighbourhood("127.0.0.1:10092", 1)
+
+
+def alone(port: int) -> NodeDescription:
+    (node,) = local_nodes([port])
+    return node
+
 
 def test_the_controller_listens_beside_the_broker_within_the_range_of_ports() -> None:
-    assert local_node(100, 9092).controller_listener == "127.0.0.1:10092"
-    assert 0 < local_node(100, 65535).controller_port < 65536
+    assert alone(9092).controller_listener == "127.0.0.1:10092"
+    assert all(0 < port < 65536 for port in alone(65535).ports)
+
+
+def test_the_first_of_several_brokers_is_the_controller() -> None:
+    first, second, third = local_nodes([9092, 9093, 9094])
+
+    assert (first.node_id, first.roles) == (100, ("broker", "controller"))
+    assert [node.node_id for node in (second, third)] == [101, 102]
+    assert second.ports == (9093,)
+
+
+def test_three_brokers_keep_three_copies_of_which_two_must_be_in_sync(tmp_path: Path) -> None:
+    properties = node_properties(tmp_path, local_nodes([1, 2, 3])[2], Neighbourhood("h:9", 3))
+    config = NodeConfig.from_properties(properties)
+
+    assert (config.default_replication_factor, config.min_insync_replicas) == (3, 2)
+    assert (config.is_broker, config.is_controller) == (True, False)
 
 
 def test_a_local_nodes_configuration_is_valid(tmp_path: Path) -> None:
-    config = NodeConfig.from_properties(node_properties(tmp_path, local_node(100, 9092)))
+    config = NodeConfig.from_properties(node_properties(tmp_path, alone(9092), ALONE))
 
     assert config.node_id == 100
     assert config.log_directories == (str(tmp_path),)
@@ -34,10 +59,10 @@ def test_a_local_nodes_configuration_is_valid(tmp_path: Path) -> None:
 
 
 def test_settings_can_be_added_and_wrong_ones_change_nothing(tmp_path: Path) -> None:
-    node = local_node(100, 9092)
+    node = alone(9092)
     path = node_directory(tmp_path, 100) / "node.properties"
     path.parent.mkdir()
-    path.write_text(write_properties(node_properties(path.parent / "data", node)))
+    path.write_text(write_properties(node_properties(path.parent / "data", node, ALONE)))
 
     change_settings(tmp_path, node, {"num.partitions": "4"}, development=True)
     assert "num.partitions=4" in path.read_text()
@@ -62,16 +87,16 @@ def test_a_setting_that_contradicts_the_description_is_refused(
     tmp_path: Path, key: str, value: str
 ) -> None:
     with pytest.raises(ConfigError, match=key):
-        set_up_node(tmp_path, local_node(100, 9092), development=False, settings={key: value})
+        set_up_nodes(tmp_path, [alone(9092)], development=False, settings={key: value})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_local_node_may_listen_on_more_addresses(tmp_path: Path) -> None:
     port, controller_port = free_ports(2)
     everywhere = f"PLAINTEXT://:{port},CONTROLLER://127.0.0.1:{controller_port}"
-    node = local_node(100, port, controller_port)
+    nodes = local_nodes([port], controller_port)
 
-    set_up_node(tmp_path, node, development=False, settings={"listeners": everywhere})
+    set_up_nodes(tmp_path, nodes, development=False, settings={"listeners": everywhere})
 
     written = (node_directory(tmp_path, 100) / "node.properties").read_text()
     assert parse_properties(written)["listeners"] == everywhere

@@ -98,10 +98,10 @@ class AlterPartitions:
     def _again(
         self, proposals: Iterable[tuple[Partition, ProposeInSyncReplicas]], now: Now
     ) -> None:
-        for partition, proposal in proposals:
-            if partition.proposal is proposal:
-                self._waiting.setdefault(partition.name, (partition, proposal))
-        if self._waiting and not self._resting:
+        standing = [each for each in proposals if each[0].proposal is each[1]]
+        for partition, proposal in standing:
+            self._waiting.setdefault(partition.name, (partition, proposal))
+        if standing and not self._resting:
             self._resting = True
             self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self._rested)
 

@@ -6,6 +6,8 @@ that the cost of a fetch follows what changed and not how many partitions are wa
 
 Invariant  A partition outside the ready set has nothing that its reader has not been told.
 Invariant  A session is used only with the epoch it expects next; anything else is refused.
+Invariant  A follower has one session: with a new one, what an earlier process or connection of
+           it left behind is over.
 """
 
 from __future__ import annotations
@@ -190,6 +192,7 @@ class FetchSessions:
         self._slots = slots
         self._entropy = entropy
         self._sessions: dict[int, FetchContext] = {}
+        self._of_follower: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -225,11 +228,15 @@ class FetchSessions:
         """A fetch still parked in the session goes on as a plain one, and its answer tells so."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            if self._of_follower.get(session.reader) == session_id:
+                del self._of_follower[session.reader]
             session.session_id = 0
             if session.parked is None:
                 session.release()
 
     def _try_to_keep(self, context: FetchContext, now_ms: int) -> None:
+        if context.privileged:
+            self._end(self._of_follower.get(context.reader, 0))
         if len(self._sessions) >= self._slots and not self._evict_for(context, now_ms):
             return
         session_id = self._entropy.below(EPOCH_MAX) + 1
@@ -238,6 +245,8 @@ class FetchSessions:
         context.session_id = session_id
         context.next_epoch = 1
         self._sessions[session_id] = context
+        if context.privileged:
+            self._of_follower[context.reader] = session_id
 
     def _evict_for(self, newcomer: FetchContext, now_ms: int) -> bool:
         """Make room: an idle session goes first, then a lesser one that had its time."""

@@ -30,6 +30,9 @@ INIT_PRODUCER_ID_VERSION: Final = 4
 PRODUCE_TIMEOUT_MS: Final = 4_000
 RETRY_PAUSE_MS: Final = 60
 RECORDS_MOST: Final = 3
+LOST_AFTER_MS: Final = 10_000
+"""A sequence that has been out of order for so long will be so for ever: what came before it was
+lost in an unclean election."""
 
 _MAKE: Final = "make"
 _PUMP: Final = "pump"
@@ -48,6 +51,8 @@ class _Batch:
     send: Send
     data: bytes
     under_way: bool = False
+    out_of_order_ms: int | None = None
+    """Since when its first sequence number does not fit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -156,16 +161,20 @@ class Producer(ClusterClient):
             started_us=self.host.world.timeline.now_us,
             known_end=self._history.of(lane.partition).known_end,
         )
-        data = build_batch(
+        data = self._build(values, lane.next_sequence)
+        lane.next_number += 1
+        lane.next_sequence += count
+        lane.waiting.append(_Batch(send, data))
+        self._history.sending(send)
+
+    def _build(self, values: Sequence[bytes], sequence: int) -> bytes:
+        batch = build_batch(
             [NewRecord(None, value, EPOCH_MS + self.now_ms) for value in values],
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
-            base_sequence=lane.next_sequence if self._idempotent else -1,
+            base_sequence=sequence if self._idempotent else -1,
         )
-        lane.next_number += 1
-        lane.next_sequence += count
-        lane.waiting.append(_Batch(send, bytes(data)))
-        self._history.sending(send)
+        return bytes(batch)
 
     # Sending.
 
@@ -227,6 +236,10 @@ class Producer(ClusterClient):
         if error is not None:
             self.refresh()
         if self._idempotent:
+            if error is not ErrorCode.out_of_order_sequence_number:
+                batch.out_of_order_ms = None
+            elif batch is lane.waiting[0]:
+                self._out_of_order(batch)
             self._pump_later()
             return
         batch.send.has_failed = error in _NEVER_APPENDED
@@ -237,6 +250,14 @@ class Producer(ClusterClient):
         lane.waiting.remove(batch)
 
     # Being somebody.
+
+    def _out_of_order(self, batch: _Batch) -> None:
+        if batch.out_of_order_ms is None:
+            batch.out_of_order_ms = self.now_ms
+        elif self.now_ms - batch.out_of_order_ms > LOST_AFTER_MS:
+            batch.out_of_order_ms = None
+            self._producer_id = -1
+            self._ask_id()
 
     def _ask_id(self) -> None:
         node = self.dice.choice(self.nodes)
@@ -255,3 +276,12 @@ class Producer(ClusterClient):
         if not isinstance(answer, Lost) and not answer.error_code:
             self._producer_id = int(answer.producer_id)
             self._producer_epoch = int(answer.producer_epoch)
+            for lane in self._lanes:
+                self._number_anew(lane)
+            self._pump_later()
+
+    def _number_anew(self, lane: _Lane) -> None:
+        lane.next_sequence = 0
+        for batch in lane.waiting:
+            batch.data = self._build(batch.send.values, lane.next_sequence)
+            lane.next_sequence += len(batch.send.values)

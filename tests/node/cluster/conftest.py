@@ -95,10 +95,10 @@ class Client:
         frame = encode_request(api, version, self._correlation_id, "test", fields)
         self._cluster.deliver(self.wire.callee, _frame(FrameArrived, self.wire.number, frame))
 
-    def ask(self, api: ApiKey, version: int, /, within_ms: int = 5000, **fields: Any) -> Answer:
+    def ask(self, api: ApiKey, version: int, /, **fields: Any) -> Answer:
         """The answer, however long it takes within reason."""
         self.send(api, version, **fields)
-        self._cluster.wait_until(lambda: bool(self.frames) or self.closed is not None, within_ms)
+        self._cluster.wait_until(lambda: bool(self.frames) or self.closed is not None, 5000)
         assert self.frames, f"no answer came: {self.closed}"
         correlation_id, entity = decode_response(api, version, self.frames.pop(0))
         assert correlation_id == self._correlation_id

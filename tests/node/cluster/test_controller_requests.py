@@ -10,7 +10,7 @@ import pytest
 from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.observe.events import (
+from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerUnregistered,
     InSyncReplicasDecided,

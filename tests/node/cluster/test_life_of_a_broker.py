@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.observe.events import (
+from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerRegistered,
     BrokerShuttingDown,
     BrokerUnfenced,
     LeaderElected,
-    NodeStarted,
-    NodeStopped,
 )
+from tidelog.observe.events import NodeStarted, NodeStopped
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:

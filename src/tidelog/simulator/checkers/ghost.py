@@ -36,6 +36,8 @@ class PartitionGhost:
     """Below this a replica was compared with COMMITTED and found equal."""
     forgiven: list[HeldBatch] = field(default_factory=list)
     """Was committed, and lost in an unclean election."""
+    is_murky: bool = False
+    """A leader's files were damaged: nobody can say any more what it committed."""
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     """The last sequence number committed of each producer id and epoch."""
 

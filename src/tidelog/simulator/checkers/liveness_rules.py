@@ -40,6 +40,11 @@ class LivenessRules:
             if topic_id in image.topics_by_id
         ]
 
+    def _is_damaged(self, node_id: int) -> bool:
+        """Whether that node leads with files that were damaged under it."""
+        machine = self._world.machines.get(node_id)
+        return machine is not None and machine.damaged
+
     def _leaders(self) -> str | None:
         if not self._workload.administrator.has_created_all:
             return "the topics are not there"
@@ -78,7 +83,7 @@ class LivenessRules:
         dead = set(self._world.plan.dead)
         for ghost in self._partitions():
             control = ghost.control
-            if control is None or self._world.machines[control.leader].damaged:
+            if control is None or self._is_damaged(control.leader):
                 continue
             living = [node_id for node_id in control.replicas if node_id not in dead]
             if sorted(control.isr) != sorted(living):
@@ -102,7 +107,7 @@ class LivenessRules:
                 ghost = self._ghost.by_name(name)
                 if ghost is None or ghost.control is None:
                     return f"{name} is not there"
-                if self._world.machines[ghost.control.leader].damaged:
+                if self._is_damaged(ghost.control.leader):
                     continue
                 if position < ghost.true_mark:
                     return f"{consumer.name} has read {name} up to {position} of {ghost.true_mark}"

@@ -42,7 +42,7 @@ class MetadataRules:
                     topic.topic_id, TopicPartition(topic.name, index)
                 )
                 before = ghost.control
-                if partition is before:
+                if partition is before or partition == before:
                     continue
                 ghost.control = partition
                 if before is not None:
@@ -85,14 +85,12 @@ class MetadataRules:
             raise Violation("C13", what)
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
             raise Violation("C13", what)
-        is_single = after.partition_epoch == before.partition_epoch + 1
-        if after.leader in (NO_LEADER, before.leader) or not is_single:
+        if after.leader in (NO_LEADER, before.leader):
             return
-        might_lead = before.isr or before.elr
-        if after.leader not in might_lead:
-            if before.isr or before.elr:
-                raise Violation("C15", what)
+        if after.recovery_state != RECOVERED:
             ghost.elect_unclean(after.leader)
+        elif after.partition_epoch == before.partition_epoch + 1:
+            _judge_election(before, after, what)
 
     def _judge_state(
         self, ghost: PartitionGhost, image: ClusterImage, partition: PartitionImage
@@ -113,6 +111,14 @@ class MetadataRules:
                 raise Violation("C14", f"{what}, and {member} is fenced")
         if partition.recovery_state != RECOVERED and len(isr) > 1:
             raise Violation("C15", f"{what} while it recovers")
+
+
+def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:
+    """Whoever leads now was in sync, or eligible when nobody else was left."""
+    if after.leader in before.isr:
+        return
+    if after.leader not in before.elr or after.isr != (after.leader,):
+        raise Violation("C15", what)
 
 
 def _words(partition: PartitionImage) -> str:

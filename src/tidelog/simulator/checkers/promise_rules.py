@@ -34,7 +34,7 @@ class PromiseRules:
         if send.acks != ACKS_ALL:
             return
         ghost = self._ghost.by_name(send.partition)
-        if ghost is None or _is_forgiven(ghost, send.values):
+        if ghost is None or ghost.is_murky or _is_forgiven(ghost, send.values):
             return
         found = values_at(ghost, send.base_offset)
         if found != send.values:
@@ -55,7 +55,7 @@ class PromiseRules:
         known = self._history.of(read.partition).reads
         before = known.setdefault(read.offset, read.value)
         ghost = self._ghost.by_name(read.partition)
-        if ghost is None or _is_forgiven(ghost, (read.value, before)):
+        if ghost is None or ghost.is_murky or _is_forgiven(ghost, (read.value, before)):
             known[read.offset] = read.value
             return
         if before != read.value:
@@ -75,7 +75,7 @@ class PromiseRules:
         """All is still, everybody has read everything."""
         for name, known in self._history.partitions.items():
             ghost = self._ghost.by_name(name)
-            if ghost is not None:
+            if ghost is not None and not ghost.is_murky:
                 self._judge_partition(name, ghost, known.deleted_to, known.sends)
 
     def _judge_partition(

@@ -99,6 +99,7 @@ class ReplicaRules:
         else:
             held.start_offset = partition.log.start_offset
         if held.unreadable or machine.damaged:
+            ghost.is_murky = ghost.is_murky or partition.is_leader
             return
         _judge_epochs(machine, partition, held)
         self._commit(machine, partition, ghost, held)
@@ -345,6 +346,8 @@ def _judge_sequence(ghost: PartitionGhost, batch: HeldBatch) -> None:
         return
     key = (header.producer_id, header.producer_epoch)
     last = ghost.sequences.get(key)
+    if last is None and ghost.forgiven:  # the new leader has forgotten the producer
+        last = header.base_sequence - 1
     expected = 0 if last is None else (last + 1) % SEQUENCES
     if header.base_sequence != expected:
         raise Violation(
