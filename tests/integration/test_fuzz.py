@@ -1,6 +1,7 @@
 """Valid requests of every API and version with a byte changed, against a live broker.
 
-Each is answered or costs its own connection; the broker goes on, and others are served."""
+Each is answered or costs its own connection; the broker goes on, and others are served. Longer
+runs: TIDELOG_FUZZ_SEED and TIDELOG_FUZZ_MUTATIONS."""
 
 from __future__ import annotations
 
