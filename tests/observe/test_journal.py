@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.observe import events
+from tidelog.observe import cluster_events, events, replication_events
 from tidelog.observe.events import Event, LogRecovered, NodeStarted, TopicCreated
 from tidelog.observe.journal import as_dict, as_line, timestamp
 
@@ -22,6 +22,7 @@ def example(kind: type) -> Event:
         "str": "text",
         "bool": True,
         "tuple[str, ...]": ("broker", "controller"),
+        "tuple[int, ...]": (100, 102),
         "UUID": UUID(int=3),
         "TopicPartition": TopicPartition("orders", 4),
     }
@@ -46,8 +47,9 @@ def test_every_event_names_its_cause_and_becomes_json_and_one_line(kind: type) -
 def test_every_event_class_is_part_of_the_union() -> None:
     declared = {
         value
-        for value in vars(events).values()
-        if isinstance(value, type) and value.__module__ == events.__name__
+        for module in (events, cluster_events, replication_events)
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__
     }
     assert declared == set(KINDS)
 

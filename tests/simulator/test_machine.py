@@ -31,7 +31,6 @@ from tidelog.simulator.faults import (
     Wipe,
 )
 from tidelog.simulator.happenings import Happening, Stepped
-from tidelog.simulator.plan import Plan
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
 
@@ -393,20 +392,6 @@ def test_clocks_run_at_their_own_rates(make_world: MakeWorld) -> None:
     assert clock.at(clock.world_us(now.monotonic_ms)).monotonic_ms == now.monotonic_ms
     assert clock.at(clock.world_us(now.monotonic_ms) - 1).monotonic_ms == now.monotonic_ms - 1
     assert now.wall_ms - clock.at(0).wall_ms != 100_000
-
-
-def test_no_more_machines_lose_data_at_a_time_than_the_plan_allows() -> None:
-    world = World(Plan(seed=1, brokers=3, loss_budget=1))
-    first, second, third = world.machines.values()
-
-    world.strike(PowerCut(node=100, fate="lost"))
-    world.strike(PowerCut(node=101, fate="lost"))
-    world.strike(Wipe(node=102))
-    world.strike(Damage(node=102, kind="log", draw=1))
-
-    assert [machine.lossy for machine in (first, second, third)] == [True, False, False]
-    assert not second.powered
-    assert third.disk.files.exists("/data/meta.properties")
 
 
 def test_nothing_strikes_once_the_calm_has_begun(make_world: MakeWorld) -> None:

@@ -64,6 +64,7 @@ class Disk:
         self.sync_us = self._usual_sync_us = sync_us
         self.failed = False
         """Whether it was ever made to fail or damaged since it was last known to be sound."""
+        self._fails = False
         self._dies_in: int | None = None
 
     # Loss.
@@ -88,6 +89,7 @@ class Disk:
     def replace(self, image: DiskImage) -> None:
         """Another disk takes the place of this one; a blank one from an empty image."""
         self.files = MemoryFileSystem(image, record_trace=False)
+        self._fails = False
         self._dies_in = None
 
     # Failure.
@@ -105,6 +107,7 @@ class Disk:
     def fail(self, how: str, part: str) -> None:
         """Fail from now on, in the way named, whatever has `part` in its path."""
         self.failed = True
+        self._fails = True
         kinds = _operations_that_fail(how)
         self.files.fail_when(
             lambda operation: isinstance(operation, kinds) and part in operation.path,
@@ -116,6 +119,11 @@ class Disk:
         self.sync_us = sync_us
 
     @property
+    def is_failing(self) -> bool:
+        """Whether operations fail now, or the process is to die at one of them."""
+        return self._fails or self._dies_in not in (None, _NEVER)
+
+    @property
     def forgot_pages(self) -> bool:
         """Whether a sync failed: some file will never be durable, whatever later syncs say."""
         paths = _paths(self.files, "") if self.failed else []
@@ -124,6 +132,7 @@ class Disk:
     def heal(self) -> None:
         """Be as fast and as sound as usual; what was lost or refused meanwhile stays so."""
         self.files.heal()
+        self._fails = False
         self._dies_in = None
         self.write_us = self._usual_write_us
         self.sync_us = self._usual_sync_us

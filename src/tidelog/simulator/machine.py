@@ -72,6 +72,13 @@ class Machine:
         return None if self.process is None else self.process.node
 
     @property
+    def doomed(self) -> bool:
+        """Whether it will end before long without anybody doing anything more to it."""
+        if self.process is None:
+            return False
+        return self.process.dies_before_effects or self.disk.is_failing
+
+    @property
     def config(self) -> NodeConfig:
         return node_config(self.node_id, dict(self.world.plan.settings))
 
@@ -171,7 +178,7 @@ class Machine:
         """Lose what was not synced, in the way this fate says, unless too many did already."""
         if not self.powered:
             return
-        if fate != "kept" and not self.world.may_lose(self):
+        if fate != "kept" and not self.world.losses.may_lose(self):
             fate = "kept"
         if fate != "kept":
             self.loses_data()

@@ -1,14 +1,13 @@
 """Letting a fault loose on a world.
 
-Invariant  No more machines lose data at a time than the plan's `loss_budget`: a loss that would be
-           one too many is softened into a fault without loss. What replication promises is judged
-           by what it promised to survive.
+Invariant  What would lose more than replication promises to survive is softened into a fault
+           without loss, or left out (see `losses`).
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from tidelog.simulator.dice import stream
 from tidelog.simulator.disk import may_cost_records
@@ -41,6 +40,9 @@ from tidelog.simulator.paths import Slowness
 
 if TYPE_CHECKING:
     from tidelog.simulator.world import World
+
+_DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, RestoreDisk, FailDisk)
+"""What ends a process without a clean stop, sooner or later."""
 
 
 def strike(world: World, fault: Fault) -> None:
@@ -89,6 +91,9 @@ def _strike_machine(
     | JumpClock,
 ) -> None:
     disk = machine.disk
+    if isinstance(fault, _DEADLY) and not world.losses.may_die(machine):
+        world.trace.note(f"{machine.name} is spared")
+        return
     match fault:
         case Kill(after=after):
             if after < 0:
@@ -111,14 +116,14 @@ def _strike_machine(
         case Resume():
             machine.resume()
         case Wipe():
-            if world.may_lose(machine):
+            if world.losses.may_lose(machine):
                 machine.wipe()
             else:
                 machine.kill("killed; its disk is spared")
         case CopyDisk():
             machine.copy_disk()
         case RestoreDisk():
-            if not (world.may_lose(machine) and machine.restore_disk()):
+            if not (world.losses.may_lose(machine) and machine.restore_disk()):
                 machine.kill("killed; its disk is spared")
         case SlowDisk(write_ms=write_ms, sync_ms=sync_ms):
             disk.slow_down(write_ms * 1000, sync_ms * 1000)
@@ -136,7 +141,7 @@ def _strike_machine(
 
 def _damage(world: World, machine: Machine, fault: Damage, dice: Random) -> None:
     def damage() -> None:
-        if not may_cost_records(fault.kind, fault.how) or world.may_lose(machine):
+        if not may_cost_records(fault.kind, fault.how) or world.losses.may_lose(machine):
             machine.damage(fault.kind, fault.how, dice)
 
     if fault.how == "flip":

@@ -28,6 +28,7 @@ from tidelog.simulator.cluster import node_ids
 from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.simulator.faults import Fault
 from tidelog.simulator.happenings import Happening, Struck
+from tidelog.simulator.losses import Losses
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.network import Network
 from tidelog.simulator.plan import Plan
@@ -61,6 +62,7 @@ class World:
         self.trace: Final = Trace(self.timeline, reader)
         self.network: Final = Network(self.timeline, plan.conditions, plan.seed)
         self.cluster_id: Final = uuid_text(SeededEntropy(self.dice("cluster")).uuid())
+        self.losses: Final = Losses(self)
         self.observers: list[Observer] = []
         self.expectations: dict[str, Expectation] = {}
         self.clients: dict[str, Client] = {}
@@ -174,29 +176,10 @@ class World:
 
     def is_whole(self, machine: Machine) -> bool:
         """Whether a machine runs and is in sync in all its partitions, says the controller."""
-        image = self.controller_image()
-        if image is None or machine.process is None:
-            return False
-        registration = image.brokers.get(machine.node_id)
-        if registration is None or registration.fenced or machine.damaged:
-            return False
-        if machine.lossy and registration.broker_epoch <= machine.lost_in_epoch:
-            return False  # the cluster has not noticed yet
-        return all(
-            machine.node_id in partition.isr
-            for _, _, partition in image.partitions_of(machine.node_id)
-        )
-
-    def may_lose(self, machine: Machine) -> bool:
-        """Whether this machine may lose data now without breaking what replication relies on."""
-        losers = [each for each in self.machines.values() if each.lossy and each is not machine]
-        return len(losers) < self.plan.loss_budget
+        return self.losses.is_whole(machine)
 
     def _look_after_losses(self) -> None:
-        for machine in self.machines.values():
-            if machine.lossy and self.is_whole(machine):
-                machine.lossy = False
-                self.trace.note(f"{machine.name} is whole again")
+        self.losses.look()
         self.timeline.at(self.timeline.now_us + _LOOK_EVERY_MS * 1000, self._look_after_losses)
 
     def _missing(self) -> list[tuple[str, str]]:

@@ -1,0 +1,73 @@
+"""How much may be lost at a time, so that what replication promises can be held against it.
+
+A replica that restarts without having stopped cleanly is taken for one that lost data, whether it
+did or not, and leaves the in-sync set. So data is safe as long as the last member of that set is
+not the very one that did lose something. From this follow the rules here:
+
+- a machine loses data only while all others run, are in sync and are not about to die;
+- until the cluster has noticed that loss, no other machine dies without a clean stop;
+- until the loser is in sync again, no other machine loses data, unless the plan allows more.
+
+Invariant  Whatever is refused here happens without the loss, or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.simulator.machine import Machine
+
+if TYPE_CHECKING:
+    from tidelog.simulator.world import World
+
+
+class Losses:
+    """The judge of what may befall a machine now."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def may_lose(self, machine: Machine) -> bool:
+        """Whether this machine may lose data now."""
+        others = self._others(machine)
+        losers = sum(1 for each in others if each.lossy)
+        return losers < self._world.plan.loss_budget and all(
+            each.lossy or (self.is_whole(each) and not each.doomed) for each in others
+        )
+
+    def may_die(self, machine: Machine) -> bool:
+        """Whether this machine may end without a clean stop now."""
+        return all(self.is_noticed(each) for each in self._others(machine) if each.lossy)
+
+    def is_noticed(self, machine: Machine) -> bool:
+        """Whether the cluster knows that this machine is not what it was."""
+        if machine.damaged:
+            return False
+        image = self._world.controller_image()
+        registration = None if image is None else image.brokers.get(machine.node_id)
+        return registration is not None and registration.broker_epoch > machine.lost_in_epoch
+
+    def is_whole(self, machine: Machine) -> bool:
+        """Whether a machine runs and is in sync in all its partitions, says the controller."""
+        image = self._world.controller_image()
+        if image is None or machine.process is None or machine.damaged:
+            return False
+        registration = image.brokers.get(machine.node_id)
+        if registration is None or registration.fenced:
+            return False
+        if machine.lossy and not self.is_noticed(machine):
+            return False
+        return all(
+            machine.node_id in partition.isr
+            for _, _, partition in image.partitions_of(machine.node_id)
+        )
+
+    def look(self) -> None:
+        """Take note of machines that have got back what they lost."""
+        for machine in self._world.machines.values():
+            if machine.lossy and self.is_whole(machine):
+                machine.lossy = False
+                self._world.trace.note(f"{machine.name} is whole again")
+
+    def _others(self, machine: Machine) -> list[Machine]:
+        return [each for each in self._world.machines.values() if each is not machine]
