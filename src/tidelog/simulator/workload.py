@@ -64,7 +64,13 @@ def add_workload(world: World) -> Workload:
             interval_ms = dice.choice((100, 300, 1_000))
             producers.append(
                 Producer(
-                    name, nodes, orders, history, acks=acks, interval_ms=interval_ms, stop_ms=stop_ms
+                    name,
+                    nodes,
+                    orders,
+                    history,
+                    acks=acks,
+                    interval_ms=interval_ms,
+                    stop_ms=stop_ms,
                 )
             )
     consumers = (

@@ -47,7 +47,9 @@ class Administrator(ClusterClient):
         super().__init__(name, nodes, [topic.name for topic in topics])
         self._topics_to_be = {topic.name: topic for topic in topics}
         self._partitions = [
-            TopicPartition(topic.name, index) for topic in topics for index in range(topic.partitions)
+            TopicPartition(topic.name, index)
+            for topic in topics
+            for index in range(topic.partitions)
         ]
         self._history = history
         self._delete_every_ms = delete_every_ms

@@ -266,9 +266,7 @@ class Producer(ClusterClient):
             return
         self._asking_id = True
         fields = {"transactional_id": None, "transaction_timeout": 60_000}
-        self.ask(
-            connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, self._named
-        )
+        self.ask(connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, self._named)
         self.expects_answer(connection)
 
     def _named(self, answer: Any) -> None:

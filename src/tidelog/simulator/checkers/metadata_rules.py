@@ -38,9 +38,7 @@ class MetadataRules:
         self._judge_brokers(image)
         for topic in image.topics_by_name.values():
             for index, partition in topic.partitions.items():
-                ghost = self._ghost.partition(
-                    topic.topic_id, TopicPartition(topic.name, index)
-                )
+                ghost = self._ghost.partition(topic.topic_id, TopicPartition(topic.name, index))
                 before = ghost.control
                 if partition is before or partition == before:
                     continue

@@ -154,18 +154,14 @@ class ReplicaRules:
         if partition.leader is not None:
             self._judge_advance(machine, partition, ghost)
 
-    def _differs(
-        self, machine: Machine, ghost: PartitionGhost, held: HeldLog, mark: int
-    ) -> None:
+    def _differs(self, machine: Machine, ghost: PartitionGhost, held: HeldLog, mark: int) -> None:
         raise Violation(
             "D3",
             f"{machine.name} has the mark of {held.name} at {mark}, but holds what was committed "
             f"only below {ghost.agreement(machine.node_id)}",
         )
 
-    def _judge_advance(
-        self, machine: Machine, partition: Partition, ghost: PartitionGhost
-    ) -> None:
+    def _judge_advance(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
         """D6: who could lead next holds everything below the mark, and enough replicas do."""
         leader = partition.leader
         control = ghost.control
@@ -332,9 +328,11 @@ def _judge_epochs(machine: Machine, partition: Partition, held: HeldLog) -> None
         if start != log.end_offset or epoch > partition.leader_epoch:
             why = f"epoch {epoch} at {start} of {partition.name}, which ends at {log.end_offset}"
             raise Violation("D18", f"{machine.name} knows of {why}")
-    if [epoch for epoch, _ in entries] != [epoch for epoch, _ in wanted] or any(
-        entry != want for entry, want in zip(entries[1:], wanted[1:], strict=True)
-    ) or (entries and entries[0][1] > max(log.start_offset, wanted[0][1])):
+    if (
+        [epoch for epoch, _ in entries] != [epoch for epoch, _ in wanted]
+        or any(entry != want for entry, want in zip(entries[1:], wanted[1:], strict=True))
+        or (entries and entries[0][1] > max(log.start_offset, wanted[0][1]))
+    ):
         why = f"{entries}, its log tells {wanted}"
         raise Violation("D18", f"{machine.name} has the epochs of {partition.name} as {why}")
 
