@@ -148,6 +148,13 @@ def test_an_eligible_replica_is_elected_when_the_isr_is_empty() -> None:
     assert changed.recovery_state == RECOVERED
 
 
+def test_an_eligible_replica_waits_while_somebody_is_in_sync() -> None:
+    large = replace(STRICT, min_isr=3, minimum=3)
+    changed_once = after(partition((2, 3), 2, elr=(1,)), (3,), alive={1, 3}, rules=large)
+
+    assert (changed_once.leader, changed_once.isr, changed_once.elr) == (3, (3,), (1, 2))
+
+
 def test_a_replica_whose_data_is_lost_is_neither_in_sync_nor_eligible() -> None:
     changed = after(partition((1,), 1, elr=(2,)), (), alive={2}, lost=1)
 

@@ -157,7 +157,9 @@ def test_the_controller_listener_serves_only_what_belongs_there(
     cluster: Cluster, key: ApiKey
 ) -> None:
     asked = sample(key, SUPPORTED[key].max, Topic("bystander", UUID(int=1)))
-    with Peer(cluster.local.descriptions[100].controller_listener) as controller:
+    address = cluster.local.descriptions[100].controller_listener
+    assert address is not None
+    with Peer(address) as controller:
         controller.send_frame(asked)
         assert controller.hangs_up() is (ListenerScope.CONTROLLER not in SUPPORTED[key].scope)
 

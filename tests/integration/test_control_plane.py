@@ -1,4 +1,4 @@
-"""Two real processes, one of them with the controller: how they find, watch and leave each other."""
+"""Two real processes, one of them the controller: how they find, watch and leave each other."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def marks(cluster: Cluster) -> tuple[int, ...]:
 
 
 def epochs(broker: Broker) -> list[tuple[int, int]]:
-    return [tuple(entry) for entry in broker.log.epochs.entries]
+    return [(entry.epoch, entry.start_offset) for entry in broker.log.epochs.entries]
 
 
 @pytest.fixture

@@ -46,4 +46,17 @@ def test_data_is_served_to_brokers_clients_only_and_fetch_to_the_quorum_too() ->
     assert not on_controllers(SUPPORTED[ApiKey.PRODUCE])
     assert not on_controllers(SUPPORTED[ApiKey.METADATA])
     assert on_controllers(SUPPORTED[ApiKey.FETCH])
-    assert all(ListenerScope.BROKER in served.scope for served in SUPPORTED.values())
+
+
+def test_what_brokers_ask_of_the_controller_is_not_served_to_clients() -> None:
+    only_there = {
+        key for key, served in SUPPORTED.items() if ListenerScope.BROKER not in served.scope
+    }
+    assert only_there == {
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }

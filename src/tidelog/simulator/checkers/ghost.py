@@ -51,16 +51,14 @@ class PartitionGhost:
         held = self.held.get(node_id)
         if held is None:
             return 0
-        agreed = self.agreed.get(node_id, 0)
+        agreed = max(self.agreed.get(node_id, 0), held.start_offset)
         if agreed >= self.true_mark or held.unreadable:
             return agreed
-        for batch in self._batches_from(held, max(agreed, held.start_offset)):
+        for batch in self._batches_from(held, agreed):
             slot = self.place.get(batch.base_offset)
             if slot is None or self.committed[slot].data != batch.data:
                 break
             agreed = batch.next_offset
-        if not held.batches and held.start_offset > agreed:
-            agreed = held.start_offset
         self.agreed[node_id] = agreed
         return agreed
 

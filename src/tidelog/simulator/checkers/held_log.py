@@ -74,6 +74,7 @@ class HeldLog:
             self.batches = []
             self.epoch_starts = []
         self.start_offset = log.start_offset
+        self._forget_removed(log.segments.first.base_offset)
         batches = self.batches
         while batches and not self._is_still_there(batches[-1], log, files):
             gone = batches.pop()
@@ -107,12 +108,20 @@ class HeldLog:
         cut_to = known[same].base_offset if same < len(known) else None
         return Changed(self.batches[same:], cut_to)
 
+    def _forget_removed(self, first_base: int) -> None:
+        """Segments at the front are gone: retention took them, or the log began anew behind."""
+        if self.batches and self.batches[0].segment < first_base:
+            self.batches = [batch for batch in self.batches if batch.segment >= first_base]
+            kept = self.batches[0].epoch if self.batches else None
+            starts = [start for start in self.epoch_starts if kept is not None and start[0] > kept]
+            self.epoch_starts = [self.batches[0].key, *starts] if self.batches else []
+
     def _is_still_there(self, batch: HeldBatch, log: PartitionLog, files: MemoryFileSystem) -> bool:
         if batch.next_offset > log.end_offset:
             return False
         segment = log.segments[log.segments.slot_of(batch.base_offset)]
         if segment.base_offset != batch.segment:
-            return segment.base_offset > batch.base_offset  # retention took that segment
+            return False
         data = files.file_at(segment.path).data
         return data[batch.position : batch.position + HEADER_SIZE] == batch.data[:HEADER_SIZE]
 

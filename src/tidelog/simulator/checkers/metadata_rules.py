@@ -120,7 +120,9 @@ def _judge_election(before: PartitionImage, after: PartitionImage, what: str) ->
 
 
 def _words(partition: PartitionImage) -> str:
+    recovering = "" if partition.recovery_state == RECOVERED else "recovering, "
     return (
-        f"leader {partition.leader} in epoch {partition.leader_epoch}/{partition.partition_epoch}, "
+        f"{recovering}leader {partition.leader} in epoch {partition.leader_epoch}/"
+        f"{partition.partition_epoch}, "
         f"in sync {list(partition.isr)}, eligible {list(partition.elr)}"
     )
