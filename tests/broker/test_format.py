@@ -65,6 +65,12 @@ def test_a_fixed_quorum_has_no_voters_in_its_log(tmp_path: Path) -> None:
     assert not OsFileSystem().exists(f"{tmp_path}/one/__cluster_metadata-0")
 
 
+def test_a_mere_broker_has_no_voters_in_its_log(tmp_path: Path) -> None:
+    mere = {"process_roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+    assert format_node(config(tmp_path, **mere), CLUSTER) == CLUSTER
+    assert not OsFileSystem().exists(f"{tmp_path}/one/__cluster_metadata-0")
+
+
 def test_a_new_cluster_gets_an_id_of_its_own(tmp_path: Path) -> None:
     first = format_node(config(tmp_path / "a"))
     second = format_node(config(tmp_path / "b"))

@@ -101,3 +101,14 @@ def test_an_unregistered_broker_has_no_session() -> None:
     made.end(1)
 
     assert not made.is_live(1, 0)
+
+
+def test_what_a_broker_has_applied_never_falls_and_is_no_sign_of_life() -> None:
+    sessions = BrokerSessions(timeout_ms=9000, disconnect_grace_ms=200)
+    sessions.applied(1, 7)
+    assert sessions.lowest_metadata_offset([1]) is None
+    sessions.begin(1, 1000)
+    sessions.applied(1, 7)
+    sessions.applied(1, 5)
+    assert sessions.lowest_metadata_offset([1]) == 7
+    assert not sessions.is_live(1, 10_000)

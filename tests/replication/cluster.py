@@ -110,7 +110,7 @@ class Broker:
         self.files = after_crash(self.files, data)
         self.health = DirectoryHealth()
 
-    def start(self, checkpointed_mark: int, now: Now) -> None:
+    def start(self, checkpointed_mark: int, now: Now, recovery_point: int | None = None) -> None:
         """Load the log again, without a role."""
         log = load_log(
             ORDERS,
@@ -119,7 +119,7 @@ class Broker:
             self._place(),
             now,
             clean=False,
-            recovery_point=None,
+            recovery_point=recovery_point,
             log_start=None,
         )
         self.proposals.clear()

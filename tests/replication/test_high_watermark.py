@@ -1,11 +1,13 @@
-"""The high watermark of one replica."""
+"""The high watermark of one replica, and what counts for it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tidelog.model.errors import InvariantBroken
-from tidelog.replication.high_watermark import HighWatermark
+from tidelog.replication.follower_progress import FollowerProgress
+from tidelog.replication.high_watermark import HighWatermark, has_enough, slowest_end
+from tidelog.replication.messages import FollowerFetch
 
 
 def test_the_mark_rises_and_says_so() -> None:
@@ -35,3 +37,59 @@ def test_a_log_whose_ends_moved_takes_the_mark_along(
     mark = HighWatermark(offset)
     mark.clamp(start, end)
     assert mark.offset == kept
+
+
+@pytest.mark.parametrize(
+    ("told", "taken"), [(4, 4), (99, 10), (1, 2), (6, 6)], ids=["down", "end", "start", "up"]
+)
+def test_a_followers_mark_is_its_leaders_within_its_own_log(told: int, taken: int) -> None:
+    mark = HighWatermark(5)
+    assert mark.follow(told, 2, 10)
+    assert mark.offset == taken
+    assert not mark.follow(told, 2, 10), "told again, it does not move"
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "wanted", "replicas", "enough"),
+    [(2, 2, 3, True), (1, 2, 3, False), (1, 2, 1, True), (2, 5, 3, False), (3, 5, 3, True)],
+)
+def test_no_more_in_sync_replicas_are_asked_for_than_there_are_replicas(
+    in_sync: int, wanted: int, replicas: int, enough: bool
+) -> None:
+    assert has_enough(in_sync, wanted, replicas) is enough
+
+
+def follower(broker_id: int, end_offset: int) -> FollowerProgress:
+    progress = FollowerProgress(broker_id)
+    progress.fetched(FollowerFetch(broker_id, -1, end_offset, 0, 10), 0)
+    return progress
+
+
+def slowest(*followers: FollowerProgress, maximal: set[int], joining: set[int]) -> int:
+    return slowest_end(
+        10, followers, frozenset(maximal), lambda progress: progress.broker_id in joining
+    )
+
+
+def test_the_mark_waits_for_the_slowest_in_sync_follower() -> None:
+    followers = follower(101, 7), follower(102, 4)
+    assert slowest(*followers, maximal={100, 101, 102}, joining=set()) == 4
+
+
+def test_the_mark_does_not_wait_for_a_follower_that_is_out_of_sync() -> None:
+    followers = follower(101, 7), follower(102, 4)
+    assert slowest(*followers, maximal={100, 101}, joining=set()) == 7
+
+
+def test_the_mark_waits_for_a_follower_that_is_about_to_join() -> None:
+    followers = follower(101, 7), follower(102, 4)
+    assert slowest(*followers, maximal={100, 101}, joining={102}) == 4
+
+
+def test_a_silent_member_blocks_the_mark() -> None:
+    followers = follower(101, 7), FollowerProgress(102)
+    assert slowest(*followers, maximal={100, 101, 102}, joining=set()) == -1
+
+
+def test_a_leader_alone_counts_by_itself() -> None:
+    assert slowest(maximal={100}, joining=set()) == 10

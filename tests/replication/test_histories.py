@@ -277,8 +277,9 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "laws"):
             return
         self.laws.check()
-        leadership = self.cluster.controller.leadership
-        self.lossy.difference_update(leadership.in_sync)
+        for broker_id in self.cluster.controller.leadership.in_sync:
+            if self.cluster[broker_id].is_running:
+                self.lossy.discard(broker_id)
 
     def teardown(self) -> None:
         """Faults stop: if anybody can lead, all replicas come to hold the same."""

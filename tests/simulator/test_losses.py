@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,3 +100,26 @@ def test_damage_counts_as_a_loss_until_the_disk_is_replaced(world: World) -> Non
     world.run_for(60_000)
 
     assert lossy(world) == []
+
+
+def test_a_node_that_the_others_cannot_do_without_comes_back_after_all(world: World) -> None:
+    world.plan = replace(world.plan, dead=(102,))
+    world.strike(Stop(node=100))
+    world.strike(Kill(node=101))
+    world.run_for(10_000)
+
+    world.calm()
+    world.run_for(10_000)
+
+    assert world.plan.dead == ()
+    assert world.machines[102].process is not None
+
+
+def test_a_node_that_the_others_can_do_without_stays_dead(world: World) -> None:
+    world.plan = replace(world.plan, dead=(102,))
+
+    world.calm()
+    world.run_for(10_000)
+
+    assert world.plan.dead == (102,)
+    assert world.machines[102].process is None

@@ -55,6 +55,12 @@ class BrokerSessions:
         session.hung_up = False
         return session
 
+    def applied(self, broker_id: int, metadata_offset: int) -> None:
+        """A broker is seen to have applied the metadata up to an offset; no sign of its life."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.metadata_offset = max(session.metadata_offset, metadata_offset)
+
     def disconnected(self, broker_id: int, now_ms: int) -> None:
         """The connection a broker sends its heartbeats on closed: evidence that it is gone."""
         session = self._sessions.get(broker_id)

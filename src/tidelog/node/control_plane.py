@@ -62,14 +62,19 @@ class ControlPlane:
         self._controller: Controller | None = None
         self._syncing = False
         self._pending: deque[_Pending] = deque()
-        self.fetches = MetadataFetches(broker, quorum)
         self.chores = ControllerChores(broker, self)
+        self.fetches = MetadataFetches(broker, quorum, self.chores.applied)
         self.last_append_ms = 0
 
     @property
     def leader_id(self) -> int:
         """The active controller."""
         return self._quorum.leader_id
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller of this node decides."""
+        return self._controller is not None
 
     @property
     def next_offset(self) -> int:
@@ -182,6 +187,7 @@ class ControlPlane:
             for event in pending.events:
                 self._broker.announce(event)
         self._feed.catch_up(now)
+        self.chores.applied(self._broker.node_id, mark - 1)
         for pending in committed:
             pending.then(now)
         if self._controller is None and self._quorum.is_active:

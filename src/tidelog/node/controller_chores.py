@@ -37,6 +37,7 @@ class ControllerChores:
         self._controller: Controller | None = None
         self._heartbeats: dict[int, Connection] = {}
         self._watch: Deadline | None = None
+        self._lenient_until_ms = 0
 
     def start(self, controller: Controller, now: Now) -> None:
         """This node has become the active controller."""
@@ -60,6 +61,11 @@ class ControllerChores:
         self._heartbeats[broker_id] = connection
         self.watch_sessions()
 
+    def applied(self, broker_id: int, metadata_offset: int) -> None:
+        """A broker follows the log that far: what it would say with its next heartbeat."""
+        if self._controller is not None:
+            self._controller.sessions.applied(broker_id, metadata_offset)
+
     def connection_closed(self, connection: Connection, now: Now) -> None:
         """If it was a broker's last word, the broker has a short while to come back."""
         broker_id = connection.heartbeats_of
@@ -73,26 +79,26 @@ class ControllerChores:
     def watch_sessions(self) -> None:
         """Look again when the first session would end; that a later one moved does not matter."""
         due_ms = None if self._controller is None else self._controller.next_deadline_ms
-        if due_ms is not None and (self._watch is None or due_ms < self._watch.due_ms):
-            self._watch_at(due_ms)
-
-    def _watch_at(self, due_ms: int) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = self._broker.deadlines.at(due_ms, self._look_at_sessions)
+        if due_ms is None:
+            return
+        due_ms = max(due_ms, self._lenient_until_ms)
+        if self._watch is None or due_ms < self._watch.due_ms:
+            if self._watch is not None:
+                self._watch.cancel()
+            self._watch = self._broker.deadlines.at(due_ms, self._look_at_sessions)
 
     def _look_at_sessions(self, now: Now) -> None:
-        late_ms = now.monotonic_ms - (
-            now.monotonic_ms if self._watch is None else self._watch.due_ms
-        )
+        late_ms = 0 if self._watch is None else now.monotonic_ms - self._watch.due_ms
         self._watch = None
         if late_ms > ASLEEP_MS:
             slept_ms = min(late_ms, self._broker.config.broker_session_timeout_ms)
-            self._watch_at(now.monotonic_ms + slept_ms)
+            self._lenient_until_ms = now.monotonic_ms + slept_ms
+            self.watch_sessions()
             return
         controller = self._controller
         if controller is None:
             return
+        self._note_own_broker(controller, now)
         overdue = controller.sessions.overdue(
             (broker.broker_id for broker in controller.image.brokers.values() if not broker.fenced),
             now.monotonic_ms,
@@ -101,6 +107,13 @@ class ControllerChores:
             why = f"it {controller.sessions.why_overdue(overdue)}"
             self._plane.propose(now, lambda active: active.fence_one_overdue(now), _done, why)
         self.watch_sessions()
+
+    def _note_own_broker(self, controller: Controller, now: Now) -> None:
+        """The broker in this node lives, even if its heartbeat waits for a slow disk of ours."""
+        node_id = self._broker.node_id
+        own = controller.image.brokers.get(node_id)
+        if own is not None and own.broker_epoch == self._broker.broker_epoch:
+            controller.sessions.touch(node_id, now.monotonic_ms)
 
     # Elections
 

@@ -6,6 +6,8 @@ Invariant  A fetch that finds nothing new waits until something is appended or c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
@@ -13,7 +15,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.quorum_messages import asked_for, fetch_response
 from tidelog.node.request import Reply, Request
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.quorum.serving import UNKNOWN_MARK, MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotPiece
 from tidelog.storage.log_values import LogSlice
@@ -46,8 +48,15 @@ class _Parked:
 class MetadataFetches:
     """Answers followers of the log, now or once there is something to say."""
 
-    def __init__(self, broker: BrokerState, quorum: Quorum[MetadataRecord]) -> None:
+    def __init__(
+        self,
+        broker: BrokerState,
+        quorum: Quorum[MetadataRecord],
+        applied: Callable[[int, int], None],
+    ) -> None:
+        """`applied` hears up to which offset a follower has applied the log."""
         self.broker = broker
+        self._applied = applied
         self.parked: dict[_Parked, None] = {}
         self.have_news = False
         """Something was appended or committed since the last look."""
@@ -61,6 +70,8 @@ class MetadataFetches:
             version, correlation_id = request.api_version, request.correlation_id
             return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)
         answer = self._quorum.fetch(asked, request.now)
+        if answer.is_fine and asked.high_watermark != UNKNOWN_MARK:
+            self._applied(asked.replica_id, asked.high_watermark - 1)
         if answer.is_news_for(asked) or fetch.max_wait_ms == 0:
             return self._encode(request, answer)
         later = request.park()

@@ -6,7 +6,9 @@ Invariant  A directory that is not formatted, or that belongs to another node or
 
 from __future__ import annotations
 
-from tidelog.controller.features import SUPPORTED_FEATURES
+from typing import Final
+
+from tidelog.controller.features import SUPPORTED_FEATURES, LevelRange
 from tidelog.controller.records import (
     Endpoint,
     FeatureRange,
@@ -32,7 +34,9 @@ from tidelog.storage.identity import check_identities
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
-PLAINTEXT = 0
+PLAINTEXT: Final = 0
+KRAFT_VERSION: Final = "kraft.version"
+KRAFT_VERSIONS: Final = LevelRange(0, 1)
 CODEC = RecordCodec(encode=encode_record, decode=decode_record)
 
 
@@ -119,10 +123,11 @@ def registered_endpoints(endpoints: tuple[Listener, ...]) -> tuple[Endpoint, ...
 
 
 def supported_features() -> tuple[FeatureRange, ...]:
-    """What a node of this version can live with."""
+    """What a node of this version can live with: the cluster's features, and the quorum's own."""
+    supported = {**SUPPORTED_FEATURES, KRAFT_VERSION: KRAFT_VERSIONS}
     return tuple(
         FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
+        for name, (low, high) in sorted(supported.items())
     )
 
 

@@ -59,7 +59,7 @@ class Request:
         self.client_id = client_id
         self.body = body
         self.frame = frame
-        """The request as it came; gone when its handler returns."""
+        """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
 
     def park(self) -> Later:

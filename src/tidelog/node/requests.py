@@ -5,17 +5,21 @@ Invariant  A frame that cannot be read closes its own connection and touches not
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
 from tidelog.node.handlers import CONTROLLER_HANDLERS, HANDLERS
 from tidelog.node.request import Later, Request
 from tidelog.observe.events import ConnectionDropped
-from tidelog.wire.apis import SUPPORTED, ApiKey
+from tidelog.wire.apis import FORWARDED, SUPPORTED, ApiKey
 from tidelog.wire.fetch import decode_fetch
 from tidelog.wire.frame import MalformedRequest, read_request_header
 from tidelog.wire.messages import decode_request
 from tidelog.wire.produce import decode_produce
+
+_NO_FRAME: Final = memoryview(b"")
 
 
 def frame_arrived(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> None:
@@ -55,6 +59,8 @@ def _decode(broker: BrokerState, now: Now, connection: Connection, frame: memory
         decoded = None
     else:
         decoded = decode_request(key, version, body)
+    # What waits must not hold on to the shell's buffer, so the hot path goes without the frame.
+    as_it_came = frame if key in FORWARDED else _NO_FRAME
     return Request(
-        now, connection, key, version, header.correlation_id, header.client_id, decoded, frame
+        now, connection, key, version, header.correlation_id, header.client_id, decoded, as_it_came
     )

@@ -3,8 +3,6 @@
 Invariant  The start of the epoch is in the epoch cache before anything is answered in it.
 Invariant  A follower joins the in-sync replicas only with everything this leader began its epoch
            with, everything committed, and in the incarnation that the metadata knows (D9).
-Invariant  An answer to a proposal is used only if that proposal still stands, and the proposal is
-           given up only on an answer which proves that it was not applied (C12).
 """
 
 from __future__ import annotations
@@ -16,21 +14,16 @@ from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.observe.replication_events import InSyncReplicasChanged, InSyncReplicasProposed
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen, validate_produced
 from tidelog.replication.follower_progress import LONG_AGO, FollowerProgress
 from tidelog.replication.high_watermark import has_enough, slowest_end
-from tidelog.replication.in_sync_replicas import InSyncReplicas
 from tidelog.replication.local_replica import LocalReplica
+from tidelog.replication.membership import Membership
 from tidelog.replication.messages import (
     ANY_BROKER_EPOCH,
-    RECOVERED,
     UNKNOWN_OFFSET,
-    AlterPartitionOutcome,
     FollowerFetch,
-    InSyncMember,
     Leadership,
-    ProposalFate,
     ProposeInSyncReplicas,
     ReadCandidate,
 )
@@ -38,25 +31,12 @@ from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.storage.log_values import Appended
 
 ACKS_ALL: Final = -1
-NOT_APPLIED: Final = frozenset({ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted})
-"""Answers which prove that a proposal was not applied."""
-METADATA_WILL_TELL: Final = frozenset(
-    {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.fenced_leader_epoch,
-        ErrorCode.invalid_update_version,
-        ErrorCode.invalid_request,
-        ErrorCode.new_leader_elected,
-    }
-)
 
 
 class LeaderReplica:
     """Appends, follows the progress of the others, and moves the mark."""
 
     __slots__ = (
-        "_propose",
         "_replica",
         "_surroundings",
         "_uncommitted",
@@ -64,6 +44,7 @@ class LeaderReplica:
         "epoch_start_offset",
         "followers",
         "in_sync",
+        "membership",
     )
 
     def __init__(
@@ -75,12 +56,12 @@ class LeaderReplica:
     ) -> None:
         self._replica = replica
         self._surroundings = surroundings
-        self._propose = propose
         leadership = replica.leadership
         self.epoch = leadership.leader_epoch
         self.epoch_start_offset = replica.log.end_offset
         replica.log.epochs.begin(self.epoch, self.epoch_start_offset)
-        self.in_sync = InSyncReplicas(leadership.in_sync)
+        self.membership = Membership(replica, surroundings, propose)
+        self.in_sync = self.membership.in_sync
         self.followers: dict[int, FollowerProgress] = {}
         self._assign(leadership.replicas, now)
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -198,7 +179,8 @@ class LeaderReplica:
                 f"{follower.broker_id} has caught up: it holds everything below "
                 f"{follower.end_offset}, the mark is at {self._replica.high_watermark.offset}"
             )
-            self._propose_members(self.in_sync.committed | {follower.broker_id}, cause)
+            members = self.in_sync.committed | {follower.broker_id}
+            self.membership.propose(members, self.followers, cause)
 
     def _reached_epoch_start(self, follower: FollowerProgress) -> bool:
         """Whether it holds all that could have been committed before this leader's time."""
@@ -216,7 +198,8 @@ class LeaderReplica:
             ]
             if late:
                 members = self.in_sync.committed - {follower.broker_id for follower in late}
-                self._propose_members(members, _lateness(late, end, now.monotonic_ms))
+                why = _lateness(late, end, now.monotonic_ms)
+                self.membership.propose(members, self.followers, why)
         self.look_again(now)
 
     def look_again(self, now: Now) -> None:
@@ -224,89 +207,14 @@ class LeaderReplica:
         self.commit(now)
         self._settle_deletions()
 
-    # -- the in-sync replicas ------------------------------------------------------------------
-
-    def _propose_members(self, members: frozenset[int], cause: str) -> None:
-        replica = self._replica
-        leadership = replica.leadership
-        proposal = ProposeInSyncReplicas(
-            leader_epoch=self.epoch,
-            partition_epoch=leadership.partition_epoch,
-            members=tuple(
-                InSyncMember(broker_id, self._broker_epoch_of(broker_id))
-                for broker_id in leadership.replicas
-                if broker_id in members
-            ),
-            recovery_state=RECOVERED,
-            cause=cause,
-        )
-        self.in_sync.propose(proposal)
-        self._surroundings.announce(
-            InSyncReplicasProposed(
-                partition=replica.name,
-                leader_epoch=self.epoch,
-                partition_epoch=leadership.partition_epoch,
-                in_sync=tuple(sorted(self.in_sync.committed)),
-                proposed=tuple(sorted(members)),
-                cause=cause,
-            )
-        )
-        self._propose(proposal)
-
-    def _broker_epoch_of(self, broker_id: int) -> int:
-        follower = self.followers.get(broker_id)
-        if follower is None:
-            return self._surroundings.eligibility.of(broker_id).broker_epoch
-        return ANY_BROKER_EPOCH if follower.broker_epoch is None else follower.broker_epoch
-
-    def proposal_answered(
-        self, proposal: ProposeInSyncReplicas, outcome: AlterPartitionOutcome
-    ) -> ProposalFate:
-        """Take in the controller's answer."""
-        if proposal is not self.in_sync.pending:
-            return ProposalFate.OVERTAKEN
-        if isinstance(outcome, Refusal):
-            if outcome.code in NOT_APPLIED:
-                self.in_sync.revert()
-                return ProposalFate.REVERTED
-            if outcome.code in METADATA_WILL_TELL:
-                return ProposalFate.AWAITS_METADATA
-            return ProposalFate.RETRY
-        leadership = self._replica.leadership
-        if (
-            outcome.leader_epoch != self.epoch
-            or outcome.partition_epoch < leadership.partition_epoch
-        ):
-            return ProposalFate.AWAITS_METADATA
-        self._replica.leadership = leadership._replace(
-            partition_epoch=outcome.partition_epoch, in_sync=outcome.in_sync
-        )
-        self._commit_members(outcome.in_sync)
-        return ProposalFate.COMMITTED
+    # -- the metadata --------------------------------------------------------------------------
 
     def metadata_changed(self, before: Leadership, now: Now) -> None:
         """Newer metadata of this epoch: other members, another assignment."""
         leadership = self._replica.leadership
         self._assign(leadership.replicas, now)
         if leadership.partition_epoch > before.partition_epoch:
-            self._commit_members(leadership.in_sync)
-
-    def _commit_members(self, members: Iterable[int]) -> None:
-        before, pending = self.in_sync.committed, self.in_sync.pending
-        self.in_sync.commit(members)
-        after = self.in_sync.committed
-        if after != before:
-            is_ours = pending is not None and frozenset(pending.ids) == after
-            self._surroundings.announce(
-                InSyncReplicasChanged(
-                    partition=self._replica.name,
-                    leader_epoch=self.epoch,
-                    partition_epoch=self._replica.leadership.partition_epoch,
-                    in_sync=tuple(sorted(after)),
-                    in_sync_before=tuple(sorted(before)),
-                    cause=pending.cause if pending and is_ours else "the controller decided so",
-                )
-            )
+            self.membership.commit(leadership.in_sync)
 
     def _assign(self, replicas: Iterable[int], now: Now) -> None:
         known = self.followers

@@ -1,8 +1,8 @@
 """What this node holds of a partition, whatever its role: the log, the mark, those who wait.
 
 Invariant  start offset <= last stable offset <= high watermark <= end offset.
-Invariant  While a flush that `flush.messages` or `flush.ms` ask for is under way, a leader's mark
-           stands and a follower does not tell its leader what it holds.
+Invariant  While a flush that `flush.messages` or `flush.ms` ask for is under way, a leader commits
+           only what is on disk, and a follower does not tell its leader what it holds.
 """
 
 from __future__ import annotations

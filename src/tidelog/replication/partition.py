@@ -257,7 +257,7 @@ class Partition(LocalReplica):
         if self.leader is None:
             return ProposalFate.OVERTAKEN
         mark = self.high_watermark.offset
-        fate = self.leader.proposal_answered(proposal, outcome)
+        fate = self.leader.membership.answered(proposal, outcome)
         if fate is ProposalFate.COMMITTED or fate is ProposalFate.REVERTED:
             self.leader.commit(now)
             self._tell_of_mark(mark, "the in-sync replicas changed")

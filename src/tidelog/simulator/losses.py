@@ -6,7 +6,8 @@ not the very one that did lose something. From this follow the rules here:
 
 - a machine loses data only while all others run, are in sync and are not about to die;
 - until the cluster has noticed that loss, no other machine dies without a clean stop;
-- until the loser is in sync again, no other machine loses data, unless the plan allows more.
+- until the loser is in sync again, no other machine loses data, unless the plan allows more;
+- a node stays dead for good only if somebody else in sync goes on.
 
 Invariant  Whatever is refused here happens without the loss, or not at all.
 """
@@ -60,6 +61,17 @@ class Losses:
         return all(
             machine.node_id in partition.isr
             for _, _, partition in image.partitions_of(machine.node_id)
+        )
+
+    def may_stay_dead(self, node_id: int) -> bool:
+        """Whether every partition of a node has another member in sync whose process runs."""
+        image = self._world.controller_image()
+        if image is None:
+            return False
+        able = {each.node_id for each in self._world.running if not each.lossy}
+        able -= set(self._world.plan.dead)
+        return all(
+            not able.isdisjoint(partition.isr) for _, _, partition in image.partitions_of(node_id)
         )
 
     def look(self) -> None:

@@ -15,6 +15,7 @@ Invariant  Observers see the inside of nodes; no node and no client ever does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Final, TypeAlias
 
@@ -55,7 +56,7 @@ class World:
         reader: Callable[[str], None] | None = None,
         build_node: NodeFactory = Node,
     ) -> None:
-        self.plan: Final = plan
+        self.plan = plan
         self.build_node: Final = build_node
         self.seed: Final = plan.seed
         self.timeline: Final = Timeline()
@@ -132,9 +133,14 @@ class World:
             observer(self, happening)
 
     def calm(self) -> None:
-        """End all faults: mend, heal, resume and start everything that is not to stay dead."""
+        """End all faults: mend, heal, resume and start everything that is not to stay dead.
+
+        Of the nodes that were to stay dead those come back that the others cannot do without.
+        """
         self.calm_since_ms = self.now_ms
-        self.trace.note("* calm")
+        dead = tuple(filter(self.losses.may_stay_dead, self.plan.dead))
+        self.plan = replace(self.plan, dead=dead)
+        self.trace.note(f"* calm{''.join(f', {node} stays dead' for node in dead)}")
         self.network.paths.mend_all()
         for machine in self.machines.values():
             if machine.node_id in self.plan.dead:

@@ -136,7 +136,8 @@ class Machine:
         self.stopped: Stopped | None = None
         self.is_paused = False
         self.holds_jobs = False
-        """Jobs are never done."""
+        """Jobs wait for `release_jobs`."""
+        self._held_jobs: list[RunJob] = []
         self.inbox: deque[Callable[[Now], Input]] = deque()
         self._node: Node | None = None
         self._starts = 0
@@ -196,6 +197,7 @@ class Machine:
     def kill(self) -> None:
         """The process is gone from one moment to the next; its connections close."""
         self._node = None
+        self._held_jobs = []
         self.is_paused = False
         self.inbox.clear()
         self.listeners = ()
@@ -260,15 +262,23 @@ class Machine:
                     self.listeners = names
                 case Announce(event):
                     self.events.append(event)
-                case RunJob(job_id, work):
+                case RunJob():
+                    self._held_jobs.append(effect)
                     if not self.holds_jobs:
-                        work()
-                        self.cluster.deliver(self, _job_finished(job_id))
+                        self.release_jobs()
                 case Stopped():
                     self.stopped = effect
                     self._node = None
                     for each in [*self._wires]:
                         self.cluster.hang_up(each, self)
+
+    def release_jobs(self) -> None:
+        """Do the jobs that wait, and from now on every job at once."""
+        self.holds_jobs = False
+        jobs, self._held_jobs = self._held_jobs, []
+        for job_id, work in jobs:
+            work()
+            self.cluster.deliver(self, _job_finished(job_id))
 
     def _wire(self, fits: Callable[[Wire], bool]) -> Wire | None:
         return next((wire for wire in self._wires if fits(wire)), None)

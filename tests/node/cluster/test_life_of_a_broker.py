@@ -225,6 +225,28 @@ def test_a_controller_that_slept_fences_nobody_for_its_own_silence(cluster: Clus
     assert not is_fenced(cluster, 101)
 
 
+def test_a_controller_that_slept_still_notices_who_died_meanwhile(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(3)
+    cluster.start()
+    cluster[100].is_paused = True
+    cluster[102].kill()
+    cluster.wait(3 * SESSION_MS)
+    cluster[100].is_paused = False
+    cluster.wait(SESSION_MS + 1000)
+    assert [event.broker_id for event in cluster[100].of_kind(BrokerFenced)] == [102]
+
+
+def test_a_controller_does_not_fence_its_own_node_while_it_waits_for_a_slow_disk(
+    cluster: Cluster,
+) -> None:
+    cluster[100].holds_jobs = True
+    cluster.wait(3 * SESSION_MS)
+    cluster[100].release_jobs()
+    cluster.wait(1000)
+    assert 100 not in [event.broker_id for event in cluster[100].of_kind(BrokerFenced)]
+    assert not is_fenced(cluster, 100)
+
+
 # Leaving
 
 
@@ -238,6 +260,17 @@ def test_a_broker_that_stops_hands_its_leaderships_over_first(cluster: Cluster) 
     assert {partition.leader for partition in partitions} == {100}
     [fenced] = cluster[100].of_kind(BrokerFenced)
     assert fenced.cause == "it asked to stop"
+
+
+def test_a_stop_does_not_wait_for_the_next_heartbeats_of_the_others(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(3)
+    cluster.start()
+    cluster.create_topic("orders", 6)
+    before = cluster.now.monotonic_ms
+    cluster[102].stop()
+    assert cluster.now.monotonic_ms - before < 200, "they show by their fetches what they know"
 
 
 def test_a_broker_knows_that_it_leads_nothing_before_it_stops(cluster: Cluster) -> None:

@@ -58,6 +58,8 @@ def handle(
     handlers: Mapping[ApiKey, Callable[[BrokerState, Request], Reply]],
 ) -> Reply:
     """Open the envelope and let the enclosed request be handled."""
+    if not broker.control_plane.is_active:
+        return {"error_code": ErrorCode.not_controller, "response_data": None}
     try:
         enclosed = EnclosedRequest(request, memoryview(request.body.request_data))
     except MalformedRequest:

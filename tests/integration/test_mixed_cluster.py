@@ -1,0 +1,165 @@
+"""Apache Kafka and Tidelog in one cluster: brokers of either kind follow controllers of either."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.raw import until
+
+from tidelog.testing.cluster import Cluster
+from tidelog.testing.ports import free_ports
+
+JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
+TOPIC = "mixed"
+RECORDS = 1000
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+NOT_YET = ("group.version", "transaction.version", "share.version", "streams.version")
+"""Features of Apache Kafka that our brokers do not support, so a common cluster goes without."""
+
+Settings = Mapping[str, str]
+Run = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Formats and starts nodes that are gone after the test."""
+    with ExitStack() as cleanup:
+
+        def start(
+            kind: str, home: Path, settings: Settings, cluster_id: str = CLUSTER_ID
+        ) -> subprocess.Popen[bytes]:
+            home.mkdir()
+            config = home / "node.properties"
+            config.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
+            commands = apache if kind == "apache" else tidelog
+            formatting, running = commands(config, settings, cluster_id)
+            subprocess.run(formatting, check=True, capture_output=True, timeout=60)
+            log = cleanup.enter_context((home / "node.log").open("wb"))
+            process = subprocess.Popen(running, stdout=log, stderr=log)
+            cleanup.callback(process.wait)
+            cleanup.callback(process.kill)
+            return process
+
+        yield start
+
+
+def apache(config: Path, settings: Settings, cluster_id: str) -> tuple[list[str], list[str]]:
+    java = ["java", "-Xmx400m", "-cp", f"{JARS}/*"]
+    formatting = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config)]
+    if "controller" in settings["process.roles"]:
+        formatting.append("--standalone")
+        for feature in NOT_YET:
+            formatting += ["--feature", f"{feature}=0"]
+    return formatting, [*java, "kafka.Kafka", str(config)]
+
+
+def tidelog(config: Path, settings: Settings, cluster_id: str) -> tuple[list[str], list[str]]:
+    tidelog = [sys.executable, "-m", "tidelog"]
+    formatting = [*tidelog, "format", "--config", str(config), "--cluster-id", cluster_id]
+    return formatting, [*tidelog, "broker", "--config", str(config)]
+
+
+def broker_settings(node_id: int, home: Path, port: int, controller: str) -> dict[str, str]:
+    return {
+        "process.roles": "broker",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": controller,
+        "log.dirs": str(home / "data"),
+    }
+
+
+def admin_of(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def brokers(bootstrap: str) -> list[int]:
+    """The brokers one of them knows; none while it does not answer."""
+    try:
+        return sorted(admin_of(bootstrap).list_topics(timeout=5).brokers)
+    except KafkaException:
+        return []
+
+
+def leaders(bootstrap: str) -> set[int]:
+    topic = admin_of(bootstrap).list_topics(TOPIC, timeout=10).topics[TOPIC]
+    return {partition.leader for partition in topic.partitions.values()}
+
+
+def create_and_fill(through: str) -> None:
+    """Create a topic through one broker, and let all its replicas hold the same records."""
+    admin = admin_of(through)
+    admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(30)
+    until(lambda: TOPIC in admin.list_topics(timeout=10).topics)
+    producer = Producer({"bootstrap.servers": through, "acks": "all", "log_level": 0})
+    failed: list[str] = []
+    for number in range(RECORDS):
+        producer.produce(
+            TOPIC,
+            b"%d" % number,
+            partition=number % 2,
+            on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+        )
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def replicas_are_equal(one: Path, other: Path) -> bool:
+    name = "00000000000000000000.log"
+    return all(
+        (one / f"{TOPIC}-{index}" / name).read_bytes()
+        == (other / f"{TOPIC}-{index}" / name).read_bytes()
+        for index in (0, 1)
+    )
+
+
+def test_a_broker_of_apache_kafka_joins_our_controller(tmp_path: Path, run: Run) -> None:
+    [port] = free_ports(1)
+    with Cluster(tmp_path / "ours") as ours:
+        controller = ours.local.descriptions[100].controller_listener
+        assert controller is not None
+        theirs, where = tmp_path / "apache", f"127.0.0.1:{port}"
+        settings = broker_settings(102, theirs, port, controller)
+        broker = run("apache", theirs, settings, ours.cluster_id)
+        until(lambda: brokers(where) == [100, 102], within_s=60)
+        create_and_fill(through=where)
+        assert leaders(ours.bootstrap) == {100, 102}
+        until(lambda: replicas_are_equal(ours.data(100), theirs / "data"))
+        broker.terminate()
+        broker.wait(60)
+        assert leaders(ours.bootstrap) == {100}
+        lines = (ours.data(100) / "events.jsonl").read_text().splitlines()
+        told = [(each["event"], each.get("broker_id")) for each in map(json.loads, lines)]
+        assert ("BrokerShuttingDown", 102) in told
+        assert ("BrokerFenced", 102) in told
+
+
+def test_our_broker_joins_a_controller_of_apache_kafka(tmp_path: Path, run: Run) -> None:
+    port, controller_port, our_port = free_ports(3)
+    theirs, ours = tmp_path / "apache", tmp_path / "ours"
+    controller, where = f"127.0.0.1:{controller_port}", f"127.0.0.1:{port}"
+    settings = broker_settings(200, theirs, port, controller)
+    settings["process.roles"] = "broker,controller"
+    settings["listeners"] += f",CONTROLLER://{controller}"
+    run("apache", theirs, settings)
+    until(lambda: brokers(where) == [200], within_s=60)
+    broker = run("tidelog", ours, broker_settings(101, ours, our_port, controller))
+    until(lambda: brokers(f"127.0.0.1:{our_port}") == [101, 200], within_s=30)
+    create_and_fill(through=f"127.0.0.1:{our_port}")
+    assert leaders(where) == {101, 200}
+    until(lambda: replicas_are_equal(theirs / "data", ours / "data"))
+    broker.terminate()
+    assert broker.wait(60) == 0
+    assert leaders(where) == {200}

@@ -1,0 +1,38 @@
+"""What a leader says to a follower that is alone on its bench."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.model.errors import ErrorCode
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.replication.messages import LeaderAnswer
+
+if TYPE_CHECKING:
+    from tests.replication.conftest import PartitionBench
+
+    from tidelog.replication.follower import FollowerReplica
+    from tidelog.replication.partition import Partition
+
+
+def follower_of(partition: Partition) -> FollowerReplica:
+    assert partition.follower is not None
+    return partition.follower
+
+
+def batch(offset: int, *values: bytes, epoch: int = 1) -> bytearray:
+    records = [NewRecord(b"key", value, 1) for value in values or (b"a",)]
+    return build_batch(records, base_offset=offset, leader_epoch=epoch)
+
+
+def answer(
+    bench: PartitionBench,
+    *batches: bytearray,
+    mark: int = 0,
+    start: int = 0,
+    error: ErrorCode = ErrorCode.none,
+) -> LeaderAnswer:
+    """What the leader says to a fetch in the state the follower is in."""
+    state = follower_of(bench.partition).fetch_state
+    records = memoryview(bytearray().join(batches)) if batches else None
+    return LeaderAnswer(state.fetch_offset, state.leader_epoch, error, mark, start, records)
