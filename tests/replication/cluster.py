@@ -222,7 +222,7 @@ class Cluster:
     def serve(self, asked: Question) -> LeaderAnswer:
         """What the broker asked answers, in the order of checks that a fetch goes through."""
         state, partition = asked.state, self.brokers[asked.leader].partition
-        answer = LeaderAnswer(state.fetch_offset, state.leader_epoch)
+        answer = LeaderAnswer(state)
         fenced = partition.fence(state.leader_epoch)
         if fenced is not None:
             return answer._replace(error=fenced.code)
@@ -268,9 +268,7 @@ class Cluster:
             assert partition.follower is not None
             leader = self.brokers[partition.follower.leader].log
             state = partition.follower.fetch_state
-            offsets = LeaderOffsets(
-                state.fetch_offset, state.leader_epoch, leader.start_offset, leader.end_offset
-            )
+            offsets = LeaderOffsets(state, leader.start_offset, leader.end_offset)
             step = partition.offsets_told(offsets, self.now)
         return step
 

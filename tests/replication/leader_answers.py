@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.model.errors import ErrorCode
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.replication.messages import LeaderAnswer
+from tidelog.replication.messages import LeaderAnswer, LeaderOffsets
 
 if TYPE_CHECKING:
     from tests.replication.conftest import PartitionBench
@@ -35,4 +35,9 @@ def answer(
     """What the leader says to a fetch in the state the follower is in."""
     state = follower_of(bench.partition).fetch_state
     records = memoryview(bytearray().join(batches)) if batches else None
-    return LeaderAnswer(state.fetch_offset, state.leader_epoch, error, mark, start, records)
+    return LeaderAnswer(state, error, mark, start, records)
+
+
+def offsets(bench: PartitionBench, start: int, end: int) -> LeaderOffsets:
+    """Where the leader says that its log lies."""
+    return LeaderOffsets(follower_of(bench.partition).fetch_state, start, end)

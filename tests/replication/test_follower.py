@@ -123,10 +123,24 @@ def test_an_answer_is_dropped_if_the_log_or_the_epoch_has_moved_on(bench: Partit
     assert bench.partition.fetched(other_epoch, bench.now) == Dropped()
     bench.lead(3)
     assert bench.partition.fetched(other_epoch, bench.now) == Dropped()
-    offsets = LeaderOffsets(0, 1, 5, 5)
+    offsets = LeaderOffsets(late.sent, 5, 5)
     assert bench.partition.offsets_told(offsets, bench.now) == Dropped()
     bench.follow(4)
     assert bench.partition.offsets_told(offsets, bench.now) == Dropped()
+    assert bench.partition.log.end_offset == 1
+
+
+def test_an_answer_is_dropped_if_the_log_has_other_records_up_to_the_same_offset(
+    bench: PartitionBench,
+) -> None:
+    bench.lead(1, 101)
+    bench.append(b"a")
+    bench.follow(2)
+    told = answer(bench)._replace(diverging_epoch=(1, 0))
+    bench.partition.fetched(told, bench.now)
+    bench.partition.fetched(answer(bench, batch(0, epoch=2), mark=1), bench.now)
+    assert follower_of(bench.partition).fetch_state.fetch_offset == told.sent.fetch_offset
+    assert bench.partition.fetched(told, bench.now) == Dropped()
     assert bench.partition.log.end_offset == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.replication.leader_answers import answer, batch, follower_of
+from tests.replication.leader_answers import answer, batch, follower_of, offsets
 
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.events import LogTruncated
@@ -14,7 +14,6 @@ from tidelog.replication.messages import (
     Dropped,
     Failed,
     FetchState,
-    LeaderOffsets,
     NeedsOffsets,
     Progress,
 )
@@ -87,9 +86,7 @@ def test_a_disk_that_fails_while_cutting_makes_the_follower_fail(
         told = answer(bench)._replace(diverging_epoch=(1, 0))
         assert isinstance(bench.partition.fetched(told, bench.now), Failed)
     elif when == "offsets":
-        assert isinstance(
-            bench.partition.offsets_told(LeaderOffsets(1, 2, 0, 0), bench.now), Failed
-        )
+        assert isinstance(bench.partition.offsets_told(offsets(bench, 0, 0), bench.now), Failed)
     assert not follower_of(bench.partition).may_fetch
     assert bench.health.offline_reason is not None
 
@@ -108,7 +105,7 @@ def test_a_log_longer_than_its_leaders_is_cut_to_it(bench: PartitionBench) -> No
     bench.append(b"a")
     bench.append(b"b")
     bench.follow(2)
-    step = bench.partition.offsets_told(LeaderOffsets(2, 2, 0, 1), bench.now)
+    step = bench.partition.offsets_told(offsets(bench, 0, 1), bench.now)
     assert step == Progress(truncated=True)
     assert (bench.partition.log.end_offset, bench.partition.high_watermark.offset) == (1, 1)
 
@@ -119,7 +116,7 @@ def test_a_log_that_ends_before_its_leaders_begins_starts_anew_there(
     bench.lead(1)
     bench.append(b"a")
     bench.follow(2)
-    step = bench.partition.offsets_told(LeaderOffsets(1, 2, 50, 60), bench.now)
+    step = bench.partition.offsets_told(offsets(bench, 50, 60), bench.now)
     assert step == Progress(truncated=True)
     log = bench.partition.log
     assert (log.start_offset, log.end_offset) == (50, 50)
@@ -131,7 +128,7 @@ def test_a_log_that_ends_before_its_leaders_begins_starts_anew_there(
 
 def test_the_first_batch_of_such_a_log_may_begin_before_it(bench: PartitionBench) -> None:
     bench.follow(2)
-    bench.partition.offsets_told(LeaderOffsets(0, 2, 51, 60), bench.now)
+    bench.partition.offsets_told(offsets(bench, 51, 60), bench.now)
     sent = batch(50, b"a", b"b", b"c")
     step = bench.partition.fetched(answer(bench, sent, mark=53, start=51), bench.now)
     assert isinstance(step, Progress)
@@ -145,7 +142,7 @@ def test_a_leader_that_has_the_offset_and_refuses_it_is_asked_again_after_a_paus
     bench.lead(1)
     bench.append(b"a")
     bench.follow(2)
-    step = bench.partition.offsets_told(LeaderOffsets(1, 2, 0, 9), bench.now)
+    step = bench.partition.offsets_told(offsets(bench, 0, 9), bench.now)
     assert isinstance(step, BackOff)
     assert bench.partition.log.end_offset == 1
 

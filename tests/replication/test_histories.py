@@ -203,9 +203,13 @@ class Histories(RuleBasedStateMachine):
         for broker_id in BROKERS:
             self.decide(broker_id)
         if heard:
-            while self.decisions:
-                self.hear_decided(self.decisions.pop(), False)
+            self.hear_all_decided()
         self.learn(who)
+
+    def hear_all_decided(self) -> None:
+        while self.decisions:
+            self.hear_decided(self.decisions.pop(), False)
+            self.laws_hold()
 
     def decide(self, broker_id: int) -> None:
         broker = self.cluster[broker_id]
@@ -293,10 +297,9 @@ class Histories(RuleBasedStateMachine):
             self.cluster.tell()
             for broker_id in BROKERS:
                 self.fetch(broker_id)
+                self.laws_hold()
                 self.decide(broker_id)
-                while self.decisions:
-                    self.hear_decided(self.decisions.pop(), False)
-            self.laws_hold()
+                self.hear_all_decided()
         self.cluster.tell()
         if self.cluster.controller.leadership.leader == NO_LEADER:
             return

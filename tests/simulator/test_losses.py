@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,24 +101,18 @@ def test_damage_counts_as_a_loss_until_the_disk_is_replaced(world: World) -> Non
     assert lossy(world) == []
 
 
-def test_a_node_that_the_others_cannot_do_without_comes_back_after_all(world: World) -> None:
-    world.plan = replace(world.plan, dead=(102,))
-    world.strike(Stop(node=100))
-    world.strike(Kill(node=101))
-    world.run_for(10_000)
-
+def test_a_node_that_the_others_can_do_without_may_die_for_good(world: World) -> None:
     world.calm()
-    world.run_for(10_000)
-
-    assert world.plan.dead == ()
-    assert world.machines[102].process is not None
-
-
-def test_a_node_that_the_others_can_do_without_stays_dead(world: World) -> None:
-    world.plan = replace(world.plan, dead=(102,))
-
-    world.calm()
-    world.run_for(10_000)
+    world.bury((102,))
 
     assert world.plan.dead == (102,)
     assert world.machines[102].process is None
+
+
+def test_the_last_one_in_sync_does_not_die_for_good(world: World) -> None:
+    world.strike(Kill(node=101))
+    world.strike(Kill(node=102))
+    world.bury((100,))
+
+    assert world.plan.dead == ()
+    assert world.machines[100].process is not None

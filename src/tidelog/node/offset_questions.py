@@ -71,7 +71,7 @@ class OffsetQuestion:
         if isinstance(start, str):
             return self._pause(start)
         state = self.state
-        told = LeaderOffsets(state.fetch_offset, state.leader_epoch, start, end)
+        told = LeaderOffsets(state, start, end)
         return self.partition.offsets_told(told, now)
 
     def _pause(self, why: str) -> BackOff:

@@ -181,8 +181,7 @@ class ReplicaFetcher:
         state, records = told.state, fetched.records
         step = partition.fetched(
             LeaderAnswer(
-                sent_offset=state.fetch_offset,
-                sent_leader_epoch=state.leader_epoch,
+                sent=state,
                 error=fetched.error,
                 high_watermark=fetched.high_watermark,
                 log_start_offset=fetched.log_start_offset,

@@ -94,19 +94,15 @@ class FollowerReplica:
             log.start_offset,
         )
 
-    def _is_current(self, sent_offset: int, sent_leader_epoch: int) -> bool:
+    def _is_current(self, sent: FetchState) -> bool:
         """Whether an answer to a fetch in that state still has a meaning."""
-        return (
-            sent_offset == self._replica.log.end_offset
-            and sent_leader_epoch == self.leader_epoch
-            and self.failed_because is None
-        )
+        return sent[:3] == self.fetch_state[:3] and self.failed_because is None
 
     # -- hearing -------------------------------------------------------------------------------
 
     def fetched(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
         """Apply what the leader answered to a fetch."""
-        if not self._is_current(answer.sent_offset, answer.sent_leader_epoch):
+        if not self._is_current(answer.sent):
             return Dropped()
         if answer.error:
             return self._refused(answer.error)
@@ -126,12 +122,12 @@ class FollowerReplica:
     def _append(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
         records = answer.records
         if not records:
-            if not self._is_caught_up and answer.high_watermark <= answer.sent_offset:
+            if not self._is_caught_up and answer.high_watermark <= answer.sent.fetch_offset:
                 self._caught_up()
             return Progress()
         replica = self._replica
         appended = replica.log.append_as_follower(
-            records, now, fetch_epoch=answer.sent_leader_epoch
+            records, now, fetch_epoch=answer.sent.leader_epoch
         )
         if isinstance(appended, Refusal):
             return self._fail(appended.why)
@@ -192,7 +188,7 @@ class FollowerReplica:
 
     def offsets_told(self, leader: LeaderOffsets, now: Now) -> FollowerStep:
         """The leader has no records at our end: go back to its end, or begin at its start."""
-        if not self._is_current(leader.sent_offset, leader.sent_leader_epoch):
+        if not self._is_current(leader.sent):
             return Dropped()
         log = self._replica.log
         end = log.end_offset

@@ -118,7 +118,11 @@ class ReadCandidate(NamedTuple):
 
 
 class FetchState(NamedTuple):
-    """What a follower puts into its next fetch of the partition."""
+    """What a follower puts into its next fetch of the partition.
+
+    Two logs of a partition whose last records share offset and epoch are the same below, so the
+    first three say all about the follower's log that an answer depends on.
+    """
 
     fetch_offset: int
     leader_epoch: int
@@ -127,23 +131,21 @@ class FetchState(NamedTuple):
 
 
 class LeaderAnswer(NamedTuple):
-    """What the leader answered to a fetch that was sent with that offset and epoch."""
+    """What the leader answered to a fetch that was sent in that state."""
 
-    sent_offset: int
-    sent_leader_epoch: int
+    sent: FetchState
     error: int = ErrorCode.none
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     records: memoryview | None = None
     diverging_epoch: tuple[int, int] | None = None
-    """The epoch and its end in the leader's log, when the two logs part below `sent_offset`."""
+    """The epoch and its end in the leader's log, when the two logs part below the offset."""
 
 
 class LeaderOffsets(NamedTuple):
     """Where the leader's log starts and ends, asked for as a replica in that state."""
 
-    sent_offset: int
-    sent_leader_epoch: int
+    sent: FetchState
     start_offset: int
     end_offset: int
 

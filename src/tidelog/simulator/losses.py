@@ -56,6 +56,8 @@ class Losses:
         registration = image.brokers.get(machine.node_id)
         if registration is None or registration.fenced:
             return False
+        if registration.broker_epoch <= machine.registered_before:
+            return False  # that was the process before this one
         if machine.lossy and not self.is_noticed(machine):
             return False
         return all(
@@ -64,12 +66,12 @@ class Losses:
         )
 
     def may_stay_dead(self, node_id: int) -> bool:
-        """Whether every partition of a node has another member in sync whose process runs."""
+        """Whether every partition of a node has another member in sync that runs well."""
         image = self._world.controller_image()
         if image is None:
             return False
-        able = {each.node_id for each in self._world.running if not each.lossy}
-        able -= set(self._world.plan.dead)
+        able = {each.node_id for each in self._world.machines.values() if self.is_whole(each)}
+        able.discard(node_id)
         return all(
             not able.isdisjoint(partition.isr) for _, _, partition in image.partitions_of(node_id)
         )

@@ -56,6 +56,8 @@ class Machine:
         """Whether it lost data that it has not yet got back from the others."""
         self.lost_in_epoch = -1
         """The broker epoch that was known when it lost them."""
+        self.registered_before = -1
+        """The last broker epoch of the processes before the present one."""
         self.damaged = False
         """Whether files that matter were damaged since its disk was new."""
         self.supervised = True
@@ -261,6 +263,7 @@ class Machine:
             self.process.disconnected(end, reason)
 
     def _end(self, let_go: Callable[[End], None], cause: str) -> None:
+        self.registered_before = self.world.broker_epoch(self.node_id)
         process, self.process = self.process, None
         if process is None:
             return

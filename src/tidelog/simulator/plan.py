@@ -26,7 +26,7 @@ class Plan:
     calm_ms: int = 120_000
     """How long the cluster may take to be well again."""
     dead: tuple[int, ...] = ()
-    """Nodes that stay down in the calm: the others must do without them."""
+    """Nodes that die for good once all is well again: the others must do without them."""
     loss_budget: int = 1
     """How many machines may have lost data at a time: fewer than min.insync.replicas."""
     events_most: int = 5_000_000

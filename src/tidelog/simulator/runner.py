@@ -1,7 +1,8 @@
 """Running one seed or one plan from beginning to end.
 
 Invariant  A run has two parts: faults strike while safety is watched; then everything is mended,
-           and the cluster must become well again within a bound.
+           and the cluster must become well again within a bound, in some runs once more after a
+           node has died for good.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ def run_plan(
         world.run_until(plan.faults_ms)
         world.calm()
         world.run_until_well(plan.calm_ms)
+        if plan.dead:
+            world.bury(plan.dead)
+            world.run_until_well(plan.calm_ms)
     except Violation as found:
         violation = found
         world.trace.note(f"VIOLATION {found}")

@@ -25,6 +25,8 @@ LIST_OFFSETS_VERSION: Final = 7
 FETCH_WAIT_MS: Final = 500
 PARTITION_BYTES: Final = 4_096
 PAUSE_MS: Final = 100
+HOMESICK: Final = 0.2
+"""How likely it tries its home again after a pause."""
 EARLIEST: Final = -2
 ANY_EPOCH: Final = -1
 
@@ -65,7 +67,8 @@ class Consumer(ClusterClient):
 
     def on_token(self, token: object) -> None:
         self._pausing = False
-        self._avoid_home.clear()
+        if self.dice.random() < HOMESICK:
+            self._avoid_home.clear()
         self._fetch_all()
 
     # Asking.
@@ -85,8 +88,9 @@ class Consumer(ClusterClient):
                 self._fetch(node, partitions)
 
     def _target(self, partition: TopicPartition) -> int:
-        if self._home is not None and partition not in self._avoid_home:
-            return self._home
+        home = self._home
+        if home is not None and partition not in self._avoid_home and self.line(home) is not None:
+            return home
         leader = self.leaders.get(partition)
         return NO_LEADER if leader is None else leader.node
 

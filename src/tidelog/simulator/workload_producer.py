@@ -62,6 +62,9 @@ class _Lane:
     partition: TopicPartition
     next_number: int = 0
     next_sequence: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    asks_id: bool = False
     waiting: deque[_Batch] = field(default_factory=deque)
 
 
@@ -91,9 +94,6 @@ class Producer(ClusterClient):
         self._lanes = [_Lane(partition) for partition in partitions]
         self._lane_of = {lane.partition: lane for lane in self._lanes}
         self._in_flight_most = 3 if idempotent else 1
-        self._producer_id = -1
-        self._producer_epoch = -1
-        self._asking_id = False
         self._pumping = False
 
     @property
@@ -134,15 +134,15 @@ class Producer(ClusterClient):
         burst = self.dice.choice((1, 1, 1, 4))
         for _ in range(burst):
             lane = self.dice.choice(self._lanes)
-            if len(lane.waiting) < self._in_flight_most and self._is_ready():
+            if len(lane.waiting) < self._in_flight_most and self._is_ready(lane):
                 self._add(lane)
                 self._pump(lane)
         self.set_timer(1 + int(self.dice.expovariate(1 / self._interval_ms)), _MAKE)
 
-    def _is_ready(self) -> bool:
-        if not self._idempotent or self._producer_id >= 0:
+    def _is_ready(self, lane: _Lane) -> bool:
+        if not self._idempotent or lane.producer_id >= 0:
             return True
-        self._ask_id()
+        self._ask_id(lane)
         return False
 
     def _add(self, lane: _Lane) -> None:
@@ -161,19 +161,19 @@ class Producer(ClusterClient):
             started_us=self.host.world.timeline.now_us,
             known_end=self._history.of(lane.partition).known_end,
         )
-        data = self._build(values, lane.next_sequence)
+        data = self._build(lane, values)
         lane.next_number += 1
-        lane.next_sequence += count
         lane.waiting.append(_Batch(send, data))
         self._history.sending(send)
 
-    def _build(self, values: Sequence[bytes], sequence: int) -> bytes:
+    def _build(self, lane: _Lane, values: Sequence[bytes]) -> bytes:
         batch = build_batch(
             [NewRecord(None, value, EPOCH_MS + self.now_ms) for value in values],
-            producer_id=self._producer_id,
-            producer_epoch=self._producer_epoch,
-            base_sequence=sequence if self._idempotent else -1,
+            producer_id=lane.producer_id,
+            producer_epoch=lane.producer_epoch,
+            base_sequence=lane.next_sequence if self._idempotent else -1,
         )
+        lane.next_sequence += len(values)
         return bytes(batch)
 
     # Sending.
@@ -239,7 +239,7 @@ class Producer(ClusterClient):
             if error is not ErrorCode.out_of_order_sequence_number:
                 batch.out_of_order_ms = None
             elif batch is lane.waiting[0]:
-                self._out_of_order(batch)
+                self._out_of_order(lane, batch)
             self._pump_later()
             return
         batch.send.has_failed = error in _NEVER_APPENDED
@@ -251,35 +251,31 @@ class Producer(ClusterClient):
 
     # Being somebody.
 
-    def _out_of_order(self, batch: _Batch) -> None:
+    def _out_of_order(self, lane: _Lane, batch: _Batch) -> None:
         if batch.out_of_order_ms is None:
             batch.out_of_order_ms = self.now_ms
         elif self.now_ms - batch.out_of_order_ms > LOST_AFTER_MS:
-            batch.out_of_order_ms = None
-            self._producer_id = -1
-            self._ask_id()
+            self._ask_id(lane)
 
-    def _ask_id(self) -> None:
-        node = self.dice.choice(self.nodes)
-        connection = self.line(node)
-        if self._asking_id or connection is None:
+    def _ask_id(self, lane: _Lane) -> None:
+        """Each lane is a producer of its own, so that one may begin anew without the others."""
+        connection = self.line(self.dice.choice(self.nodes))
+        if lane.asks_id or connection is None:
             return
-        self._asking_id = True
+        lane.asks_id = True
         fields = {"transactional_id": None, "transaction_timeout": 60_000}
-        self.ask(connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, self._named)
+        then = partial(self._named, lane)
+        self.ask(connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, then)
         self.expects_answer(connection)
 
-    def _named(self, answer: Any) -> None:
-        self._asking_id = False
-        if not isinstance(answer, Lost) and not answer.error_code:
-            self._producer_id = int(answer.producer_id)
-            self._producer_epoch = int(answer.producer_epoch)
-            for lane in self._lanes:
-                self._number_anew(lane)
-            self._pump_later()
-
-    def _number_anew(self, lane: _Lane) -> None:
+    def _named(self, lane: _Lane, answer: Any) -> None:
+        lane.asks_id = False
+        if isinstance(answer, Lost) or answer.error_code:
+            return
+        lane.producer_id = int(answer.producer_id)
+        lane.producer_epoch = int(answer.producer_epoch)
         lane.next_sequence = 0
         for batch in lane.waiting:
-            batch.data = self._build(batch.send.values, lane.next_sequence)
-            lane.next_sequence += len(batch.send.values)
+            batch.out_of_order_ms = None
+            batch.data = self._build(lane, batch.send.values)
+        self._pump_later()

@@ -7,6 +7,8 @@
     world.run_for(60_000)                    # milliseconds of virtual time
     world.calm()                             # no more faults: now everybody must recover
     world.run_until_well(120_000)
+    world.bury((102,))                       # and now the others must do without that one
+    world.run_until_well(120_000)
 
 Invariant  Equal plans, clients and observers give equal traces, in any process.
 Invariant  Observers see the inside of nodes; no node and no client ever does.
@@ -133,21 +135,20 @@ class World:
             observer(self, happening)
 
     def calm(self) -> None:
-        """End all faults: mend, heal, resume and start everything that is not to stay dead.
-
-        Of the nodes that were to stay dead those come back that the others cannot do without.
-        """
+        """End all faults: mend, heal, resume and start everything."""
         self.calm_since_ms = self.now_ms
-        dead = tuple(filter(self.losses.may_stay_dead, self.plan.dead))
-        self.plan = replace(self.plan, dead=dead)
-        self.trace.note(f"* calm{''.join(f', {node} stays dead' for node in dead)}")
+        self.plan = replace(self.plan, dead=())
+        self.trace.note("* calm")
         self.network.paths.mend_all()
         for machine in self.machines.values():
-            if machine.node_id in self.plan.dead:
-                machine.kill("stays dead")
-            else:
-                machine.calm()
+            machine.calm()
         self.network.paths_changed()
+
+    def bury(self, nodes: tuple[int, ...]) -> None:
+        """Let nodes die for good that the others can do without; these become the plan's dead."""
+        for node_id in filter(self.losses.may_stay_dead, nodes):
+            self.machines[node_id].kill("dies for good")
+            self.plan = replace(self.plan, dead=(*self.plan.dead, node_id))
 
     def run_until_well(self, within_ms: int) -> None:
         """Run until every expectation is met; a violation when that takes too long."""

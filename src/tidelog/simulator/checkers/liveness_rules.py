@@ -19,6 +19,7 @@ class LivenessRules:
         self._ghost = ghost
         self._workload = workload
         self._promises = promises
+        self._metadata_end: int | None = None
 
     def expect(self) -> None:
         """Tell the world."""
@@ -54,14 +55,18 @@ class LivenessRules:
         return None
 
     def _metadata(self) -> str | None:
-        image = self._ghost.image
+        """Records come all the time: what was there at the last look must have arrived."""
+        image, wanted = self._ghost.image, self._metadata_end
         if image is None:
             return "there is no controller"
+        self._metadata_end = image.end_offset
+        if wanted is None:
+            return "nobody has looked yet"
         for machine in self._world.running:
             node = machine.node
-            if node is not None and node.broker.image.end_offset < image.end_offset:
+            if node is not None and node.broker.image.end_offset < wanted:
                 known = node.broker.image.end_offset
-                return f"{machine.name} knows the metadata below {known} of {image.end_offset}"
+                return f"{machine.name} knows the metadata below {known} of {wanted}"
         return None
 
     def _answers(self) -> str | None:
@@ -83,9 +88,11 @@ class LivenessRules:
         dead = set(self._world.plan.dead)
         for ghost in self._partitions():
             control = ghost.control
-            if control is None or self._is_damaged(control.leader):
+            if control is None:
                 continue
             living = [node_id for node_id in control.replicas if node_id not in dead]
+            if any(self._is_damaged(node_id) for node_id in living):
+                continue
             if sorted(control.isr) != sorted(living):
                 return f"in sync in {ghost.name} are {control.isr} of {living}"
             for node_id in living:

@@ -58,7 +58,8 @@ class MetadataRules:
             if now[0] <= known[0]:
                 why = f"broker {broker_id} went from epoch {known[0]} to {now[0]}"
                 raise Violation("C16", why)
-            self._judge_new_incarnation(broker_id, image)
+            if known[0] <= self._world.machines[broker_id].lost_in_epoch:
+                self._judge_new_incarnation(broker_id, image)
 
     def _judge_new_incarnation(self, broker_id: int, image: ClusterImage) -> None:
         """A process that died without a clean stop is in no ISR before it has caught up again."""
