@@ -292,7 +292,9 @@ class Histories(RuleBasedStateMachine):
         for broker_id in BROKERS:
             self.restart(broker_id, True, True)
             self.cluster.tell()
+            self.laws_hold()
             self.unfence(broker_id, BROKERS)
+            self.laws_hold()
         for _ in range(40):
             self.cluster.tell()
             for broker_id in BROKERS:

@@ -4,14 +4,11 @@ What arrives waits in an inbox; a turn hands all of it over with one and the sam
 the tick, as the event loop of a broker does. Turns take time, and slow files make them take more.
 
 Invariant  Effects are carried out in order, and what they cause arrives as a later input.
-Invariant  Jobs run one after the other; when within its time a job touches the disk is for the
-           dice to say, as a thread's progress would be.
 Invariant  The bytes of a frame are gone when the step that got them returns.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -47,6 +44,7 @@ from tidelog.node.inputs import (
 from tidelog.node.node import Node
 from tidelog.simulator.disk import ProcessDies
 from tidelog.simulator.happenings import Started, Stepped
+from tidelog.simulator.job_queue import JobQueue
 from tidelog.simulator.network import End
 from tidelog.simulator.step_text import step_text
 from tidelog.simulator.violation import Violation
@@ -79,8 +77,7 @@ class Process:
         self._busy_until_us = 0
         self._spent_us = 0
         self._wake_us: int | None = None
-        self._jobs: deque[RunJob] = deque()
-        self._frozen: list[Callable[[], None]] = []
+        self._jobs = JobQueue(machine, self)
         self._stopped: Stopped | None = None
 
     # From the machine.
@@ -91,18 +88,17 @@ class Process:
         if effects is None:
             return
         self._carry_out(effects)
-        self._machine.world.observe(Started(self._machine, effects))
-        self._end_if_stopped()
-        self._turn_soon()
+        if not self.ended:
+            self._machine.world.observe(Started(self._machine, effects))
+            self._end_if_stopped()
+            self._turn_soon()
 
     def request_stop(self, reason: str) -> None:
         self._hear(StopRequested, reason)
 
     def resume(self) -> None:
         """Go on after a pause, with everything that has arrived meanwhile."""
-        frozen, self._frozen = self._frozen, []
-        for action in frozen:
-            action()
+        self._jobs.resume()
         self._turn_soon()
 
     def give_up_connections(self, let_go: Callable[[End], None]) -> None:
@@ -111,6 +107,11 @@ class Process:
         for end in list(self._ends.values()):
             let_go(end)
         self._ends.clear()
+
+    # From its jobs.
+
+    def job_finished(self, job_id: int, error: str | None) -> None:
+        self._hear(JobFinished, job_id, error)
 
     # From the network.
 
@@ -198,11 +199,12 @@ class Process:
         self._spent_us += self._step_us
         if disk.write_us:
             self._spent_us += (disk.files.operation_count - before) * disk.write_us
+        machine.world.steps += 1
         if effects:
             self._carry_out(effects)
-        machine.world.steps += 1
-        machine.world.observe(Stepped(machine, happened, effects))
-        self._end_if_stopped()
+        if not self.ended:
+            machine.world.observe(Stepped(machine, happened, effects))
+            self._end_if_stopped()
 
     def _guard(self, work: Callable[[Any], list[Effect]], argument: object) -> list[Effect] | None:
         """Run code of the node; None when the process is over."""
@@ -240,6 +242,8 @@ class Process:
         machine = self._machine
         departs_us = self._timeline.now_us + self._spent_us
         for effect in effects:
+            if self.ended:  # killed by a job that was to die at its first operation
+                return
             match effect:
                 case Send(number, parts):
                     self._send(number, parts, departs_us)
@@ -263,9 +267,7 @@ class Process:
                     self._inbox += self._unread.pop(number, ())
                     self._turn_soon()
                 case RunJob():
-                    self._jobs.append(effect)
-                    if len(self._jobs) == 1:
-                        self._begin_job()
+                    self._jobs.add(effect)
                 case Announce(event):
                     machine.world.trace.note(f"{machine.name} ! {event}: {event.cause}")
                 case OpenListeners(names):
@@ -308,48 +310,3 @@ class Process:
     def _end_if_stopped(self) -> None:
         if self._stopped is not None and not self.ended:
             self._machine.stopped(self._stopped.failure)
-
-    # Jobs.
-
-    def _begin_job(self) -> None:
-        machine = self._machine
-        took_us = 1 + int(machine.dice.expovariate(1.0) * machine.disk.sync_us)
-        ends_us = self._timeline.now_us + took_us
-        if machine.dice.randrange(2):
-            error = self._work(self._jobs[0])
-            if not self.ended:
-                self._timeline.at(ends_us, self._job_done, error)
-        else:
-            self._timeline.at(ends_us, self._job_works_late)
-
-    def _job_works_late(self) -> None:
-        if not self._is_frozen(self._job_works_late) and not self.ended:
-            error = self._work(self._jobs[0])
-            if not self.ended:
-                self._job_done(error)
-
-    def _job_done(self, error: str | None) -> None:
-        if self._is_frozen(lambda: self._job_done(error)) or self.ended:
-            return
-        self._hear(JobFinished, self._jobs.popleft().job_id, error)
-        if self._jobs:
-            self._begin_job()
-
-    def _is_frozen(self, action: Callable[[], None]) -> bool:
-        if self._machine.paused and not self.ended:
-            self._frozen.append(action)
-            return True
-        return False
-
-    def _work(self, job: RunJob) -> str | None:
-        self._now()
-        try:
-            job.work()
-        except ProcessDies:
-            self._machine.dies_here()
-        except TidelogError as error:
-            return str(error)
-        except (Exception, InvariantBroken) as error:  # whatever a job raises is a finding
-            name = self._machine.name
-            raise Violation("node", f"a job of {name} raised {error!r}") from error
-        return None

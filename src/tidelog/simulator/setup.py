@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tidelog.simulator.checkers.watch import watch
+from tidelog.simulator.workload import add_workload
 from tidelog.simulator.world import World
 
 Setup: TypeAlias = Callable[[World], None]
@@ -28,3 +30,4 @@ def expect_started(world: World) -> None:
 def standard_setup(world: World) -> None:
     """The clients and rules of `tidelog sim`."""
     expect_started(world)
+    watch(world, add_workload(world))

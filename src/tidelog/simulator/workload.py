@@ -17,6 +17,8 @@ from tidelog.simulator.world import World
 
 ORDERS: Final = "orders"
 LEDGER: Final = "ledger"
+ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
+"""Clocks jump: a batch that is sent again may come from the future."""
 GOES_ON_MS: Final = 2_000
 """How long producers go on in the calm."""
 
@@ -38,9 +40,10 @@ def add_workload(world: World) -> Workload:
     history = History()
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     replicas = min(3, len(nodes))
+    flush_messages = str(dice.choice((1, 3)))
     topics = (
-        NewTopic(ORDERS, 2, replicas, {}),
-        NewTopic(LEDGER, 1, replicas, {"flush.messages": str(dice.choice((1, 3)))}),
+        NewTopic(ORDERS, 2, replicas, ANY_TIME),
+        NewTopic(LEDGER, 1, replicas, {**ANY_TIME, "flush.messages": flush_messages}),
     )
     orders = [TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1)]
     everything = [*orders, TopicPartition(LEDGER, 0)]

@@ -97,6 +97,10 @@ class History:
             known.known_end = max(known.known_end, end)
         self.fresh.append(Acked(send))
 
+    def implied(self, send: Send) -> None:
+        """A broker took a later batch of the same producer, so this one is there as well."""
+        send.is_ok = send.is_done = True
+
     def read(self, consumer: str, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A consumer got a record."""
         known = self.of(partition)

@@ -5,6 +5,9 @@ at a time, in order. Another one sends each batch once, one at a time, and takes
 
 Invariant  The batches of a lane are sent in the order of their sequence numbers; one that is sent
            again carries the numbers it had before.
+Invariant  A yes to a batch is a yes to those before it: a broker takes sequences without a gap. A
+           broker that was started anew remembers just the last batch of a producer, and calls
+           those before it out of order.
 """
 
 from __future__ import annotations
@@ -65,6 +68,8 @@ class _Lane:
     producer_id: int = -1
     producer_epoch: int = -1
     asks_id: bool = False
+    is_known: bool = False
+    """Whether the leader has taken a batch of this producer id."""
     waiting: deque[_Batch] = field(default_factory=deque)
 
 
@@ -134,10 +139,14 @@ class Producer(ClusterClient):
         burst = self.dice.choice((1, 1, 1, 4))
         for _ in range(burst):
             lane = self.dice.choice(self._lanes)
-            if len(lane.waiting) < self._in_flight_most and self._is_ready(lane):
+            if len(lane.waiting) < self._most_for(lane) and self._is_ready(lane):
                 self._add(lane)
                 self._pump(lane)
         self.set_timer(1 + int(self.dice.expovariate(1 / self._interval_ms)), _MAKE)
+
+    def _most_for(self, lane: _Lane) -> int:
+        """A leader takes any first sequence of a producer it does not know: send one alone."""
+        return self._in_flight_most if lane.is_known else 1
 
     def _is_ready(self, lane: _Lane) -> bool:
         if not self._idempotent or lane.producer_id >= 0:
@@ -197,7 +206,7 @@ class Producer(ClusterClient):
         connection = self.line(leader.node)
         if connection is None:
             return
-        for batch in list(lane.waiting):
+        for batch in list(lane.waiting)[: self._most_for(lane)]:
             if batch.under_way:
                 continue
             topic, index = lane.partition
@@ -219,6 +228,8 @@ class Producer(ClusterClient):
 
     def _answered(self, lane: _Lane, batch: _Batch, answer: Any) -> None:
         batch.under_way = False
+        if batch.send.is_done:
+            return
         if isinstance(answer, Lost):
             self._not_ok(lane, batch, None)
             return
@@ -227,8 +238,10 @@ class Producer(ClusterClient):
         if result.error:
             self._not_ok(lane, batch, ErrorCode(result.error))
             return
-        self._drop(lane, batch)
-        self._history.acked(batch.send, result.base_offset)
+        lane.is_known = True
+        while lane.waiting[0] is not batch:
+            self._history.implied(self._drop(lane, lane.waiting[0]))
+        self._history.acked(self._drop(lane, batch), result.base_offset)
 
     def _not_ok(self, lane: _Lane, batch: _Batch, error: ErrorCode | None) -> None:
         if error is ErrorCode.duplicate_sequence_number:
@@ -245,9 +258,10 @@ class Producer(ClusterClient):
         batch.send.has_failed = error in _NEVER_APPENDED
         self._drop(lane, batch)
 
-    def _drop(self, lane: _Lane, batch: _Batch) -> None:
+    def _drop(self, lane: _Lane, batch: _Batch) -> Send:
         batch.send.is_done = True
         lane.waiting.remove(batch)
+        return batch.send
 
     # Being somebody.
 
@@ -275,6 +289,7 @@ class Producer(ClusterClient):
         lane.producer_id = int(answer.producer_id)
         lane.producer_epoch = int(answer.producer_epoch)
         lane.next_sequence = 0
+        lane.is_known = False
         for batch in lane.waiting:
             batch.out_of_order_ms = None
             batch.data = self._build(lane, batch.send.values)
