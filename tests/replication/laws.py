@@ -45,8 +45,8 @@ class Laws:
         key = (leader, asked.sender)
         self._fetched[key] = max(offset, self._fetched.get(key, -1))
         follower = self._cluster[asked.sender]
-        same = follower.is_running and follower.log.end_offset == offset
-        if same and follower.broker_epoch == asked.broker_epoch:
+        role = follower.partition.follower
+        if follower.is_running and role is not None and role.fetch_state == asked.state:
             theirs, ours = content_of(follower), content_of(self._cluster[asked.leader])
             assert theirs == {at: ours[at] for at in theirs}, "D14"
 

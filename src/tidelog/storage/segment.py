@@ -97,6 +97,8 @@ class Segment(SegmentFiles):
 
     def write(self, data: Buffer) -> None:
         """Add bytes to the file; `note` must follow for each batch in them."""
+        if self._max_timestamp is None:
+            self._learn_max_timestamp()  # it may repair the indexes: before `note` adds to them
         file = self._file
         if file is None:
             file = self.file
