@@ -17,7 +17,7 @@ from tidelog.node.inputs import (
     TickEnded,
     TimePassed,
 )
-from tidelog.observe.events import SegmentRolled
+from tidelog.observe.events import SegmentDeleted
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Shell
@@ -177,8 +177,12 @@ def test_an_exception_in_a_step_reaches_the_loops_handler(shell: Shell) -> None:
 
 
 def test_events_listeners_and_the_end_reach_the_world(shell: Shell) -> None:
-    rolled = SegmentRolled(
-        partition=TopicPartition("orders", 0), base_offset=7, cause="segment.bytes reached"
+    deleted = SegmentDeleted(
+        partition=TopicPartition("orders", 0),
+        base_offset=7,
+        size_bytes=100,
+        start_offset=9,
+        cause="retention.ms",
     )
 
     shell.node.on_input = lambda happened: (
@@ -186,12 +190,12 @@ def test_events_listeners_and_the_end_reach_the_world(shell: Shell) -> None:
     )
 
     async def scenario() -> None:
-        shell.driver.begin([Announce(rolled), OpenListeners(("PLAIN", "CONTROLLER"))])
+        shell.driver.begin([Announce(deleted), OpenListeners(("PLAIN", "CONTROLLER"))])
         shell.driver.request_stop("SIGTERM")
         shell.driver.request_stop("again")
 
     shell.run(scenario())
-    assert shell.events == [rolled]
+    assert shell.events == [deleted]
     assert shell.opened == ["PLAIN", "CONTROLLER"]
     assert shell.stopped == [None]
     assert shell.node.kinds() == ["StopRequested"]

@@ -54,9 +54,16 @@ def _load_once(self: ProducerState, start: int, end: int, wall_ms: int) -> int:
 
 MUTANTS: Final = (
     Mutant("pending members do not count", in_sync_replicas, "maximal", lambda c, p: c),
-    Mutant("members about to leave do not count", in_sync_replicas, "maximal", lambda c, p: frozenset(p)),
+    Mutant(
+        "members about to leave do not count",
+        in_sync_replicas,
+        "maximal",
+        lambda c, p: frozenset(p),
+    ),
     Mutant("no fence", Partition, "fence", _same(None)),
-    Mutant("members join before the epoch start", LeaderReplica, "_reached_epoch_start", _same(True)),
+    Mutant(
+        "members join before the epoch start", LeaderReplica, "_reached_epoch_start", _same(True)
+    ),
     Mutant("diverging answers tell the mark", follower, "tells_mark", _same(True)),
     Mutant("the mark moves with too few members", leader, "has_enough", _same(True)),
     Mutant("any incarnation may join", alter_partition, "_ineligible", _same(None)),

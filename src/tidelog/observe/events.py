@@ -133,18 +133,6 @@ class PartitionBecameLeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentRolled:
-    """A log goes on in a new segment."""
-
-    partition: TopicPartition
-    base_offset: int
-    cause: str
-
-    def __str__(self) -> str:
-        return f"{self.partition} rolled a new segment at offset {self.base_offset}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentDeleted:
     """A log gave up its oldest segment; it now starts at `start_offset`."""
 
@@ -229,7 +217,6 @@ Event: TypeAlias = (
     | InSyncReplicasProposed
     | InSyncReplicasChanged
     | HighWatermarkMoved
-    | SegmentRolled
     | SegmentDeleted
     | LogDirectoryOffline
     | ConnectionRefused

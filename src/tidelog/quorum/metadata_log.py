@@ -2,7 +2,8 @@
 
 Invariant  A log that does not start at 0 has a snapshot that reaches its start (C9).
 Invariant  Once there is a snapshot there always is one: the newest never goes.
-Invariant  A node does not start when records it once made durable are gone: they may be committed.
+Invariant  A voter does not start when records it once made durable are gone: they may be
+           committed. Any other node goes on from what it has, and fetches the rest again.
 """
 
 from __future__ import annotations
@@ -54,9 +55,12 @@ class StoredSnapshot(NamedTuple):
 class MetadataLog:
     """The log and its snapshots, which only make sense together."""
 
-    def __init__(self, files: FileSystem, log: PartitionLog, now: Now) -> None:
+    def __init__(
+        self, files: FileSystem, log: PartitionLog, now: Now, *, may_refetch: bool
+    ) -> None:
         self._files = files
         self._log = log
+        self._may_refetch = may_refetch
         self._snapshots: list[StoredSnapshot] = []
         for name in files.list(log.directory):
             if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
@@ -76,13 +80,16 @@ class MetadataLog:
             log.truncate_fully_and_start_at(newest.offset, now)
         if log.start_offset > 0:
             self._start_at_a_snapshot()
-        self._require_whole()
+        self._require_whole(now)
 
-    def _require_whole(self) -> None:
-        """Refuse to go on without records that were durable, hence perhaps committed (C6)."""
+    def _require_whole(self, now: Now) -> None:
+        """Do not go on as if records were there that were durable, hence perhaps committed (C6)."""
         newest = self.newest_snapshot
         for damage in self._log.damage:
             if newest is None or damage.next_offset > newest.offset:
+                if self._may_refetch:
+                    self._log.truncate_to(damage.first_offset, now)
+                    return
                 raise DiskError(
                     f"{self.directory} has lost the records from offset {damage.first_offset} to "
                     f"{damage.next_offset}, which were on disk once: restore them from a backup"

@@ -58,6 +58,8 @@ class Step(Enum):
 class Observer(MetadataReplica[T]):
     """A copy of the log that catches up with its leader."""
 
+    may_refetch = True
+
     def __init__(
         self,
         *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from tidelog.model.errors import DiskError, invariant
 from tidelog.model.time import Now
@@ -51,6 +51,9 @@ class LoadedSnapshot(NamedTuple, Generic[T]):
 class MetadataReplica(ABC, Generic[T]):
     """The log, its snapshots, and who votes as far as they say."""
 
+    may_refetch: ClassVar[bool] = False
+    """Nobody counts on what this node has: it may begin anew where its log is damaged."""
+
     def __init__(
         self,
         *,
@@ -62,7 +65,7 @@ class MetadataReplica(ABC, Generic[T]):
         static_voters: tuple[Voter, ...] = (),
     ) -> None:
         self._files = files
-        self._log = MetadataLog(files, log, now)
+        self._log = MetadataLog(files, log, now, may_refetch=self.may_refetch)
         self._codec = codec
         self._rules = rules
         self._static_voters = static_voters

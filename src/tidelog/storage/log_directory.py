@@ -110,7 +110,9 @@ class LogDirectory:
         invariant(self._begun, "the mark of a clean stop is read before any log")
         with self.health:
             place = self._place(METADATA_PARTITION)
-            if self._has_begun(place.directory):  # formatting leaves a directory without a log
+            known = METADATA_PARTITION in self._recovery_points.offsets
+            if known or self._has_begun(place.directory):  # formatting leaves no log
+                self._files.make_directory(place.directory)
                 log = self._load_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now)
             else:
                 log = create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)

@@ -45,6 +45,7 @@ class LogScan:
     damage: list[Damage] = field(default_factory=list)
     cut_bytes: int = 0
     _last_epoch: int = -1
+    _file_is_wrong: bool = False
 
     def run(self, slot: int, last_epoch: int) -> None:
         """Read from segment `slot` on.
@@ -157,10 +158,11 @@ class LogScan:
         return following is None or following.header.base_offset > header.last_offset
 
     def _epoch_fits(self, header: BatchHeader, following: FoundBatch | None) -> bool:
-        """The checksum does not cover the epoch either, but the epoch file was written first.
+        """No checksum covers the epoch, neither in the batch nor in the file of epochs.
 
-        An epoch that file does not know is taken for true only if a second batch bears it out:
-        then the file is an old one.
+        Where the two differ the batch behind decides: if it bears the header out, the file is old
+        or damaged. A last batch is believed if it states less than the file does: a replica that
+        claims too little has to fetch again, one that claims too much keeps what it should not.
         """
         epoch = header.leader_epoch
         if epoch < self._last_epoch:
@@ -168,14 +170,15 @@ class LogScan:
         if self.known_epochs is None:
             return True
         known = self.known_epochs.epoch_for_offset(header.base_offset)
-        latest = self.known_epochs.latest_epoch
-        if known is None or latest is None or epoch == known:
+        if known is None or epoch == known:
             return True
-        if epoch <= latest:
-            return False
-        if epoch == self._last_epoch:  # borne out before
+        if epoch == self._last_epoch and self._file_is_wrong:
             return True
-        return following is not None and following.header.leader_epoch >= epoch
+        if following is None:
+            return epoch < known
+        behind = following.header.leader_epoch
+        self._file_is_wrong = behind == epoch or behind > epoch > known
+        return self._file_is_wrong
 
     def _next_whole(
         self, segment: Segment, position: int, hints: Sequence[int]

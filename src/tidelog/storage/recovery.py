@@ -72,6 +72,7 @@ def load_log(
         loading.read_again(recovery_point or 0, tail_only=clean)
     if not loading.segments or loading.end_offset < start:
         loading.start_empty_at(start)
+        loading.report_missing(recovery_point or 0)
     loading.settle(start)
     durable = loading.end_offset if trusted else min(recovery_point or 0, loading.end_offset)
     return PartitionLog(partition, topic_id, config, place, loading.content(start, durable))
@@ -132,7 +133,7 @@ class _Loading:
             if last is None:
                 return False
             end, last_epoch = last.next_offset, last.leader_epoch
-        if end < recovery_point:
+        if end < recovery_point or end > recovery_point > 0:
             return False
         self._index(self.segments)
         try:
@@ -147,7 +148,7 @@ class _Loading:
     def read_again(self, flushed_to: int, *, tail_only: bool) -> None:
         """Read every batch from the recovery point on, or from where something is wrong."""
         slot = Segments(self.segments).slot_of(flushed_to)
-        if tail_only:
+        if tail_only and not flushed_to:
             slot = len(self.segments) - 1
         slot = min([slot, *self._bad_transactions])
         known_epochs: LeaderEpochCache | None = self.epochs
@@ -192,6 +193,12 @@ class _Loading:
         self.segments = [segment]
         self.end_offset = offset
         self._changed = True
+
+    def report_missing(self, flushed_to: int) -> None:
+        """Nothing is left of the records below `flushed_to`, which were durable once."""
+        base = self.end_offset
+        lost = Damage(base, 0, 0, base, flushed_to, in_place=False)
+        self.damage = [lost] if base < flushed_to else []
 
     def settle(self, start: int) -> None:
         """Bring epochs and snapshots in line with where the log now starts and ends."""
