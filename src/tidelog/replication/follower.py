@@ -110,7 +110,7 @@ class FollowerReplica:
             if answer.diverging_epoch is None:
                 step = self._append(answer, now)
             else:
-                step = self._reconcile(*answer.diverging_epoch, now)
+                step = self._reconcile(*answer.diverging_epoch, answer.log_start_offset, now)
             if isinstance(step, Progress) and tells_mark(answer):
                 self._follow(answer)
         except CorruptBatch as problem:
@@ -159,13 +159,28 @@ class FollowerReplica:
 
     # -- reconciliation ------------------------------------------------------------------------
 
-    def _reconcile(self, leaders_epoch: int, leaders_end: int, now: Now) -> Progress:
-        """Cut where the leader's log parts from this one."""
+    def _reconcile(
+        self, leaders_epoch: int, leaders_end: int, leaders_start: int, now: Now
+    ) -> Progress:
+        """Cut where the leader's log parts from this one.
+
+        Where that is the very start of the leader's log, nothing is left there to compare with:
+        the two may have parted further below, even within a batch, so this log begins anew.
+        """
         log = self._replica.log
+        if log.start_offset < leaders_end == leaders_start:
+            self._begin_anew_at(leaders_start, now)
+            return Progress(truncated=True)
         point = truncation_point(log.epochs, log.end_offset, leaders_epoch, leaders_end)
         why = f"epoch {leaders_epoch} ends at {leaders_end} in the log of leader {self.leader}"
         self._truncate_to(point, why, now)
         return Progress(truncated=True)
+
+    def _begin_anew_at(self, leaders_start: int, now: Now) -> None:
+        """Give everything up: the leader has deleted all that this log could share with it."""
+        end = self._replica.log.end_offset
+        self._replica.log.truncate_fully_and_start_at(leaders_start, now)
+        self._was_cut(end, f"the log of leader {self.leader} begins only at {leaders_start}")
 
     def _truncate_to(self, offset: int, cause: str, now: Now) -> None:
         """Cut the log; even with nothing to cut, epochs go in which nothing was written."""
@@ -190,16 +205,13 @@ class FollowerReplica:
         """The leader has no records at our end: go back to its end, or begin at its start."""
         if not self._is_current(leader.sent):
             return Dropped()
-        log = self._replica.log
-        end = log.end_offset
+        end = self._replica.log.end_offset
         try:
             if leader.end_offset < end:
                 why = f"the log of leader {self.leader} ends at {leader.end_offset}"
                 self._truncate_to(leader.end_offset, why, now)
             elif leader.start_offset > end:
-                log.truncate_fully_and_start_at(leader.start_offset, now)
-                why = f"the log of leader {self.leader} begins only at {leader.start_offset}"
-                self._was_cut(end, why)
+                self._begin_anew_at(leader.start_offset, now)
             else:
                 return self._back_off("the leader has our offset and yet refused it")
         except DiskError as error:
