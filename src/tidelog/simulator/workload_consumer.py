@@ -148,10 +148,10 @@ class Consumer(ClusterClient):
             self._pause()
 
     def _take(self, node: int, name: TopicPartition, fetched: FetchedPartition) -> bool:
-        """Read what came; False when it cannot be used."""
+        """Read what came; False when it cannot be used, or when that replica is behind."""
         records = fetched.records
         if not isinstance(records, memoryview):
-            return True
+            return fetched.high_watermark >= self.positions[name]
         for header, batch in whole_batches(records):
             if not crc_matches(batch):
                 self._avoid_home.add(name)

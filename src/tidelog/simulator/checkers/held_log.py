@@ -52,7 +52,7 @@ class HeldLog:
         """Each epoch with records, and the offset of its first."""
         self.start_offset = 0
         self.unreadable = False
-        """Its files were damaged under the process: nobody knows what it holds."""
+        """Its files were damaged under this process: nobody knows what it holds."""
         self._log: PartitionLog | None = None
 
     def batch_before(self, added: Sequence[HeldBatch]) -> HeldBatch | None:
@@ -73,6 +73,7 @@ class HeldLog:
             self._log = log
             self.batches = []
             self.epoch_starts = []
+            self.unreadable = False
         self.start_offset = log.start_offset
         self._forget_removed(log.segments.first.base_offset)
         batches = self.batches
