@@ -33,7 +33,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -34,9 +34,7 @@ def begun(files: MemoryFileSystem) -> LogDirectory:
     return directory
 
 
-def opened(
-    files: MemoryFileSystem, directory: LogDirectory, *, may_refetch: bool
-) -> MetadataLog:
+def opened(files: MemoryFileSystem, directory: LogDirectory, *, may_refetch: bool) -> MetadataLog:
     log = directory.load_metadata_log(NOW, metadata_log_config())
     return MetadataLog(files, log, NOW, may_refetch=may_refetch)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.storage.test_recovery import filled, rewrite
+
 from tidelog.records.batch import whole_batches
 from tidelog.storage.crash import after_crash
 
