@@ -26,7 +26,8 @@ def create(
         int | None, typer.Option(min=1, help="Number of partitions.", show_default="the cluster's")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Replicas per partition.", show_default="the cluster's")
+        int | None,
+        typer.Option(min=1, help="Replicas per partition.", show_default="the cluster's"),
     ] = None,
     config: Annotated[
         list[str] | None,
