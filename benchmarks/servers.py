@@ -106,6 +106,10 @@ class Server(ABC):
     def _give_up(self, why: str) -> NoReturn:
         raise SystemExit(f"{self.name} {why}; the last it said:\n{self.last_words()}")
 
+    @abstractmethod
+    def is_running(self, node_id: int) -> bool:
+        """Whether a node's process is there."""
+
     def signal(self, node_id: int, number: signal.Signals) -> None:
         os.kill(self.pid(node_id), number)
 
@@ -166,6 +170,9 @@ class Tidelog(Server):
 
     def pid(self, node_id: int) -> int:
         return self.cluster.node(node_id).pid or 0
+
+    def is_running(self, node_id: int) -> bool:
+        return node_id in self.cluster.running()
 
     def last_words(self) -> str:
         return "\n".join(node.last_words() for node in self.cluster.nodes.values())
@@ -257,6 +264,10 @@ class ApacheKafka(Server):
         process = self._nodes[node_id].process
         assert process is not None
         return process.pid
+
+    def is_running(self, node_id: int) -> bool:
+        process = self._nodes[node_id].process
+        return process is not None and process.poll() is None
 
     def last_words(self) -> str:
         logs = [node.directory / "node.log" for node in self._nodes.values()]
