@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidelog.controller import alter_partition
 from tidelog.model.errors import ErrorCode
 from tidelog.node.fetch_reading import Look
-from tidelog.replication import follower, in_sync_replicas, leader, partition
+from tidelog.replication import follower, in_sync_replicas, leader, membership, partition
 from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.parked import ParkedAnswers
@@ -73,7 +73,7 @@ MUTANTS: Final = (
     Mutant("marks leave the log", HighWatermark, "clamp", _same(None)),
     Mutant("nobody diverges", partition, "divergence", _same(None)),
     Mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True)),
-    Mutant("every refusal reverts", leader, "NOT_APPLIED", frozenset(ErrorCode)),
+    Mutant("every refusal reverts", membership, "NOT_APPLIED", frozenset(ErrorCode)),
     Mutant("consumers read to the end", Look, "_records", _read_to_the_end),
     Mutant("any proposal is taken", alter_partition, "_refused", _same(None)),
 )

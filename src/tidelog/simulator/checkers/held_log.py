@@ -64,6 +64,13 @@ class HeldLog:
     def end_offset(self) -> int:
         return self.batches[-1].next_offset if self.batches else self.start_offset
 
+    def path_of(self, batch: HeldBatch) -> str | None:
+        """The file that a batch is in."""
+        log = self._log
+        if log is None:
+            return None
+        return log.segments[log.segments.slot_of(batch.base_offset)].path
+
     def look(self, log: PartitionLog, files: MemoryFileSystem, *, damaged: bool) -> Changed:
         """Read what is new; `damaged` says that nonsense in the files is no wonder."""
         cut_to: int | None = None
