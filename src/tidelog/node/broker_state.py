@@ -11,6 +11,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.node.deadlines import Deadlines
+from tidelog.node.departures import Departures
 from tidelog.node.effects import Announce, Effect
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.flushes import Flushes
@@ -72,6 +73,7 @@ class BrokerState:
         self.effects: list[Effect] = []
         self.jobs = Jobs(self.effects)
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
+        self.departures = Departures(self.deadlines, config.broker_disconnect_grace_ms)
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
         self.controller_names = frozenset(config.controller_names)
@@ -122,6 +124,14 @@ class BrokerState:
             for broker_id, registration in sorted(self.image.brokers.items())
             if (point := registration.endpoint(listener)) is not None
             and (include_fenced or not registration.fenced)
+        ]
+
+    def listed_brokers(self, listener: str) -> list[ClusterNode]:
+        """The brokers that clients keep connections to: live ones, and those gone just now."""
+        return [
+            node
+            for node in self.live_brokers(listener, include_fenced=True)
+            if not node.is_fenced or self.departures.is_lately_fenced(node.node_id)
         ]
 
     def controllers(self) -> list[ClusterNode]:

@@ -141,6 +141,7 @@ class Hosting:
                     self._take_role(name, key.topic_id, after, now, is_new=is_new)
         self._apply_configs(delta, now)
         if delta.brokers:
+            self._broker.departures.apply(delta.brokers, now)
             self._broker.fetchers.brokers_changed(now)
             for partition in self._broker.replicas:
                 partition.look_again(now)

@@ -91,7 +91,7 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
     return {
         "brokers": [
             {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in broker.live_brokers(listener)
+            for node in broker.listed_brokers(listener)
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.any_live_broker(listener),
@@ -157,7 +157,8 @@ def partition_fields(
     """One partition as clients see it: its leader only when it can be reached."""
     leader = partition.leader
     error = ErrorCode.none
-    if leader == NO_LEADER or not broker.is_live(leader):
+    in_doubt = broker.departures.is_in_doubt(leader)
+    if leader == NO_LEADER or in_doubt or not broker.is_live(leader):
         leader, error = NO_LEADER, ErrorCode.leader_not_available
     elif broker.endpoint(leader, listener) is None:
         leader = NO_LEADER
