@@ -10,6 +10,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
+from tidelog.node.awaited_followers import AwaitedFollowers
 from tidelog.node.deadlines import Deadlines
 from tidelog.node.departures import Departures
 from tidelog.node.effects import Announce, Effect
@@ -74,6 +75,7 @@ class BrokerState:
         self.jobs = Jobs(self.effects)
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
         self.departures = Departures(self.deadlines, config.broker_disconnect_grace_ms)
+        self.awaited = AwaitedFollowers(config.node_id, self.deadlines)
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
         self.controller_names = frozenset(config.controller_names)

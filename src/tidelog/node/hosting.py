@@ -197,6 +197,9 @@ class Hosting:
         )
         if began:
             broker.fetchers.role_changed(partition, now)
+            if partition.is_leader:
+                live = [each for each in image.replicas if broker.is_live(each)]
+                broker.awaited.leads(name, image.leader_epoch, live, now)
 
     def _create(
         self,

@@ -204,7 +204,8 @@ class ReplicaFetcher:
             self._wait_for_flush(partition)
         if isinstance(step, BackOff):
             self._rest(name, now.monotonic_ms + step.pause_ms)
-            self._announce_stuck(partition, step.why)
+            if step.pause_ms >= self._broker.config.replica_fetch_backoff_ms:
+                self._announce_stuck(partition, step.why)
         elif isinstance(step, Failed):
             self._announce_stuck(partition, step.why)
         elif isinstance(step, NeedsOffsets) and self._link is not None:

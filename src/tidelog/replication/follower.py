@@ -33,6 +33,16 @@ from tidelog.replication.messages import (
 from tidelog.replication.surroundings import Surroundings
 
 NOTHING: Final = memoryview(b"")
+LATE_PAUSE_MS: Final = 10
+LEADER_IS_LATE: Final = frozenset(
+    {
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+"""It has probably not heard of its new epoch yet: ask again soon, then less and less often."""
 
 
 class FollowerReplica:
@@ -40,6 +50,7 @@ class FollowerReplica:
 
     __slots__ = (
         "_is_caught_up",
+        "_late_pause_ms",
         "_replica",
         "_surroundings",
         "failed_because",
@@ -55,6 +66,7 @@ class FollowerReplica:
         self.failed_because: str | None = None
         """Why it asks no more in this epoch."""
         self._is_caught_up = False
+        self._late_pause_ms = LATE_PAUSE_MS
 
     def prepare(self, now: Now) -> None:
         """Give up, before the first fetch, what nobody could compare with the leader's log."""
@@ -225,7 +237,12 @@ class FollowerReplica:
             return NeedsOffsets()
         if error == ErrorCode.fenced_leader_epoch:
             return self._fail(f"leader {self.leader} knows a later epoch than {self.leader_epoch}")
-        return self._back_off(f"leader {self.leader} answered with error {error}")
+        why = f"leader {self.leader} answered with error {error}"
+        if error not in LEADER_IS_LATE:
+            return self._back_off(why)
+        pause_ms = min(self._late_pause_ms, self._surroundings.fetch_backoff_ms)
+        self._late_pause_ms *= 2
+        return BackOff(pause_ms, why)
 
     def _back_off(self, why: str) -> BackOff:
         return BackOff(self._surroundings.fetch_backoff_ms, why)
