@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
+from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.node.alter_partitions import AlterPartitions
     from tidelog.node.control_plane import ControlPlane
     from tidelog.node.controller_channel import ControllerChannel
+    from tidelog.node.coordinators import Coordinators
     from tidelog.node.metadata_feed import MetadataFeed
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
@@ -55,6 +57,8 @@ class BrokerState:
     fetchers: ReplicaFetchers
     alter_partitions: AlterPartitions
     producer_ids: ProducerIds
+    groups: Coordinators[GroupShard]
+    """The group coordinators on this node."""
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
@@ -78,6 +82,11 @@ class BrokerState:
         self.selects_by_rack = config.replica_selector_class is not None
         """Whether consumers are sent to a replica in their own rack."""
         self._served_on: dict[str, frozenset[ApiKey]] = {}
+
+    @property
+    def coordinators(self) -> tuple[Coordinators[Any], ...]:
+        """All that come and go with the leadership of internal topics."""
+        return (self.groups,)
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""

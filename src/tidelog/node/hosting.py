@@ -160,6 +160,8 @@ class Hosting:
             return
         self._broker.fetchers.forget(name)
         self._broker.replicas.abandon(name)
+        for coordinators in self._broker.coordinators:
+            coordinators.forget(name, "this broker no longer hosts the partition")
         for directory in self._broker.directories:
             if name in directory.logs:
                 with suppress(DiskError):  # noted in `offline_reason`
@@ -196,6 +198,8 @@ class Hosting:
         )
         if began:
             broker.fetchers.role_changed(partition, now)
+            for coordinators in broker.coordinators:
+                coordinators.role_changed(partition, now)
 
     def _create(
         self,

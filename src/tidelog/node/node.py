@@ -10,6 +10,8 @@ Invariant  Effects leave in the order in which they were decided.
 from __future__ import annotations
 
 from tidelog.controller.image_delta import ImageDelta
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.internal_topics import offsets_topic
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError
@@ -19,6 +21,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_locator import ControllerLocator
+from tidelog.node.coordinators import Coordinators
 from tidelog.node.effects import Effect, Stopped
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
@@ -69,6 +72,9 @@ class Node:
         )
         broker.alter_partitions = AlterPartitions(broker)
         broker.fetchers = ReplicaFetchers(broker)
+        broker.groups = Coordinators(
+            broker, offsets_topic(config), lambda partition, epoch, timers: GroupShard(timers)
+        )
         self._hosting = Hosting(broker)
         housekeeping = Housekeeping(broker)
         self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)

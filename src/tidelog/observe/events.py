@@ -20,6 +20,7 @@ from tidelog.observe.cluster_events import (
     InSyncReplicasDecided,
     LeaderElected,
 )
+from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.observe.replication_events import (
     FetcherStuck,
     FollowerCaughtUp,
@@ -217,6 +218,8 @@ Event: TypeAlias = (
     | InSyncReplicasProposed
     | InSyncReplicasChanged
     | HighWatermarkMoved
+    | CoordinatorLoaded
+    | CoordinatorUnloaded
     | SegmentDeleted
     | LogDirectoryOffline
     | ConnectionRefused

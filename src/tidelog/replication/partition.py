@@ -207,6 +207,14 @@ class Partition(LocalReplica):
             return RejectedBatch(self._not_leader())
         return self.leader.append(records, now, produce_version, acks)
 
+    def append_as_coordinator(
+        self, batch: bytearray, now: Now, transaction_version: int = 1
+    ) -> Appended | Refusal:
+        """Append a batch that a coordinator on this broker built, to be held by all in sync."""
+        if self.leader is None:
+            return self._not_leader()
+        return self.leader.append_as_coordinator(batch, now, transaction_version)
+
     def _not_leader(self) -> Refusal:
         why = f"{self.name} is led by {self.leadership.leader}"
         return Refusal(ErrorCode.not_leader_or_follower, why)
