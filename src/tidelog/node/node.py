@@ -76,8 +76,8 @@ class Node:
             broker, offsets_topic(config), lambda partition, epoch, timers: GroupShard(timers)
         )
         self._hosting = Hosting(broker)
-        housekeeping = Housekeeping(broker)
-        self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
+        self._housekeeping = Housekeeping(broker)
+        self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
 
     @property
@@ -186,6 +186,7 @@ class Node:
     def _stop_once_idle(self, reason: str) -> None:
         if self._stopping is None:
             self._stopping = reason
+            self._housekeeping.stop()
         self._stop_if_asked_and_idle()
 
     def _stop_if_asked_and_idle(self) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition, uuid_text
+from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerRegistered,
@@ -221,6 +222,8 @@ Event: TypeAlias = (
     | CoordinatorLoaded
     | CoordinatorUnloaded
     | SegmentDeleted
+    | LogCleaned
+    | CleaningFailed
     | LogDirectoryOffline
     | ConnectionRefused
     | ConnectionDropped

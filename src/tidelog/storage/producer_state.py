@@ -193,6 +193,12 @@ class ProducerState:
                 producer.transaction_start,
             )
 
+    def last_offsets(self) -> Iterator[tuple[int, int | None, int]]:
+        """Each producer with the offset its last batch ends at, if it is known, and its epoch."""
+        for producer_id, producer in self._producers.items():
+            last = producer.batches[-1].last_offset if producer.batches else None
+            yield producer_id, last, producer.epoch
+
     def load(self, start_offset: int, end_offset: int, wall_ms: int) -> int:
         """Go back to the newest usable snapshot of a log that spans these offsets.
 

@@ -88,6 +88,8 @@ class SegmentedLog:
         self.cut_bytes = content.cut_bytes
         """How much the last start cut off because it was never whole."""
         self.flushes = FlushState(content.recovery_point, content.names_durable)
+        self.first_dirty_offset = 0
+        """Everything below was cleaned, if the log is a compacted one."""
         self.tail = TailBatches(content.end_offset)
         self.removals = Removals()
         self._has_durable_topic_id = content.has_durable_topic_id
