@@ -73,7 +73,9 @@ class Node:
         broker.alter_partitions = AlterPartitions(broker)
         broker.fetchers = ReplicaFetchers(broker)
         broker.groups = Coordinators(
-            broker, offsets_topic(config), lambda partition, epoch, timers: GroupShard(timers)
+            broker,
+            offsets_topic(config),
+            lambda partition, epoch, timers: GroupShard(config, entropy, timers),
         )
         self._hosting = Hosting(broker)
         self._housekeeping = Housekeeping(broker)
@@ -181,6 +183,9 @@ class Node:
 
     def _apply(self, delta: ImageDelta, now: Now) -> None:
         self._hosting.apply(delta, now)
+        if delta.topics_deleted:
+            deleted = {topic.name for topic in delta.topics_deleted.values()}
+            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
         self._lifecycle.metadata_changed(delta, now)
 
     def _stop_once_idle(self, reason: str) -> None:

@@ -136,6 +136,7 @@ class VersionRange(NamedTuple):
         return self.decodable_from <= version <= self.max
 
 
+NEVER_FLEXIBLE: Final = 1 << 15
 _B: Final = ListenerScope.BROKER
 _C: Final = ListenerScope.CONTROLLER
 _BC: Final = ListenerScope.BOTH
@@ -159,6 +160,15 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.FETCH: _served(4, 18, 12, _BC),
         ApiKey.LIST_OFFSETS: _served(1, 11, 6, _B),
         ApiKey.METADATA: _served(0, 13, 9, _B),
+        ApiKey.OFFSET_COMMIT: _served(2, 10, 8, _B),
+        ApiKey.OFFSET_FETCH: _served(1, 10, 6, _B),
+        ApiKey.FIND_COORDINATOR: _served(0, 6, 3, _B),
+        ApiKey.JOIN_GROUP: _served(0, 9, 6, _B),
+        ApiKey.HEARTBEAT: _served(0, 4, 4, _B),
+        ApiKey.LEAVE_GROUP: _served(0, 5, 4, _B),
+        ApiKey.SYNC_GROUP: _served(0, 5, 4, _B),
+        ApiKey.DESCRIBE_GROUPS: _served(0, 6, 5, _B),
+        ApiKey.LIST_GROUPS: _served(0, 5, 3, _B),
         ApiKey.API_VERSIONS: _served(0, 4, 3, _BC),
         ApiKey.CREATE_TOPICS: _served(2, 7, 5, _BC),
         ApiKey.DELETE_TOPICS: _served(1, 6, 4, _BC),
@@ -169,10 +179,12 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_CONFIGS: _served(0, 2, 2, _BC),
         ApiKey.DESCRIBE_LOG_DIRS: _served(1, 5, 2, _B),
         ApiKey.CREATE_PARTITIONS: _served(0, 3, 2, _BC),
+        ApiKey.DELETE_GROUPS: _served(0, 2, 2, _B),
         ApiKey.ELECT_LEADERS: _served(0, 2, 2, _BC),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _served(0, 1, 1, _BC),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
+        ApiKey.OFFSET_DELETE: _served(0, 0, NEVER_FLEXIBLE, _B),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from tidelog.wire.primitives import (
 )
 
 _HEADER: Final = struct.Struct(">hhi")
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError)
 
 
@@ -97,6 +99,11 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
 def field(entity: Any, name: str, default: Any) -> Any:
     """A field of an entity, or `default` where its version has no such field."""
     return getattr(entity, name, default)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A duration of an entity, as the rest of the code counts."""
+    return duration // _MILLISECOND
 
 
 def _decode(api_key: int, version: int, kind: MessageKind, cursor: Cursor) -> Any:

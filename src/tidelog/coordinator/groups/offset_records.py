@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.schema import Int32, Int64, wire
+
+EXPIRING_OFFSET_VERSION: Final = 1
+"""The only version that can say when a client wants its offset forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,11 @@ from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.coordinator.groups.offset_records import (
+    EXPIRING_OFFSET_VERSION,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from tidelog.model.schema import MalformedMessage, Schema
 
 GroupKey: TypeAlias = (
@@ -110,8 +114,10 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     key = _INT16.pack(kind.key_type) + kind.key_schema.encode(record.key, 0)
     if record.value is None:
         return key, None
-    value = kind.value_schema.encode(record.value, kind.written)
-    return key, _INT16.pack(kind.written) + value
+    written = kind.written
+    if isinstance(record.value, OffsetCommitValue) and record.value.expire_timestamp >= 0:
+        written = EXPIRING_OFFSET_VERSION
+    return key, _INT16.pack(written) + kind.value_schema.encode(record.value, written)
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
