@@ -90,14 +90,15 @@ class CoordinatedPartition(Generic[S]):
             self.end(self._log.damage)
             return
         self.state = State.ACTIVE
-        self._broker.announce(
-            CoordinatorLoaded(
-                partition=self._partition.name,
-                leader_epoch=self.leader_epoch,
-                records=self._log.records,
-                cause="this broker leads the partition",
+        if self._log.records:
+            self._broker.announce(
+                CoordinatorLoaded(
+                    partition=self._partition.name,
+                    leader_epoch=self.leader_epoch,
+                    records=self._log.records,
+                    cause="this broker leads the partition",
+                )
             )
-        )
         self._carry_out(now, self.shard.loaded(now), _ignore)
 
     def end(self, cause: str) -> None:
@@ -107,11 +108,12 @@ class CoordinatedPartition(Generic[S]):
         self.state = State.ENDED
         self._timers.cancel_all()
         self.shard.unloaded(NOT_OURS)
-        self._broker.announce(
-            CoordinatorUnloaded(
-                partition=self._partition.name, leader_epoch=self.leader_epoch, cause=cause
+        if self._partition.log.end_offset > self._partition.log.start_offset:
+            self._broker.announce(
+                CoordinatorUnloaded(
+                    partition=self._partition.name, leader_epoch=self.leader_epoch, cause=cause
+                )
             )
-        )
 
     # -- commands ------------------------------------------------------------------------------
 

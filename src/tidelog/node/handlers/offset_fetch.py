@@ -56,11 +56,14 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     later = request.park()
 
     def answer(outcomes: list[list[FetchedOffset] | Refusal]) -> None:
+        if request.api_version < MANY_SINCE:
+            request.answer(_group(broker, request, questions[0], outcomes[0]))
+            return
         groups = [
-            _group(broker, request, question, outcome)
+            {"group_id": question.group_id, **_group(broker, request, question, outcome)}
             for question, outcome in zip(questions, outcomes, strict=True)
         ]
-        request.answer({"groups": groups} if request.api_version >= MANY_SINCE else groups[0])
+        request.answer({"groups": groups})
 
     gather(
         questions,
@@ -94,7 +97,6 @@ def _group(
         if request.api_version < GROUP_ERROR_SINCE:
             outcome = [FetchedOffset(*each, error=error) for each in question.wanted or ()]
     return {
-        "group_id": question.group_id,
         "error_code": error,
         "topics": _topics(broker, request, [*outcome, *question.unknown]),
     }
@@ -108,15 +110,17 @@ def _topics(
     for (name, topic_id), group in groupby(
         offsets, key=lambda each: (each.partition.topic, each.topic_id)
     ):
-        if request.api_version >= BY_ID_SINCE and topic_id == ZERO_UUID:
-            known = broker.image.topics_by_name.get(name)
-            if known is None:
-                continue
-            topic_id = known.topic_id
+        identity: Fields = {"name": name}
+        if request.api_version >= BY_ID_SINCE:
+            if topic_id == ZERO_UUID:
+                known = broker.image.topics_by_name.get(name)
+                if known is None:
+                    continue
+                topic_id = known.topic_id
+            identity = {"topic_id": topic_id}
         topics.append(
             {
-                "name": name,
-                "topic_id": topic_id,
+                **identity,
                 "partitions": [
                     {
                         "partition_index": each.partition.partition,
