@@ -23,6 +23,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 
 LATEST_METADATA_VERSION: Final = 30
+TRANSACTION_VERSION: Final = "transaction.version"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
@@ -40,6 +41,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, LevelRange]] = MappingProxyType(
     {
         METADATA_VERSION: LevelRange(LATEST_METADATA_VERSION, LATEST_METADATA_VERSION),
         ELR_FEATURE: LevelRange(0, 1),
+        TRANSACTION_VERSION: LevelRange(0, 2),
     }
 )
 """What this version of Tidelog supports. Its metadata records are those of version 30."""

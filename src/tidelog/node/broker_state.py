@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
     from tidelog.node.replica_fetchers import ReplicaFetchers
+    from tidelog.node.transaction_markers import TransactionMarkers
 
 
 class ClusterNode(NamedTuple):
@@ -59,6 +61,9 @@ class BrokerState:
     producer_ids: ProducerIds
     groups: Coordinators[GroupShard]
     """The group coordinators on this node."""
+    transactions: Coordinators[TransactionShard]
+    """The transaction coordinators on this node."""
+    transaction_markers: TransactionMarkers
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
@@ -86,7 +91,7 @@ class BrokerState:
     @property
     def coordinators(self) -> tuple[Coordinators[Any], ...]:
         """All that come and go with the leadership of internal topics."""
-        return (self.groups,)
+        return (self.groups, self.transactions)
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""

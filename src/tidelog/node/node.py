@@ -9,9 +9,11 @@ Invariant  Effects leave in the order in which they were decided.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.coordinator.groups.shard import GroupShard
-from tidelog.coordinator.internal_topics import offsets_topic
+from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError
@@ -54,6 +56,8 @@ from tidelog.node.producer_ids import ProducerIds
 from tidelog.node.remote_controller import RemoteController
 from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
+from tidelog.node.transaction_markers import TransactionMarkers
+from tidelog.node.transaction_shards import transaction_shard
 from tidelog.observe.events import NodeStopped
 from tidelog.storage.filesystem import FileSystem
 
@@ -76,6 +80,10 @@ class Node:
             broker,
             offsets_topic(config),
             lambda partition, epoch, timers: GroupShard(config, entropy, timers),
+        )
+        broker.transaction_markers = TransactionMarkers(broker)
+        broker.transactions = Coordinators(
+            broker, transactions_topic(config), partial(transaction_shard, broker)
         )
         self._hosting = Hosting(broker)
         self._housekeeping = Housekeeping(broker)
@@ -136,6 +144,7 @@ class Node:
     def _end_tick(self, now: Now) -> None:
         failure = self._hosting.note_failures() or self._lifecycle.failure
         self.broker.parked.tick_ended(now)
+        self.broker.transaction_markers.send(now)
         self.broker.alter_partitions.send(now)
         self.broker.fetchers.fetch(now)
         plane = self._plane

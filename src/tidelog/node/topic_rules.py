@@ -110,6 +110,7 @@ def log_config(settings: TopicSettings, node: NodeConfig) -> LogConfig:
         min_compaction_lag_ms=settings.min_compaction_lag_ms,
         max_compaction_lag_ms=settings.max_compaction_lag_ms,
         delete_retention_ms=settings.delete_retention_ms,
+        verify_transactions=node.transaction_partition_verification_enable,
     )
 
 

@@ -37,6 +37,7 @@ from tidelog.replication.messages import (
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.storage.log_values import Appended
 from tidelog.storage.origin import Origin
+from tidelog.storage.transaction_verification import Verification
 
 ACKS_ALL: Final = -1
 
@@ -78,7 +79,12 @@ class LeaderReplica:
     # -- appending -----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview | None, now: Now, produce_version: int, acks: int
+        self,
+        records: memoryview | None,
+        now: Now,
+        produce_version: int,
+        acks: int,
+        verification: Verification | None = None,
     ) -> Appended | RejectedBatch:
         """Validate and append what a producer sent."""
         replica = self._replica
@@ -88,7 +94,9 @@ class LeaderReplica:
         accepted = validate_produced(records, replica.rules, now.wall_ms, produce_version)
         if isinstance(accepted, RejectedBatch):
             return accepted
-        appended = replica.log.append_as_leader(accepted, self.epoch, now)
+        appended = replica.log.append_as_leader(
+            accepted, self.epoch, now, verification=verification
+        )
         if isinstance(appended, Refusal):
             return RejectedBatch(appended)
         if not appended.duplicate:

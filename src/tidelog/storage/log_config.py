@@ -29,3 +29,4 @@ class LogConfig(NamedTuple):
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = FOREVER
     delete_retention_ms: int = _DAY_MS
+    verify_transactions: bool = False

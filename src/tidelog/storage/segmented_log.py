@@ -110,6 +110,7 @@ class SegmentedLog:
         self._config = config
         self.segments.active.index_interval = config.index_interval_bytes
         self.producers.expiry_ms = config.producer_expiry_ms
+        self.producers.verify_transactions = config.verify_transactions
         self._roll_after_timestamp = UNKNOWN_TIMESTAMP
 
     @property

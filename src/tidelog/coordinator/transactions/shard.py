@@ -8,7 +8,7 @@ Invariant  A transaction past its timeout is aborted and its producer fenced, un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -146,7 +146,7 @@ class TransactionShard:
 
     def verify(
         self, asked: Joining
-    ) -> Decision[TransactionRecord, dict[TopicPartition, ErrorCode]] | Refusal:
+    ) -> Decision[TransactionRecord, Mapping[TopicPartition, ErrorCode]] | Refusal:
         """Tell whether partitions take part in a producer's transaction."""
         found = verify(asked, self._known.get(asked.transactional_id))
         return found if isinstance(found, Refusal) else Decision((), found)

@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -27,7 +29,9 @@ from tidelog.node.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     envelope,
     fetch,
     fetch_snapshot,
@@ -41,6 +45,7 @@ from tidelog.node.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     metadata_fetch,
     offset_commit,
@@ -49,8 +54,10 @@ from tidelog.node.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
     update_features,
+    write_txn_markers,
 )
 from tidelog.node.request import Reply, Request
 from tidelog.wire.apis import ApiKey
@@ -74,6 +81,11 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.DELETE_RECORDS: delete_records.handle,
         ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+        ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+        ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+        ApiKey.END_TXN: end_txn.handle,
+        ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+        ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.ALTER_CONFIGS: alter_configs.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
@@ -92,6 +104,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.BROKER_REGISTRATION: broker_registration.handle,
         ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
         ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
+        ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+        ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
         ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
         ApiKey.FIND_COORDINATOR: find_coordinator.handle,
         ApiKey.JOIN_GROUP: join_group.handle,

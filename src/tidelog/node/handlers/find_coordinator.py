@@ -15,6 +15,7 @@ from tidelog.node.request import Fields, Reply, Request
 from tidelog.wire.messages import field
 
 GROUP: Final = 0
+TRANSACTION: Final = 1
 MANY_SINCE: Final = 4
 NOWHERE: Final[Fields] = {"node_id": -1, "host": "", "port": -1}
 
@@ -55,4 +56,6 @@ def _find(broker: BrokerState, request: Request, key_type: int, key: str) -> Fie
 
 
 def _of_type(broker: BrokerState, key_type: int) -> Coordinators[Any] | None:
-    return broker.groups if key_type == GROUP else None
+    if key_type == GROUP:
+        return broker.groups
+    return broker.transactions if key_type == TRANSACTION else None
