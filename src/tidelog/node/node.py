@@ -25,6 +25,7 @@ from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.coordinators import Coordinators
 from tidelog.node.effects import Effect, Stopped
+from tidelog.node.group_topics import ImageTopics
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
 from tidelog.node.housekeeping import Housekeeping
@@ -76,10 +77,11 @@ class Node:
         )
         broker.alter_partitions = AlterPartitions(broker)
         broker.fetchers = ReplicaFetchers(broker)
+        topics = ImageTopics(broker)
         broker.groups = Coordinators(
             broker,
             offsets_topic(config),
-            lambda partition, epoch, timers: GroupShard(config, entropy, timers),
+            lambda partition, epoch, timers: GroupShard(config, entropy, topics, timers),
         )
         broker.transaction_markers = TransactionMarkers(broker)
         broker.transactions = Coordinators(

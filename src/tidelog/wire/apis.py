@@ -203,6 +203,8 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.DESCRIBE_TRANSACTIONS: _served(0, 0, 0, _B),
         ApiKey.LIST_TRANSACTIONS: _served(0, 1, 0, _B),
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: _served(0, 1, 0, _B),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
     }

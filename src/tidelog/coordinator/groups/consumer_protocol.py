@@ -70,6 +70,18 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription | None:
         return None
 
 
+def read_assignment(data: bytes) -> tuple[NamedPartitions, ...]:
+    """The partitions in a member's assignment; none where it is something else."""
+    if len(data) < _INT16.size:
+        return ()
+    (version,) = _INT16.unpack_from(data)
+    try:
+        body = memoryview(data)[_INT16.size :]
+        return _ASSIGNMENT.decode(body, max(0, min(version, _LATEST))).assigned_partitions
+    except MalformedMessage:
+        return ()
+
+
 def write_assignment(assigned: tuple[NamedPartitions, ...], version: int) -> bytes:
     """An assignment in the bytes of a member that speaks `version`."""
     version = min(version, _LATEST)

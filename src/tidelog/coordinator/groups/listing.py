@@ -1,11 +1,13 @@
-"""ListGroups and DescribeGroups: what people see of groups."""
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe: what people see of groups."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.group import Group
+from tidelog.coordinator.groups.topics import IdPartition
 
 
 class ListedGroup(NamedTuple):
@@ -37,9 +39,36 @@ class DescribedGroup(NamedTuple):
     members: tuple[DescribedMember, ...]
 
 
+class DescribedConsumer(NamedTuple):
+    """A member of a group of the consumer protocol."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    expression: str | None
+    assigned: frozenset[IdPartition]
+    target: frozenset[IdPartition]
+    is_classic: bool
+
+
+class DescribedConsumerGroup(NamedTuple):
+    """A group of the consumer protocol."""
+
+    state: str
+    epoch: int
+    target_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumer, ...]
+
+
 def listed(group: Group) -> ListedGroup:
     """A line of a list."""
-    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, "Classic")
+    kind = "classic" if isinstance(group, ClassicGroup) else "consumer"
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, kind)
 
 
 def described(group: ClassicGroup) -> DescribedGroup:
@@ -57,6 +86,32 @@ def described(group: ClassicGroup) -> DescribedGroup:
                 member.client_host,
                 member.metadata_for(group.protocol) if is_stable else b"",
                 member.assignment if is_stable else b"",
+            )
+            for member in group.members.values()
+        ),
+    )
+
+
+def described_consumers(group: ConsumerGroup, default_assignor: str) -> DescribedConsumerGroup:
+    """Everything about a group of the consumer protocol."""
+    return DescribedConsumerGroup(
+        group.state.value,
+        group.epoch,
+        group.target_epoch,
+        group.assignor(default_assignor),
+        tuple(
+            DescribedConsumer(
+                member.member_id,
+                member.instance_id,
+                member.metadata.rack_id,
+                member.epoch,
+                member.metadata.client_id,
+                member.metadata.client_host,
+                member.metadata.subscribed_topic_names,
+                member.metadata.subscribed_topic_regex,
+                frozenset(member.assigned),
+                group.target_of(member.member_id),
+                member.classic is not None,
             )
             for member in group.members.values()
         ),

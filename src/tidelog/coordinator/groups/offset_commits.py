@@ -11,9 +11,12 @@ from uuid import UUID
 
 from tidelog.coordinator.decision import Decision, Producer
 from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.member import ConsumerMember
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
@@ -91,7 +94,39 @@ def _commit_refused(group: Group | None, wish: CommitWish) -> ErrorCode | None:
             return None
         by_epoch = wish.producer is None and wish.version >= MEMBER_EPOCHS_SINCE
         return ErrorCode.group_id_not_found if by_epoch else ErrorCode.illegal_generation
+    if isinstance(group, ConsumerGroup):
+        return _consumer_refused(group, wish)
     return _classic_refused(group, wish)
+
+
+def _consumer_refused(group: ConsumerGroup, wish: CommitWish) -> ErrorCode | None:
+    if wish.generation < 0 and group.is_empty:
+        return None
+    is_nobody = wish.generation < 0 and not wish.member_id and wish.instance_id is None
+    if wish.producer is not None and is_nobody:
+        return None
+    member = group.members.get(wish.member_id)
+    if member is None:
+        return ErrorCode.unknown_member_id
+    if member.classic is not None:
+        return None if wish.generation == member.epoch else ErrorCode.illegal_generation
+    if wish.producer is None and wish.version < MEMBER_EPOCHS_SINCE:
+        return ErrorCode.unsupported_version
+    if wish.generation == member.epoch or _had_all(member, wish):
+        return None
+    stale = ErrorCode.stale_member_epoch
+    return stale if wish.producer is None else ErrorCode.illegal_generation
+
+
+def _had_all(member: ConsumerMember, wish: CommitWish) -> bool:
+    """Whether a member commits in an earlier epoch what it has had ever since (KIP-1251)."""
+    if wish.generation > member.epoch:
+        return False
+    for offset in wish.offsets:
+        given = member.assigned.get(IdPartition(offset.topic_id, offset.partition))
+        if given is None or wish.generation < given:
+            return False
+    return True
 
 
 def _classic_refused(group: ClassicGroup, wish: CommitWish) -> ErrorCode | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offsets import CommittedOffset, Offsets
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
@@ -28,6 +30,19 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     error: ErrorCode = ErrorCode.none
+
+
+def fetch_refused(group: Group | None, member_id: str | None, member_epoch: int) -> Refusal | None:
+    """Why a member is told nothing: it is not, or no longer, the one it says it is."""
+    if not isinstance(group, ConsumerGroup) or (member_id is None and member_epoch < 0):
+        return None
+    member = group.members.get(member_id or "")
+    if member is None:
+        return Refusal(ErrorCode.unknown_member_id, f"{member_id} is not a member")
+    if member_epoch != member.epoch:
+        why = f"the member is in epoch {member.epoch}, not {member_epoch}"
+        return Refusal(ErrorCode.stale_member_epoch, why)
+    return None
 
 
 def fetch(

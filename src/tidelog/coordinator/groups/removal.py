@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
+from tidelog.coordinator.groups.consumer.draft import tombstones
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offsets import CommittedOffset, Offsets, tombstone
 from tidelog.coordinator.groups.records import GroupRecord
@@ -55,7 +57,10 @@ def delete_group(group: Group | None, offsets: Offsets) -> Decision[GroupRecord,
 
 def group_tombstones(group: Group) -> Iterator[GroupRecord]:
     """The end of everything that is stored of a group without members."""
-    yield GroupRecord(GroupMetadataKey(group=group.group_id), None)
+    if isinstance(group, ConsumerGroup):
+        yield from tombstones(group)
+    else:
+        yield GroupRecord(GroupMetadataKey(group=group.group_id), None)
 
 
 def forget_topics(

@@ -17,6 +17,8 @@ from tidelog.node.handlers import (
     api_versions,
     broker_heartbeat,
     broker_registration,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -118,6 +120,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.LIST_GROUPS: list_groups.handle,
         ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
         ApiKey.DELETE_GROUPS: delete_groups.handle,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
+        ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
     }

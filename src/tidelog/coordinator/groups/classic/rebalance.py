@@ -163,6 +163,15 @@ class Rebalance:
         )
         return Decision((), None, tuple(late))
 
+    def abandon(self, group: ClassicGroup) -> tuple[LateReply, ...]:
+        """The group changes its protocol: whoever waits joins again, in the new one."""
+        self._timers.cancel(_join(group))
+        self._timers.cancel(_sync(group))
+        late: list[LateReply] = []
+        for member in group.members.values():
+            late += _dismissed(member, ErrorCode.rebalance_in_progress)
+        return tuple(late)
+
     # -- syncing -------------------------------------------------------------------------------
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
