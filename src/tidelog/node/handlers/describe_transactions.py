@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from tidelog.coordinator.decision import Decision
-from tidelog.coordinator.transactions.records import by_topic
+from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
+from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
@@ -29,13 +30,14 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if not name:
             known(name, Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
             continue
-        broker.transactions.ask(
-            request.now,
-            name,
-            lambda shard, name=name: Decision((), shard.describe(name)),  # type: ignore[misc]
-            partial(known, name),
-        )
+        broker.transactions.ask(request.now, name, partial(_look_up, name), partial(known, name))
     return later
+
+
+def _look_up(
+    transactional_id: str, shard: TransactionShard
+) -> Decision[TransactionRecord, Transaction | None]:
+    return Decision((), shard.describe(transactional_id))
 
 
 def _describe(transactional_id: str, outcome: Transaction | Refusal | None) -> Fields:
