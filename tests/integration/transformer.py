@@ -1,6 +1,6 @@
 """Consume, transform, produce, exactly once: a stock client in a process of its own.
 
-    python transformer.py BOOTSTRAP INPUT OUTPUT TRANSACTIONAL_ID [MESSAGES PER TRANSACTION]
+    python transformer.py BOOTSTRAP INPUT OUTPUT TRANSACTIONAL_ID
 
 Copies every record of INPUT to OUTPUT in transactions, and goes on until it is killed.
 """
@@ -11,6 +11,7 @@ import sys
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+AT_ONCE = 20
 QUICK = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
@@ -44,7 +45,7 @@ def rewind(consumer: Consumer) -> None:
         consumer.seek(TopicPartition(place.topic, place.partition, start))
 
 
-def run(bootstrap: str, source: str, target: str, transactional_id: str, size: int) -> None:
+def run(bootstrap: str, source: str, target: str, transactional_id: str) -> None:
     producer = new_producer(bootstrap, transactional_id)
     consumer = Consumer(
         {
@@ -60,7 +61,7 @@ def run(bootstrap: str, source: str, target: str, transactional_id: str, size: i
     consumer.subscribe([source])
     while True:
         try:
-            read = [message for message in consumer.consume(size, 1) if not message.error()]
+            read = [message for message in consumer.consume(AT_ONCE, 1) if not message.error()]
             if not read:
                 continue
             producer.begin_transaction()
@@ -110,4 +111,4 @@ def recover(
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:5], int(sys.argv[5]) if len(sys.argv) > 5 else 20)
+    run(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4])
