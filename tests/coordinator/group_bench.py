@@ -11,13 +11,16 @@ from tidelog.coordinator.decision import Decision, Producer
 from tidelog.coordinator.groups.classic.joining import JoinWish
 from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
 from tidelog.coordinator.groups.classic.syncing import Leaver, SyncWish
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.replies import Heartbeat
 from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
 from tidelog.coordinator.groups.offset_reads import WantedOffset
 from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.groups.topics import KnownTopic
 from tidelog.coordinator.shard import Marker
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.model.time import Now
 
 START = Now(1_000_000, 1_700_000_000_000)
@@ -58,6 +61,34 @@ class HandTimers:
         self.due.pop(key, None)
 
 
+class HandTopics:
+    """Topics that come and go as a test wants them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, KnownTopic] = {}
+        self.version = 0
+
+    def put(self, name: str, partitions: int) -> None:
+        """Create a topic, or give it more partitions."""
+        self.version += 1
+        known = self._known.get(name)
+        topic_id = UUID(int=1000 + self.version) if known is None else known.topic_id
+        self._known[name] = KnownTopic(name, topic_id, partitions)
+
+    def drop(self, name: str) -> None:
+        self.version += 1
+        del self._known[name]
+
+    def named(self, name: str) -> KnownTopic | None:
+        return self._known.get(name)
+
+    def with_id(self, topic_id: UUID) -> KnownTopic | None:
+        return next((each for each in self._known.values() if each.topic_id == topic_id), None)
+
+    def names(self) -> list[str]:
+        return list(self._known)
+
+
 class Asked:
     """A request that may have to wait; its reply stands in `reply` when it has come."""
 
@@ -85,11 +116,12 @@ class GroupBench:
         self.now = START
         self.log: list[Logged] = []
         self.refuses_writes = False
+        self.topics = HandTopics()
         self._begin()
 
     def _begin(self) -> None:
         self.timers = HandTimers()
-        self.shard = GroupShard(self.config, self.entropy, self.timers)
+        self.shard = GroupShard(self.config, self.entropy, self.topics, self.timers)
 
     def fail_over(self) -> None:
         """Another coordinator takes over, with nothing but the log."""
@@ -245,14 +277,14 @@ class GroupBench:
         **how: Any,
     ) -> Any:
         """Commit one offset; what became of it, or the refusal of them all."""
-        metadata = how.pop("metadata", None)
+        more = (how.pop("metadata", None), how.pop("topic_id", ZERO_UUID))
         wish = CommitWish(
             version=how.pop("version", 8),
             group_id=how.pop("group", "group"),
             generation=generation,
             member_id=member_id,
             instance_id=how.pop("instance_id", None),
-            offsets=[OffsetWish(topic, partition, offset, 3, metadata)],
+            offsets=[OffsetWish(topic, partition, offset, 3, *more)],
             **how,
         )
         asked = Asked()
@@ -268,6 +300,34 @@ class GroupBench:
         self.carry_out(decision, asked)
         [fetched] = asked.reply
         return fetched.error if fetched.error else fetched.offset
+
+    def beat(self, member_id: str, epoch: int, **how: Any) -> Any:
+        """A heartbeat of the consumer protocol; its reply, or the code of a refusal."""
+        joins = epoch == 0
+        heartbeat = Heartbeat(
+            group_id="group",
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=how.pop("instance_id", None),
+            rack_id=None,
+            rebalance_timeout_ms=how.pop("rebalance_ms", 30_000 if joins else -1),
+            subscribed_topic_names=how.pop("topics", ("orders",) if joins else None),
+            subscribed_topic_regex=how.pop("regex", None),
+            server_assignor=how.pop("assignor", None),
+            owned=frozenset(how.pop("owned", ())) if joins or "owned" in how else None,
+            client_id="client",
+            client_host="/127.0.0.1",
+        )
+        assert not how
+        asked = Asked()
+        self.carry_out(self.shard.consumer_heartbeat(heartbeat, self.now), asked)
+        return asked.reply.code if isinstance(asked.reply, Refusal) else asked.reply
+
+    @property
+    def consumers(self) -> ConsumerGroup:
+        group = self.shard.groups["group"]
+        assert isinstance(group, ConsumerGroup)
+        return group
 
     @property
     def state(self) -> str:

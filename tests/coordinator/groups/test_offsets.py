@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
@@ -36,7 +38,7 @@ def test_anybody_commits_for_a_group_without_members(bench: GroupBench) -> None:
 
 def test_only_members_of_the_present_generation_commit_for_a_group(bench: GroupBench) -> None:
     [joined] = bench.stable()
-    own = {"member_id": joined.member_id, "generation": joined.generation}
+    own: Any = {"member_id": joined.member_id, "generation": joined.generation}
     assert bench.commit(1) is ErrorCode.unknown_member_id
     assert bench.commit(1, member_id="nobody", generation=1) is ErrorCode.unknown_member_id
     assert bench.commit(1, **{**own, "generation": 9}) is ErrorCode.illegal_generation
@@ -52,7 +54,7 @@ def test_members_may_commit_while_others_join_but_not_before_the_assignment(
     bench: GroupBench,
 ) -> None:
     [joined] = bench.stable()
-    own = {"member_id": joined.member_id, "generation": joined.generation}
+    own: Any = {"member_id": joined.member_id, "generation": joined.generation}
     waiting = bench.join()
     assert bench.commit(1, **own) is ErrorCode.none
 
@@ -132,7 +134,7 @@ def test_offsets_of_topics_that_a_group_left_behind_expire_while_it_lives() -> N
     bench = GroupBench(offsets_retention_minutes="1440")
     bench.fail_over()
     [joined] = bench.stable(protocols=subscribed_to("orders"), session_ms=1_800_000)
-    own = {"member_id": joined.member_id, "generation": joined.generation}
+    own: Any = {"member_id": joined.member_id, "generation": joined.generation}
     bench.commit(1, **own)
     bench.commit(1, topic="abandoned", **own)
     for _ in range(DAY_MS // 1_000_000 + 1):
@@ -167,7 +169,7 @@ def test_offsets_go_with_their_topic(bench: GroupBench) -> None:
 
 def test_offsets_of_topics_that_are_read_cannot_be_deleted(bench: GroupBench) -> None:
     [joined] = bench.stable(protocols=subscribed_to("orders"))
-    own = {"member_id": joined.member_id, "generation": joined.generation}
+    own: Any = {"member_id": joined.member_id, "generation": joined.generation}
     bench.commit(1, **own)
     bench.commit(1, topic="other", **own)
     partitions = [TopicPartition("orders", 0), TopicPartition("other", 0)]
