@@ -145,8 +145,8 @@ class Node:
 
     def _end_tick(self, now: Now) -> None:
         failure = self._hosting.note_failures() or self._lifecycle.failure
+        self.broker.transaction_markers.send(now)  # it appends, which parked fetches wait for
         self.broker.parked.tick_ended(now)
-        self.broker.transaction_markers.send(now)
         self.broker.alter_partitions.send(now)
         self.broker.fetchers.fetch(now)
         plane = self._plane

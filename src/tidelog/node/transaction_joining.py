@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.coordinator.transactions.records import by_topic
-from tidelog.coordinator.transactions.shard import TransactionShard
+from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
@@ -50,27 +50,38 @@ def ask_coordinator(
     ask(now)
 
 
-def decide(
-    shard: TransactionShard, asked: Joining, now: Now, *, adds: bool
-) -> Decision[Any, Verdicts] | Refusal:
-    """What the coordinator says, partition by partition."""
-    if not adds:
-        return shard.verify(asked)
-    joined = shard.join(asked, now)
-    if isinstance(joined, Refusal):
-        return joined
-    return Decision(joined.records, dict.fromkeys(asked.partitions, ErrorCode.none))
+def ask_here(
+    broker: BrokerState,
+    now: Now,
+    asked: Joining,
+    *,
+    adds: bool,
+    then: Callable[[Verdicts], None],
+) -> None:
+    """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
+
+    def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
+        if outcome is None:
+            then(_same(asked, ErrorCode.none))
+        elif isinstance(outcome, Refusal):
+            then(_same(asked, outcome.code))
+        elif not isinstance(outcome, KeptWaiting):
+            then(outcome)
+
+    def decide(
+        shard: TransactionShard,
+    ) -> Decision[Any, Any] | Refusal:
+        return shard.join(asked, known, now) if adds else shard.verify(asked)
+
+    broker.transactions.ask(now, asked.transactional_id, decide, known)
 
 
 def _ask_here(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
-    def known(outcome: Verdicts | Refusal) -> None:
-        verdicts = _same(asked, outcome.code) if isinstance(outcome, Refusal) else outcome
+    def known(verdicts: Verdicts) -> None:
         # Whoever brought the answer about is in the middle of something else.
         broker.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
 
-    broker.transactions.ask(
-        now, asked.transactional_id, lambda shard: decide(shard, asked, now, adds=adds), known
-    )
+    ask_here(broker, now, asked, adds=adds, then=known)
 
 
 def _ask_there(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:

@@ -20,6 +20,7 @@ def transaction_shard(
             timeout_check_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             expiration_ms=config.transactional_id_expiration_ms,
             expiration_check_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            join_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
             two_phase_enabled=config.transaction_two_phase_commit_enable,
         ),
         leader_epoch,

@@ -24,6 +24,7 @@ RULES = TransactionRules(
     timeout_check_ms=10_000,
     expiration_ms=604_800_000,
     expiration_check_ms=3_600_000,
+    join_wait_ms=100,
     two_phase_enabled=True,
 )
 ORDERS = frozenset({TopicPartition("orders", 0)})
@@ -74,6 +75,8 @@ class CoordinatorBench:
 
     def _begin(self) -> None:
         self.timers = SetTimers()
+        self.answers: list[Any] = []
+        """To those who were kept waiting."""
         self.markers = Markers()
         self.shard = TransactionShard(
             self.timers,
@@ -144,10 +147,9 @@ class CoordinatorBench:
         *,
         version: int = 2,
         transactional_id: str = "a",
-    ) -> Refusal | None:
+    ) -> Any:
         asked = Joining(transactional_id, producer, partitions, version)
-        refusal: Refusal | None = self.carry_out(self.shard.join(asked, self.now))
-        return refusal
+        return self.carry_out(self.shard.join(asked, self.answers.append, self.now))
 
     def end(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,8 @@ from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.ending import UNCHANGED, Ending
 from tidelog.coordinator.transactions.initialisation import Initialised
 from tidelog.coordinator.transactions.membership import Joining
-from tidelog.coordinator.transactions.records import decode_record
+from tidelog.coordinator.transactions.records import TransactionRecord, decode_record
+from tidelog.coordinator.transactions.shard import KeptWaiting
 from tidelog.coordinator.transactions.transaction import (
     EPOCH_MAX,
     NO_TIMEOUT,
@@ -25,6 +27,7 @@ from tidelog.model.ids import TopicPartition
 if TYPE_CHECKING:
     from tests.coordinator.transactions.conftest import CoordinatorBench, NewCoordinator
 
+ORDERS = frozenset({TopicPartition("orders", 0)})
 PAYMENTS = frozenset({TopicPartition("payments", 3)})
 WEEK_MS = 604_800_000
 
@@ -137,13 +140,62 @@ def test_nobody_joins_for_another_producer(bench: CoordinatorBench) -> None:
     assert code_of(unknown) is ErrorCode.invalid_producer_id_mapping
 
 
-def test_nothing_joins_a_transaction_that_is_ending(bench: CoordinatorBench) -> None:
+def test_who_begins_the_next_transaction_waits_for_the_end_of_the_last(
+    bench: CoordinatorBench,
+) -> None:
     producer = bench.producer()
     bench.join(producer)
     following = bench.end(producer, commit=True)
-    assert code_of(bench.join(following)) is ErrorCode.concurrent_transactions
+    for partitions in (PAYMENTS, ORDERS):
+        assert bench.join(following, partitions) is KeptWaiting.KEPT
+    assert bench.of().is_ending
+
     bench.write_markers()
-    assert bench.join(following) is None
+
+    assert bench.answers == [None, None]
+    assert bench.of().is_ongoing
+    assert bench.of().partitions == PAYMENTS | ORDERS
+
+
+def test_nobody_waits_for_long(bench: CoordinatorBench) -> None:
+    producer = bench.producer()
+    bench.join(producer)
+    following = bench.end(producer, commit=True)
+    bench.join(following)
+    bench.pass_ms(99)
+    assert bench.answers == []
+
+    bench.pass_ms(1)
+
+    assert [code_of(answer) for answer in bench.answers] == [ErrorCode.concurrent_transactions]
+    bench.write_markers()
+    assert len(bench.answers) == 1
+    assert not bench.of().is_ongoing
+
+
+def test_who_waits_hears_that_the_coordinator_is_gone(bench: CoordinatorBench) -> None:
+    producer = bench.producer()
+    bench.join(producer)
+    bench.join(bench.end(producer, commit=True))
+    answers = bench.answers
+    bench.again()
+    assert [code_of(answer) for answer in answers] == [ErrorCode.not_coordinator]
+
+
+def test_who_was_fenced_while_waiting_joins_nothing(bench: CoordinatorBench) -> None:
+    producer = bench.producer()
+    bench.join(producer, version=0)
+    bench.end(producer, commit=True, version=0)
+    bench.join(producer, version=0)
+    known = bench.of()
+    bench.shard.replay(
+        TransactionRecord("a", replace(known, producer=Producer(producer.producer_id, 9))), None
+    )
+    bench.markers.asked = [
+        ended._replace(producer=bench.of().producer) for ended in bench.markers.asked
+    ]
+    bench.write_markers()
+    assert [code_of(answer) for answer in bench.answers] == [ErrorCode.producer_fenced]
 
 
 def test_a_leader_hears_which_partitions_take_part(bench: CoordinatorBench) -> None:

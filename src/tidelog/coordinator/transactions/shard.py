@@ -9,10 +9,11 @@ Invariant  A transaction past its timeout is aborted and its producer fenced, un
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.decision import Decision, LateReply, Producer
+from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
 from tidelog.coordinator.shard import Marker, Timers
 from tidelog.coordinator.transactions.ending import Ending, end
 from tidelog.coordinator.transactions.initialisation import (
@@ -34,16 +35,24 @@ from tidelog.coordinator.transactions.transaction import (
     fenced,
     is_exhausted,
 )
+from tidelog.coordinator.transactions.waiting import WaitingJoins
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
 _TIMEOUTS: Final = "timeouts"
 _EXPIRY: Final = "expiry"
+_WAITING: Final = "waiting"
 _EXPIRED_AT_ONCE: Final = 1000
 """Tombstones in one batch."""
 
 Outcome: TypeAlias = Decision[TransactionRecord, None]
+
+
+class KeptWaiting(Enum):
+    """A reply that says that there is none yet."""
+
+    KEPT = "kept waiting"
 
 
 class TransactionRules(NamedTuple):
@@ -53,6 +62,8 @@ class TransactionRules(NamedTuple):
     timeout_check_ms: int
     expiration_ms: int
     expiration_check_ms: int
+    join_wait_ms: int
+    """How long a producer waits for its last transaction before it has to come again."""
     two_phase_enabled: bool
 
 
@@ -78,6 +89,7 @@ class TransactionShard:
         self._take_producer_id = take_producer_id
         self._known: dict[str, Transaction] = {}
         self._being_marked: set[str] = set()
+        self._waiting = WaitingJoins()
 
     # -- the log -------------------------------------------------------------------------------
 
@@ -104,6 +116,8 @@ class TransactionShard:
     def unloaded(self, refusal: Refusal) -> None:
         self._markers.forget(self._being_marked)
         self._being_marked.clear()
+        for answer in self._waiting.all():
+            answer(refusal)
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -136,13 +150,27 @@ class TransactionShard:
             )
         return None
 
-    def join(self, asked: Joining, now: Now) -> Decision[TransactionRecord, None] | Refusal:
-        """Let partitions take part in a producer's transaction."""
+    def join(
+        self, asked: Joining, answer: Answer, now: Now
+    ) -> Decision[TransactionRecord, KeptWaiting | None] | Refusal:
+        """Let partitions take part in a producer's transaction.
+
+        While the one before it is ending the reply is `KeptWaiting`, and `answer` is called later.
+        """
         known = self._known.get(asked.transactional_id)
         after = join(asked, known, now.wall_ms)
         if isinstance(after, Refusal):
-            return after
+            if after.code is not ErrorCode.concurrent_transactions:
+                return after
+            if self._waiting.add(asked, answer):
+                name = asked.transactional_id
+                due_ms = now.monotonic_ms + self._rules.join_wait_ms
+                self._timers.set((_WAITING, name), due_ms, partial(self._stop_waiting, name))
+            return Decision((), KeptWaiting.KEPT)
         return Decision(() if after is known else _stored(after), None)
+
+    def _stop_waiting(self, transactional_id: str, now: Now) -> Outcome:
+        return Decision((), None, self._waiting.give_up(transactional_id))
 
     def verify(
         self, asked: Joining
@@ -176,7 +204,13 @@ class TransactionShard:
         if known is None or not known.is_ending or known.producer != ended.producer:
             return Decision((), None)
         self._being_marked.discard(ended.transactional_id)
-        return Decision(_stored(completed(known, now.wall_ms)), None)
+        self._timers.cancel((_WAITING, ended.transactional_id))
+        after = completed(known, now.wall_ms)
+        following, replies = self._waiting.admit(after, now.wall_ms)
+        records = tuple(
+            TransactionRecord(step.transactional_id, step) for step in (after, *following)
+        )
+        return Decision(records, None, replies)
 
     def _fresh_producer_id(self, known: Transaction | None) -> int | None:
         """An id that nobody has had, if one may be needed; None when there is none at hand."""

@@ -7,10 +7,11 @@ from typing import Final
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.coordinator.transactions.membership import Joining
-from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Reply, Request
+from tidelog.node.transaction_joining import Verdicts, ask_here
 
 FENCED_SINCE: Final = 2
 
@@ -29,13 +30,11 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     )
     later = request.park()
 
-    def known(refusal: Refusal | None) -> None:
-        code = ErrorCode.none if refusal is None else refusal.code
+    def known(verdicts: Verdicts) -> None:
+        code = verdicts[partition]
         if code is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
             code = ErrorCode.invalid_producer_epoch
         request.answer({"error_code": code})
 
-    broker.transactions.ask(
-        request.now, asked.transactional_id, lambda shard: shard.join(asked, request.now), known
-    )
+    ask_here(broker, request.now, asked, adds=True, then=known)
     return later

@@ -7,16 +7,17 @@ partition on behalf of a client or only to ask whether it takes part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
-from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
-from tidelog.node.transaction_joining import Verdicts, decide
+from tidelog.node.transaction_joining import Verdicts, ask_here
 
 MANY_SINCE: Final = 4
 FENCED_SINCE: Final = 2
@@ -46,18 +47,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         frozenset(_names(topics)),
     )
 
-    def known(outcome: Verdicts | Refusal) -> None:
-        outcomes = _outcomes(asked, outcome)
+    def known(outcomes: Verdicts) -> None:
         if request.api_version < FENCED_SINCE:
             outcomes = {name: _as_old(code) for name, code in outcomes.items()}
         request.answer({"results_by_topic_v3_and_below": _by_topic(topics, outcomes)})
 
-    broker.transactions.ask(
-        request.now,
-        asked.transactional_id,
-        lambda shard: decide(shard, asked, request.now, adds=True),
-        known,
-    )
+    ask_here(broker, request.now, asked, adds=True, then=known)
     return later
 
 
@@ -68,11 +63,10 @@ def _handle_many(broker: BrokerState, request: Request) -> Reply:
     later = request.park()
     results: list[Fields] = []
 
-    def known(transaction: Any, asked: Joining, outcome: Verdicts | Refusal) -> None:
-        outcomes = _outcomes(asked, outcome)
+    def known(transaction: Any, outcomes: Verdicts) -> None:
         results.append(
             {
-                "transactional_id": asked.transactional_id,
+                "transactional_id": transaction.transactional_id,
                 "topic_results": _by_topic(transaction.topics, outcomes),
             }
         )
@@ -80,30 +74,20 @@ def _handle_many(broker: BrokerState, request: Request) -> Reply:
             request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
 
     for transaction in transactions:
-        _ask_one(broker, request, transaction, known)
+        asked = Joining(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            frozenset(_names(transaction.topics)),
+            EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
+        )
+        ask_here(
+            broker,
+            request.now,
+            asked,
+            adds=not transaction.verify_only,
+            then=partial(known, transaction),
+        )
     return later
-
-
-def _ask_one(broker: BrokerState, request: Request, transaction: Any, known: Any) -> None:
-    asked = Joining(
-        transaction.transactional_id,
-        Producer(transaction.producer_id, transaction.producer_epoch),
-        frozenset(_names(transaction.topics)),
-        EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
-    )
-    adds = not transaction.verify_only
-    broker.transactions.ask(
-        request.now,
-        asked.transactional_id,
-        lambda shard: decide(shard, asked, request.now, adds=adds),
-        lambda outcome: known(transaction, asked, outcome),
-    )
-
-
-def _outcomes(asked: Joining, outcome: Verdicts | Refusal) -> Verdicts:
-    if isinstance(outcome, Refusal):
-        return dict.fromkeys(asked.partitions, outcome.code)
-    return outcome
 
 
 def _as_old(code: ErrorCode) -> ErrorCode:
