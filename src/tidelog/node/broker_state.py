@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
     from tidelog.node.alter_partitions import AlterPartitions
     from tidelog.node.control_plane import ControlPlane
     from tidelog.node.controller_channel import ControllerChannel
+    from tidelog.node.coordinators import Coordinators
     from tidelog.node.metadata_feed import MetadataFeed
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
     from tidelog.node.replica_fetchers import ReplicaFetchers
+    from tidelog.node.transaction_markers import TransactionMarkers
 
 
 class ClusterNode(NamedTuple):
@@ -57,6 +61,11 @@ class BrokerState:
     fetchers: ReplicaFetchers
     alter_partitions: AlterPartitions
     producer_ids: ProducerIds
+    groups: Coordinators[GroupShard]
+    """The group coordinators on this node."""
+    transactions: Coordinators[TransactionShard]
+    """The transaction coordinators on this node."""
+    transaction_markers: TransactionMarkers
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
@@ -82,6 +91,11 @@ class BrokerState:
         self.selects_by_rack = config.replica_selector_class is not None
         """Whether consumers are sent to a replica in their own rack."""
         self._served_on: dict[str, frozenset[ApiKey]] = {}
+
+    @property
+    def coordinators(self) -> tuple[Coordinators[Any], ...]:
+        """All that come and go with the leadership of internal topics."""
+        return (self.groups, self.transactions)
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""

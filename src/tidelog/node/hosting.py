@@ -161,6 +161,8 @@ class Hosting:
             return
         self._broker.fetchers.forget(name)
         self._broker.replicas.abandon(name)
+        for coordinators in self._broker.coordinators:
+            coordinators.forget(name, "this broker no longer hosts the partition")
         for directory in self._broker.directories:
             if name in directory.logs:
                 with suppress(DiskError):  # noted in `offline_reason`
@@ -200,6 +202,8 @@ class Hosting:
             if partition.is_leader:
                 live = [each for each in image.replicas if broker.is_live(each)]
                 broker.awaited.leads(name, image.leader_epoch, live, now)
+            for coordinators in broker.coordinators:
+                coordinators.role_changed(partition, now)
 
     def _create(
         self,

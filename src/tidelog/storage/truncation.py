@@ -66,6 +66,7 @@ def truncate_fully_and_start_at(
 
 def _lower(log: SegmentedLog, offset: int, start_offset: int) -> None:
     log.start_offset = start_offset
+    log.first_dirty_offset = min(log.first_dirty_offset, offset)
     log.flushes.lowered_to(offset)
     log.place.lowered()
 

@@ -136,6 +136,7 @@ class VersionRange(NamedTuple):
         return self.decodable_from <= version <= self.max
 
 
+NEVER_FLEXIBLE: Final = 1 << 15
 _B: Final = ListenerScope.BROKER
 _C: Final = ListenerScope.CONTROLLER
 _BC: Final = ListenerScope.BOTH
@@ -159,20 +160,36 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.FETCH: _served(4, 18, 12, _BC),
         ApiKey.LIST_OFFSETS: _served(1, 11, 6, _B),
         ApiKey.METADATA: _served(0, 13, 9, _B),
+        ApiKey.OFFSET_COMMIT: _served(2, 10, 8, _B),
+        ApiKey.OFFSET_FETCH: _served(1, 10, 6, _B),
+        ApiKey.FIND_COORDINATOR: _served(0, 6, 3, _B),
+        ApiKey.JOIN_GROUP: _served(0, 9, 6, _B),
+        ApiKey.HEARTBEAT: _served(0, 4, 4, _B),
+        ApiKey.LEAVE_GROUP: _served(0, 5, 4, _B),
+        ApiKey.SYNC_GROUP: _served(0, 5, 4, _B),
+        ApiKey.DESCRIBE_GROUPS: _served(0, 6, 5, _B),
+        ApiKey.LIST_GROUPS: _served(0, 5, 3, _B),
         ApiKey.API_VERSIONS: _served(0, 4, 3, _BC),
         ApiKey.CREATE_TOPICS: _served(2, 7, 5, _BC),
         ApiKey.DELETE_TOPICS: _served(1, 6, 4, _BC),
         ApiKey.DELETE_RECORDS: _served(0, 2, 2, _B),
-        ApiKey.INIT_PRODUCER_ID: _served(0, 5, 2, _B),
+        ApiKey.INIT_PRODUCER_ID: _served(0, 6, 2, _B),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _served(2, 4, 4, _B),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _served(0, 5, 3, _B),
+        ApiKey.ADD_OFFSETS_TO_TXN: _served(0, 4, 3, _B),
+        ApiKey.END_TXN: _served(0, 5, 3, _B),
+        ApiKey.WRITE_TXN_MARKERS: _served(1, 2, 1, _B),
+        ApiKey.TXN_OFFSET_COMMIT: _served(0, 5, 3, _B),
         ApiKey.DESCRIBE_CONFIGS: _served(1, 4, 4, _BC),
         ApiKey.ALTER_CONFIGS: _served(0, 2, 2, _BC),
         ApiKey.DESCRIBE_LOG_DIRS: _served(1, 5, 2, _B),
         ApiKey.CREATE_PARTITIONS: _served(0, 3, 2, _BC),
+        ApiKey.DELETE_GROUPS: _served(0, 2, 2, _B),
         ApiKey.ELECT_LEADERS: _served(0, 2, 2, _BC),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _served(0, 1, 1, _BC),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
+        ApiKey.OFFSET_DELETE: _served(0, 0, NEVER_FLEXIBLE, _B),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
@@ -183,7 +200,11 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.BROKER_REGISTRATION: _served(0, 4, 0, _C),
         ApiKey.BROKER_HEARTBEAT: _served(0, 2, 0, _C),
         ApiKey.UNREGISTER_BROKER: _served(0, 0, 0, _BC),
+        ApiKey.DESCRIBE_TRANSACTIONS: _served(0, 0, 0, _B),
+        ApiKey.LIST_TRANSACTIONS: _served(0, 1, 0, _B),
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: _served(0, 1, 0, _B),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
     }
