@@ -68,6 +68,7 @@ def add_workload(world: World) -> Workload:
         paces=AdminPaces(
             delete_ms=dice.choice((0, 4_000, 15_000)),
             reassign_ms=dice.choice((0, 0, 3_000, 10_000)),
+            prefer_ms=dice.choice((0, 0, 400, 2_000)),
             elect_ms=dice.choice((0, 2_000, 10_000)),
             recreate_ms=dice.choice((0, 0, 4_000)),
         ),

@@ -44,7 +44,9 @@ class AdminPaces(NamedTuple):
     delete_ms: int
     """Delete records."""
     reassign_ms: int
-    """Move a partition to other brokers, or reorder its replicas, or cancel that."""
+    """Move a partition to other brokers, or cancel that."""
+    prefer_ms: int
+    """Prefer another leader, by another order of the replicas, and elect it."""
     elect_ms: int
     """Elect preferred leaders."""
     recreate_ms: int
@@ -79,6 +81,7 @@ class Administrator(ClusterClient):
         self._chores: dict[str, tuple[int, Callable[[], None]]] = {
             "delete": (paces.delete_ms, self._delete),
             "reassign": (paces.reassign_ms, self._reassign),
+            "prefer": (paces.prefer_ms, self._prefer),
             "elect": (paces.elect_ms, self._elect),
             "recreate": (paces.recreate_ms, self._recreate),
         }
@@ -158,14 +161,19 @@ class Administrator(ClusterClient):
     # Replicas and leaders.
 
     def _reassign(self) -> None:
-        name = self.dice.choice(self._partitions)
         least = min(2, len(self.nodes))
         count = self.dice.randint(least, min(3, len(self.nodes)))
         replicas = self.dice.sample(self.nodes, count)
-        wish = {
-            "partition_index": name.partition,
-            "replicas": None if self.dice.random() < CANCELS else replicas,
-        }
+        self._ask_to_move(None if self.dice.random() < CANCELS else replicas)
+
+    def _prefer(self) -> None:
+        """Leadership hops from one replica that is in sync to the next."""
+        self._ask_to_move(self.dice.sample(self.nodes, min(3, len(self.nodes))))
+        self._elect()
+
+    def _ask_to_move(self, replicas: Sequence[int] | None) -> None:
+        name = self.dice.choice(self._partitions)
+        wish = {"partition_index": name.partition, "replicas": replicas}
         fields = {
             "topics": [{"name": name.topic, "partitions": [wish]}],
             "timeout": ADMIN_TIMEOUT_MS,

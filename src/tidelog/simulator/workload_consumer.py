@@ -179,8 +179,9 @@ class Consumer(ClusterClient):
             for record in records_of(batch):
                 if record.offset >= position:
                     self._history.read(self.name, name, record.offset, record.value or b"")
-            self.positions[name] = max(position, header.next_offset)
-            self.last_epochs[name] = header.leader_epoch
+            if header.next_offset > position:
+                self.positions[name] = header.next_offset
+                self.last_epochs[name] = header.leader_epoch
         return fetched.high_watermark >= self.positions[name]
 
     def _refused(self, node: int, name: TopicPartition, error: ErrorCode) -> None:
@@ -196,7 +197,7 @@ class Consumer(ClusterClient):
         if node == self._home:
             self._avoid_home.add(name)
         elif name.topic in self._may_lose:
-            self.last_epochs[name], self.positions[name] = diverging
+            self._seek(name)  # what it read further down may have gone as well
         else:
             read = f"{self.positions[name]} of {name} in epoch {self.last_epochs[name]}"
             why = f"and for leader {node} epoch {diverging[0]} ends at {diverging[1]}"

@@ -1,4 +1,4 @@
-"""A simulated client that asks leaders where their logs end, under the right epoch and wrong ones.
+"""A simulated client that asks leaders about their logs, under the right epoch and wrong ones.
 
 Invariant  A node that has answered in an epoch answers none of an earlier or a later one (D13).
 """
@@ -15,7 +15,10 @@ from tidelog.simulator.violation import Violation
 from tidelog.simulator.workload_client import ClusterClient
 from tidelog.simulator.workload_history import History, ToldEnd
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
 
+FETCH_VERSION: Final = 12
+FETCH_BYTES: Final = 1_024
 LIST_OFFSETS_VERSION: Final = 7
 LATEST: Final = -1
 INTERVAL_MS: Final = 600
@@ -90,10 +93,43 @@ class Surveyor(ClusterClient):
         told = ToldEnd(self.name, name, epoch, known_end, int(result.offset))
         self._history.told_end(told)
         wrong = self.dice.choice((epoch - 1, epoch + NEVER_YET))
-        if wrong >= 0:
-            self._ask_end(connection, name, wrong, partial(self._not_fenced, name, epoch, wrong))
+        then = partial(self._not_fenced, name, epoch, wrong)
+        if wrong >= 0 and self.dice.random() < 0.5:
+            self._ask_end(connection, name, wrong, then)
+        elif wrong >= 0:
+            self._ask_records(connection, name, wrong, told.offset, then)
+
+    def _ask_records(
+        self,
+        connection: int,
+        name: TopicPartition,
+        epoch: int,
+        offset: int,
+        then: Callable[[Any], None],
+    ) -> None:
+        wanted = FetchPartition(name.partition, epoch, offset, -1, -1, FETCH_BYTES)
+        request = FetchRequest(
+            replica_id=-1,
+            replica_epoch=-1,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(name.topic, None, [wanted])],
+            forgotten=[],
+            rack_id="",
+            cluster_id=None,
+        )
+        self.ask_fetch(connection, FETCH_VERSION, request, then)
+        self.expects_answer(connection)
 
     def _not_fenced(self, name: TopicPartition, epoch: int, wrong: int, answer: Any) -> None:
-        if not isinstance(answer, Lost) and not answer.topics[0].partitions[0].error_code:
+        if isinstance(answer, Lost):
+            return
+        result = answer.topics[0].partitions[0]
+        error = result.error if isinstance(result, FetchedPartition) else result.error_code
+        if not error:
             why = f"was answered about {name} in epoch {wrong} by a node that knew epoch {epoch}"
             raise Violation("D13", f"{self.name} {why}")

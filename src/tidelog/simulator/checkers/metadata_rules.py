@@ -129,7 +129,7 @@ class MetadataRules:
     def _judge_new_incarnation(self, broker_id: int, image: ClusterImage) -> None:
         """A process that died without a clean stop is in no ISR before it has caught up again."""
         machine = self._world.machines[broker_id]
-        if not machine.lossy or image.brokers[broker_id].fenced is False:
+        if not machine.lossy or machine.damaged or not image.brokers[broker_id].fenced:
             return
         for topic, index, partition in image.partitions_of(broker_id):
             if broker_id in partition.elr or (

@@ -33,16 +33,21 @@ class StorageRules:
         self._condemned: dict[tuple[int, object, int], _Condemned] = {}
 
     def power_goes(self, machine: Machine) -> None:
-        """Note how far each log was flushed: that much must be there afterwards."""
+        """Note how far each log was flushed: that much must be there afterwards.
+
+        What a log that was not loaded since the last loss happens to hold was flushed by nobody.
+        """
         if machine.disk.failed or machine.damaged:
             self._flushed.pop(machine.node_id, None)
             return
-        self._flushed[machine.node_id] = {
+        not_loaded = self._flushed.get(machine.node_id, {})
+        flushed = {
             key: flushed_end(held, machine.disk.files)
             for key, ghost in self._ghost.partitions.items()
             if (held := ghost.held.get(machine.node_id)) is not None
             and machine.node_id not in ghost.sent_away
         }
+        self._flushed[machine.node_id] = flushed | not_loaded
 
     def forget(self, node_id: int) -> None:
         """Its disk is another one now."""
