@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.integration.raw import Topic, batch_of, request
+from tests.integration.samples_of_coordinators import FIELDS as OF_COORDINATORS
 
 from tidelog.testing.cluster import Cluster
 from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
@@ -239,4 +240,5 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
     },
     ApiKey.UNREGISTER_BROKER: lambda topic: {"broker_id": NO_SUCH_BROKER},
     ApiKey.ALLOCATE_PRODUCER_IDS: lambda topic: {"broker_id": NO_SUCH_BROKER, "broker_epoch": 1},
+    **OF_COORDINATORS,
 }

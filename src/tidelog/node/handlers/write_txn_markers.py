@@ -16,12 +16,12 @@ from tidelog.wire.messages import field
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Write every marker, and answer when the outcome of each is known."""
     outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
-    wanted = [
-        (at, TopicPartition(topic.name, index))
+    wanted = {
+        (at, TopicPartition(topic.name, index)): marker
         for at, marker in enumerate(request.body.markers)
         for topic in marker.topics
         for index in topic.partition_indexes
-    ]
+    }
     waits: Later | None = None
 
     def written(place: tuple[int, TopicPartition], code: ErrorCode) -> None:
@@ -29,16 +29,14 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if len(outcomes) == len(wanted) and waits is not None:
             request.answer(_fields(request, outcomes))
 
-    for place in dict.fromkeys(wanted):
-        at, name = place
-        marker = request.body.markers[at]
+    for place, marker in wanted.items():
         order = MarkerOrder(
             Producer(marker.producer_id, marker.producer_epoch),
             marker.transaction_result,
             marker.coordinator_epoch,
             field(marker, "transaction_version", 0),
         )
-        write_marker(broker, request.now, name, order, partial(written, place))
+        write_marker(broker, request.now, place[1], order, partial(written, place))
     if len(outcomes) == len(wanted):
         return _fields(request, outcomes)
     waits = request.park()
