@@ -17,6 +17,8 @@ from tidelog.observe.cluster_events import (
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
+    ControllerActivated,
+    ControllerDeactivated,
     InSyncReplicasDecided,
     LeaderElected,
 )
@@ -199,6 +201,8 @@ class AcceptingPaused:
 Event: TypeAlias = (
     BrokerRegistered
     | BrokerUnregistered
+    | ControllerActivated
+    | ControllerDeactivated
     | BrokerFenced
     | BrokerUnfenced
     | BrokerShuttingDown

@@ -173,6 +173,9 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _served(0, 1, 1, _BC),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
+        ApiKey.VOTE: _served(0, 2, 0, _C),
+        ApiKey.BEGIN_QUORUM_EPOCH: _served(0, 1, 1, _C),
+        ApiKey.END_QUORUM_EPOCH: _served(0, 1, 1, _C),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
@@ -184,6 +187,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.BROKER_HEARTBEAT: _served(0, 2, 0, _C),
         ApiKey.UNREGISTER_BROKER: _served(0, 0, 0, _BC),
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
+        ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
     }

@@ -176,6 +176,11 @@ class Machine:
         return self._node is not None
 
     @property
+    def is_serving(self) -> bool:
+        """Whether it has opened all its listeners."""
+        return len(self.listeners) == len(self.config.endpoints)
+
+    @property
     def image(self) -> ClusterImage:
         return self.node.broker.image
 
@@ -259,7 +264,7 @@ class Machine:
                     if wire is not None:
                         self.cluster.hang_up(wire, self)
                 case OpenListeners(names):
-                    self.listeners = names
+                    self.listeners += names
                 case Announce(event):
                     self.events.append(event)
                 case RunJob():
@@ -310,7 +315,7 @@ class Cluster:
         machines = [self[node_id] for node_id in node_ids or self.machines]
         for machine in machines:
             machine.start()
-        self.wait_until(lambda: all(machine.listeners for machine in machines), 5000)
+        self.wait_until(lambda: all(machine.is_serving for machine in machines), 5000)
 
     def client(self, node_id: int, listener: str = "PLAINTEXT") -> Client:
         return Client(self, self[node_id], listener)

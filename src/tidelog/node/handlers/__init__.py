@@ -13,8 +13,10 @@ from tidelog.node.handlers import (
     alter_partition,
     alter_partition_reassignments,
     api_versions,
+    begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
+    controller_registration,
     create_partitions,
     create_topics,
     delete_records,
@@ -26,6 +28,7 @@ from tidelog.node.handlers import (
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
+    end_quorum_epoch,
     envelope,
     fetch,
     fetch_snapshot,
@@ -40,6 +43,7 @@ from tidelog.node.handlers import (
     produce,
     unregister_broker,
     update_features,
+    vote,
 )
 from tidelog.node.request import Reply, Request
 from tidelog.wire.apis import ApiKey
@@ -71,6 +75,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
+        ApiKey.VOTE: vote.handle,
+        ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch.handle,
+        ApiKey.END_QUORUM_EPOCH: end_quorum_epoch.handle,
         ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
         ApiKey.ALTER_PARTITION: alter_partition.handle,
         ApiKey.UPDATE_FEATURES: update_features.handle,
@@ -82,6 +89,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
         ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
         ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+        ApiKey.CONTROLLER_REGISTRATION: controller_registration.handle,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
     }
