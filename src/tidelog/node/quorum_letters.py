@@ -118,16 +118,27 @@ def epoch_ended(body: Any, cluster_id: str, listener: str) -> EpochEnded | Error
     )
 
 
-def response_fields(answer: QuorumAnswer | ErrorCode) -> Fields:
-    """The answer to any of the three."""
+def vote_response(answer: QuorumAnswer | ErrorCode) -> Fields:
+    """The answer to Vote."""
+    if isinstance(answer, ErrorCode):
+        return epoch_response(answer)
+    return _response(answer, {"vote_granted": answer.granted})
+
+
+def epoch_response(answer: QuorumAnswer | ErrorCode) -> Fields:
+    """The answer to BeginQuorumEpoch and EndQuorumEpoch."""
     if isinstance(answer, ErrorCode):
         return {"error_code": answer, "topics": []}
+    return _response(answer, {})
+
+
+def _response(answer: QuorumAnswer, more: Fields) -> Fields:
     partition = {
         "partition_index": 0,
         "error_code": answer.error,
         "leader_id": answer.leader_id,
         "leader_epoch": answer.epoch,
-        "vote_granted": answer.granted,
+        **more,
     }
     endpoints = []
     if answer.address is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.quorum_letters import epoch_begun, response_fields
+from tidelog.node.quorum_letters import epoch_begun, epoch_response
 from tidelog.node.request import Reply, Request
 
 
@@ -12,5 +12,5 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Follow it, unless a later epoch is known."""
     begun = epoch_begun(request.body, broker.cluster_id, request.connection.listener)
     if isinstance(begun, ErrorCode):
-        return response_fields(begun)
-    return response_fields(broker.control_plane.member.epoch_begun(begun, request.now))
+        return epoch_response(begun)
+    return epoch_response(broker.control_plane.member.epoch_begun(begun, request.now))

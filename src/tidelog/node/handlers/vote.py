@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.quorum_letters import response_fields, vote_asked
+from tidelog.node.quorum_letters import vote_asked, vote_response
 from tidelog.node.request import Reply, Request
 
 
@@ -12,5 +12,5 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Give the vote or not; what is promised is on disk before the answer leaves."""
     asked = vote_asked(request.body, broker.cluster_id)
     if isinstance(asked, ErrorCode):
-        return response_fields(asked)
-    return response_fields(broker.control_plane.member.vote_asked(asked, request.now))
+        return vote_response(asked)
+    return vote_response(broker.control_plane.member.vote_asked(asked, request.now))
