@@ -188,7 +188,7 @@ class Elections:
             pause_ms = self._timeouts.after_resignation(
                 ranks[0] if ranks else None, len(ended.successors)
             )
-            role.will_stand(now.monotonic_ms + pause_ms)
+            role.resigned(now.monotonic_ms + pause_ms)
         return self._answer(ErrorCode.none)
 
     def _answer(self, error: int, *, granted: bool = False) -> QuorumAnswer:
@@ -264,7 +264,7 @@ class Elections:
         pause_ms = self._timeouts.after_hang_up(*self._members.rank_without(role.leader_id))
         if pause_ms is not None:
             self.lost_leader = role.leader_id
-            role.will_stand(now.monotonic_ms + pause_ms)
+            role.hung_up(now.monotonic_ms + pause_ms)
 
     # Time
 

@@ -122,7 +122,16 @@ class Candidate:
 class Follower:
     """Fetches from the leader of its epoch."""
 
-    __slots__ = ("address", "due_ms", "epoch", "has_fetched", "leader_id", "leader_leaves", "voted")
+    __slots__ = (
+        "address",
+        "due_ms",
+        "epoch",
+        "has_fetched",
+        "leader_hung_up",
+        "leader_id",
+        "leader_resigned",
+        "voted",
+    )
     name = "follower"
     reminders = None
 
@@ -135,27 +144,34 @@ class Follower:
         self.address = address
         self.voted = voted
         self.has_fetched = False
-        self.leader_leaves = False
-        """It hung up, or said that it resigns, and was not heard of since."""
+        self.leader_hung_up = False
+        """Without a word, and it was not heard of since."""
+        self.leader_resigned = False
 
     @property
     def promised(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, *self.voted)
 
     def fetched(self, due_ms: int) -> None:
-        """The leader answered; it has until then to do so again."""
-        self.due_ms = due_ms
+        """The leader answered; it has until then to do so again, unless it is about to leave."""
         self.has_fetched = True
-        self.leader_leaves = False
+        self.leader_hung_up = False
+        if not self.leader_resigned:
+            self.due_ms = due_ms
 
-    def will_stand(self, due_ms: int) -> None:
-        """There is reason to think that the leader is gone."""
+    def hung_up(self, due_ms: int) -> None:
+        """The leader seems to be gone, and has until then to show that it is not."""
         self.due_ms = min(self.due_ms, due_ms)
-        self.leader_leaves = True
+        self.leader_hung_up = True
+
+    def resigned(self, due_ms: int) -> None:
+        """The leader said that it will not lead any longer."""
+        self.due_ms = min(self.due_ms, due_ms)
+        self.leader_resigned = True
 
     def grants_pre_vote(self) -> bool:
         """Not while the leader is there: that one should not be disturbed."""
-        return not self.has_fetched or self.leader_leaves
+        return not self.has_fetched or self.leader_hung_up or self.leader_resigned
 
     def grants_vote(self, candidate: ReplicaKey) -> bool:
         return False
