@@ -157,9 +157,12 @@ class Tidelog(Server):
         return {each.node_id: each.port for each in self.cluster.descriptions.values()}
 
     def prepare(self) -> None:
-        controller_port, *ports = free_ports(1 + self.brokers)
+        ports = free_ports(2 * self.brokers)
         self._cluster = LocalCluster.create(
-            self.directory, ports=ports, controller_port=controller_port, settings=SETTINGS
+            self.directory,
+            ports=ports[: self.brokers],
+            controller_ports=ports[self.brokers :],
+            settings=SETTINGS,
         )
 
     def start_all(self) -> None:

@@ -374,7 +374,7 @@ def test_up_in_the_foreground_stops_its_nodes_when_nobody_reads_what_it_says(
 def test_modules_in_the_current_directory_do_not_reach_a_node(tmp_path: Path) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('not the one you want')")
     port, controller_port = free_ports(2)
-    cluster = LocalCluster.create(tmp_path / "c", ports=[port], controller_port=controller_port)
+    cluster = LocalCluster.create(tmp_path / "c", ports=[port], controller_ports=[controller_port])
     up = [str(Path(sys.executable).with_name("tidelog")), "up", "--detach", "--data", "c"]
     try:
         subprocess.run(up, cwd=tmp_path, check=True, timeout=TIMEOUT_S)
@@ -398,7 +398,7 @@ def test_a_taken_port_is_named_and_nothing_is_made(tmp_path: Path) -> None:
 def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     port, controller_port = free_ports(2)
-    cluster = LocalCluster.create(directory, ports=[port], controller_port=controller_port)
+    cluster = LocalCluster.create(directory, ports=[port], controller_ports=[controller_port])
     (cluster.node(100).data / "meta.properties").write_text("version=9\n")
 
     failed = tidelog("up", "--detach", "--data", str(directory))

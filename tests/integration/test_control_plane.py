@@ -25,7 +25,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def address(cluster: Cluster, node_id: int) -> str:
-    return cluster.local.descriptions[node_id].listener
+    listener = cluster.local.descriptions[node_id].listener
+    assert listener is not None
+    return listener
 
 
 def events(cluster: Cluster, kind: str, node_id: int = 100) -> list[dict[str, Any]]:

@@ -183,8 +183,8 @@ class NodeBench:
                 case ResumeReading(connection):
                     self.peers[connection].is_read = True
                 case OpenListeners(names):
-                    assert not self.listeners, "listeners are opened once"
-                    self.listeners = names
+                    assert not {*names} & {*self.listeners}, "a listener is opened once"
+                    self.listeners += names
                 case Announce(event):
                     self.events.append(event)
                 case Stopped():

@@ -124,7 +124,7 @@ def test_nothing_is_written_down_before_the_logs_are_loaded(
     bench.wait(90_000)
     before = checkpoint(bench, RECOVERY_POINTS), checkpoint(bench, HIGH_WATERMARKS)
     slow = bench.again(after_crash(bench.files), holds_jobs=True)
-    slow.wait(120_000)
+    slow.wait(50_000)
     assert (checkpoint(slow, RECOVERY_POINTS), checkpoint(slow, HIGH_WATERMARKS)) == before
 
 

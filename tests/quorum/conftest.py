@@ -11,6 +11,7 @@ import pytest
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import RecordCodec
@@ -82,10 +83,11 @@ def open_quorum() -> OpenQuorum:
         return Quorum(
             files=files,
             log=directory.load_metadata_log(now, metadata_log_config(segment_bytes)),
-            node_id=node_id,
-            directory_id=directory_id,
+            own=ReplicaKey(node_id, directory_id),
             endpoints=endpoints,
+            listener=ENDPOINT.name,
             codec=CODEC,
+            entropy=Dice(),
             now=now,
             rules=rules,
             static_voters=static_voters,

@@ -9,12 +9,14 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
+from tidelog.quorum.description import QuorumDescription
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.observer import LostCommittedMetadata, Observer, Step
-from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.replica import RecordCodec
+from tidelog.quorum.quorum import Quorum, Step
+from tidelog.quorum.replica import LostCommittedMetadata, RecordCodec
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotAsked
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.memory_filesystem import MemoryFileSystem
@@ -47,17 +49,28 @@ def disk() -> MemoryFileSystem:
     return files
 
 
-def open_observer(files: MemoryFileSystem) -> Observer[str]:
+def open_observer(files: MemoryFileSystem) -> Quorum[str]:
     directory = LogDirectory(files, "/data", Dice())
     directory.begin()
-    return Observer(
+    observer = Quorum(
         files=files,
         log=directory.load_metadata_log(NOW, metadata_log_config()),
-        node_id=2,
-        directory_id=OTHER_DIRECTORY,
+        own=ReplicaKey(2, OTHER_DIRECTORY),
+        endpoints=(),
+        listener="CONTROLLER",
         codec=CODEC,
+        entropy=Dice(),
         now=NOW,
+        can_vote=False,
     )
+    observer.start(NOW)
+    return observer
+
+
+def wanted(observer: Quorum[str]) -> MetadataFetch:
+    asked = observer.wants()
+    assert asked is not None
+    return asked
 
 
 def sync(quorum: Quorum[str]) -> None:
@@ -76,7 +89,13 @@ def leader(files: MemoryFileSystem, open_quorum: OpenQuorum) -> Quorum[str]:
     return quorum
 
 
-def seen(observer: Observer[str]) -> list[str]:
+def described(leader: Quorum[str], now: Now) -> QuorumDescription:
+    description = leader.describe(now)
+    assert description is not None
+    return description
+
+
+def seen(observer: Quorum[str]) -> list[str]:
     return [each.record for each in observer.committed_since(0)]
 
 
@@ -89,6 +108,7 @@ def answer_of(
         error=answer.error,
         leader_id=answer.leader_id,
         leader_epoch=answer.leader_epoch,
+        leader_address=answer.leader_address,
         high_watermark=answer.high_watermark,
         log_start_offset=answer.log_start_offset,
         records=records,
@@ -97,10 +117,10 @@ def answer_of(
     )
 
 
-def follow(observer: Observer[str], leader: Quorum[str], rounds: int = 20) -> Step:
+def follow(observer: Quorum[str], leader: Quorum[str], rounds: int = 20) -> Step:
     step = Step.AGAIN
     for _ in range(rounds):
-        asked = observer.wants()
+        asked = wanted(observer)
         answer = answer_of(leader, asked)
         step = observer.fetched(asked, answer, NOW)
         if step is not Step.AGAIN or not answer.is_news_for(asked):
@@ -114,7 +134,7 @@ def test_an_observer_learns_the_epoch_then_the_log_then_what_is_committed(
     leader.append(["a", "b"], NOW)
     sync(leader)
     observer = open_observer(disk)
-    asked = observer.wants()
+    asked = wanted(observer)
     refused = answer_of(leader, asked)
     assert refused.error == ErrorCode.fenced_leader_epoch
     assert observer.fetched(asked, refused, NOW) is Step.AGAIN
@@ -145,7 +165,7 @@ def test_a_restarted_observer_goes_on_where_its_disk_ends(
     sync(leader)
     follow(open_observer(disk), leader)
     again = open_observer(disk)
-    assert again.wants().offset == leader.end_offset
+    assert wanted(again).offset == leader.end_offset
     assert again.high_watermark == 0, "what is committed, only the leader can tell"
     follow(again, leader)
     assert seen(again) == ["a"]
@@ -157,14 +177,14 @@ def test_records_that_a_new_leader_does_not_have_are_cut(
     observer = open_observer(disk)
     follow(observer, leader)
     mark = observer.high_watermark
-    asked = observer.wants()
+    asked = wanted(observer)
     leader.append(["never committed"], NOW)
     observer.fetched(asked, answer_of(leader, asked), NOW)
     assert observer.end_offset > mark
     diverging = MetadataFetched[memoryview](
         leader_id=1, leader_epoch=leader.epoch, high_watermark=mark, diverging=(1, mark)
     )
-    assert observer.fetched(observer.wants(), diverging, NOW) is Step.AGAIN
+    assert observer.fetched(wanted(observer), diverging, NOW) is Step.AGAIN
     assert observer.end_offset == mark
 
 
@@ -179,17 +199,20 @@ def test_a_leader_that_lost_what_was_committed_is_not_believed(
         leader_id=1, leader_epoch=leader.epoch, high_watermark=1, diverging=(1, 1)
     )
     with pytest.raises(LostCommittedMetadata):
-        observer.fetched(observer.wants(), diverging, NOW)
+        observer.fetched(wanted(observer), diverging, NOW)
 
 
 def test_a_leader_of_the_past_is_not_heard(leader: Quorum[str], disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
     follow(observer, leader)
     newer = MetadataFetched[memoryview](
-        error=ErrorCode.fenced_leader_epoch, leader_id=3, leader_epoch=leader.epoch + 1
+        error=ErrorCode.fenced_leader_epoch,
+        leader_id=3,
+        leader_epoch=leader.epoch + 1,
+        leader_address=("node-3", 9093),
     )
-    assert observer.fetched(observer.wants(), newer, NOW) is Step.AGAIN
-    asked = observer.wants()
+    assert observer.fetched(wanted(observer), newer, NOW) is Step.AGAIN
+    asked = wanted(observer)
     old = MetadataFetched[memoryview](
         leader_id=1, leader_epoch=leader.epoch, high_watermark=1 << 30
     )
@@ -203,7 +226,7 @@ def test_damaged_records_are_not_taken(leader: Quorum[str], disk: MemoryFileSyst
     follow(observer, leader)
     leader.append(["a"], NOW)
     sync(leader)
-    asked = observer.wants()
+    asked = wanted(observer)
     answer = answer_of(leader, asked)
     assert answer.records is not None
     answer.records[-1] ^= 1
@@ -217,7 +240,7 @@ def test_the_high_watermark_never_falls(leader: Quorum[str], disk: MemoryFileSys
     follow(observer, leader)
     mark = observer.high_watermark
     lower = MetadataFetched[memoryview](leader_id=1, leader_epoch=leader.epoch, high_watermark=1)
-    observer.fetched(observer.wants(), lower, NOW)
+    observer.fetched(wanted(observer), lower, NOW)
     assert observer.high_watermark == mark
 
 
@@ -229,11 +252,12 @@ def test_an_observer_goes_on_behind_a_snapshot(leader: Quorum[str], disk: Memory
     leader.snapshot_written(job, NOW)
     observer = open_observer(disk)
     assert follow(observer, leader) is Step.SNAPSHOT
-    answer = answer_of(leader, observer.wants())
+    answer = answer_of(leader, wanted(observer))
     assert answer.snapshot == job.id
     download = observer.download(job.id)
     while True:
-        piece = leader.snapshot_piece(job.id, observer.epoch, download.position, 50)
+        wish = SnapshotAsked(observer.identity, observer.epoch, job.id, download.position, 50)
+        piece = leader.snapshot_piece(wish, NOW)
         assert piece.error == 0
         download.append(piece.data)
         if download.position == piece.size:
@@ -267,13 +291,13 @@ def test_the_leader_knows_how_far_observers_are(
 ) -> None:
     observer = open_observer(disk)
     follow(observer, leader)
-    [progress] = leader.describe(NOW).observers
+    [progress] = described(leader, NOW).observers
     assert (progress.replica_id, progress.directory_id) == (2, OTHER_DIRECTORY)
     assert progress.log_end_offset == leader.end_offset
     assert progress.last_caught_up_ms == NOW.wall_ms
     leader.append(["a"], LATER)
-    leader.fetch(observer.wants(), LATER)
-    [progress] = leader.describe(LATER).observers
+    leader.fetch(wanted(observer), LATER)
+    [progress] = described(leader, LATER).observers
     assert progress.last_fetch_ms == LATER.wall_ms
     assert progress.last_caught_up_ms == NOW.wall_ms
 
@@ -282,4 +306,4 @@ def test_an_observer_that_fell_silent_is_forgotten(
     leader: Quorum[str], disk: MemoryFileSystem
 ) -> None:
     follow(open_observer(disk), leader)
-    assert leader.describe(Now(300_011, 0)).observers == ()
+    assert described(leader, Now(300_011, 0)).observers == ()

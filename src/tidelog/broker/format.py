@@ -19,16 +19,26 @@ from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import uuid_text
+from tidelog.model.settings.endpoints import InitialController
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
 from tidelog.storage.identity import read_identity
 
 
-def format_node(config: NodeConfig, cluster_id: str | None = None) -> str:
+def format_node(
+    config: NodeConfig,
+    cluster_id: str | None = None,
+    initial: tuple[InitialController, ...] | None = None,
+    *,
+    standalone: bool = False,
+) -> str:
     """Format every directory the configuration names; the cluster's id, drawn if none is given.
 
-    A controller of a quorum whose log names the voters becomes the first of them.
+    `initial` are the first voters of a quorum whose log names them, the same for each of them;
+    empty for a controller that joins them later, None for one that is the only voter. That this
+    is meant must be said (`standalone`) where the configuration names several controllers.
     """
+    _check_initial(config, initial, standalone=standalone)
     files = OsFileSystem()
     entropy = SystemEntropy()
     cluster = uuid_text(entropy.uuid()) if cluster_id is None else cluster_id
@@ -46,11 +56,17 @@ def format_node(config: NodeConfig, cluster_id: str | None = None) -> str:
                 )
         for directory in directories:
             directory_id = entropy.uuid()
-            is_first_voters = (
+            voters: tuple[Voter, ...] = ()
+            if (
                 directory == config.metadata_directory
                 and config.is_controller
                 and not config.quorum_voters
-            )
+            ):
+                own = [
+                    each.directory_id for each in initial or () if each.node_id == config.node_id
+                ]
+                directory_id = own[0] if own else directory_id
+                voters = _first_voters(config, directory_id, initial)
             format_directory(
                 files,
                 directory,
@@ -58,18 +74,46 @@ def format_node(config: NodeConfig, cluster_id: str | None = None) -> str:
                 node_id=config.node_id,
                 directory_id=directory_id,
                 bootstrap=[encode_record(record) for record in default_features()],
-                voters=(_voter(config, directory_id),) if is_first_voters else (),
+                voters=voters,
                 wall_ms=read_clock().wall_ms,
             )
     return cluster
 
 
-def _voter(config: NodeConfig, directory_id: UUID) -> Voter:
-    return Voter(
-        voter_id=config.node_id,
-        voter_directory_id=directory_id,
-        endpoints=tuple(
+def _check_initial(
+    config: NodeConfig, initial: tuple[InitialController, ...] | None, *, standalone: bool
+) -> None:
+    if config.quorum_voters or not config.is_controller:
+        if initial:
+            raise ConfigError("--initial-controllers is for controllers whose log names the voters")
+        return
+    if initial is None and not standalone and len(config.quorum_bootstrap) > 1:
+        raise ConfigError(
+            "controller.quorum.bootstrap.servers names several controllers: say which of them vote "
+            "first (--initial-controllers), that this one does alone (--standalone), or that it "
+            "joins them later (--no-initial-controllers)"
+        )
+    if initial and config.node_id not in [each.node_id for each in initial]:
+        raise ConfigError(f"node {config.node_id} is not among --initial-controllers")
+
+
+def _first_voters(
+    config: NodeConfig, directory_id: UUID, initial: tuple[InitialController, ...] | None
+) -> tuple[Voter, ...]:
+    if initial is None:
+        endpoints = tuple(
             VoterEndpoint(name=name, host=host or socket.gethostname(), port=port)
             for name, host, port in config.controller_endpoints
-        ),
+        )
+        return (
+            Voter(voter_id=config.node_id, voter_directory_id=directory_id, endpoints=endpoints),
+        )
+    listener = config.controller_names[0]
+    return tuple(
+        Voter(
+            voter_id=each.node_id,
+            voter_directory_id=each.directory_id,
+            endpoints=(VoterEndpoint(name=listener, host=each.host, port=each.port),),
+        )
+        for each in sorted(initial)
     )

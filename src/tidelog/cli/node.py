@@ -64,4 +64,5 @@ def start(node_id: NodeId, data: DataDirectory = None) -> None:
     with answering():
         cluster = _cluster(data)
         cluster.start_node(node_id)
-        say(f"node {node_id} is ready at {cluster.descriptions[node_id].listener}")
+        node = cluster.descriptions[node_id]
+        say(f"node {node_id} is ready at {node.listener or node.controller_listener}")

@@ -36,18 +36,40 @@ def format_directories(
         str | None,
         typer.Option("--cluster-id", metavar="ID", help="The same for every node of a cluster."),
     ] = None,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            metavar="ID@HOST:PORT:DIRECTORY,…",
+            help="The first voters of the quorum, the same for each of them.",
+        ),
+    ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="This controller is the first and only voter.")
+    ] = False,
+    no_initial_controllers: Annotated[
+        bool,
+        typer.Option("--no-initial-controllers", help="This controller joins the quorum later."),
+    ] = False,
 ) -> None:
     """Prepare a node's directories before its first start."""
     if cluster_id is None:
         say("--cluster-id is missing; for a new cluster, this one is free:")
         random_uuid()
         raise typer.Exit(ExitCode.USAGE)
+    if (initial_controllers is not None) + standalone + no_initial_controllers > 1:
+        say("--initial-controllers, --standalone and --no-initial-controllers exclude each other")
+        raise typer.Exit(ExitCode.USAGE)
     with answering():
         from tidelog.broker.format import format_node
         from tidelog.broker.main import read_config
+        from tidelog.model.settings.endpoints import InitialController, parse_initial_controllers
 
         parsed = read_config(config)
-        format_node(parsed, cluster_id)
+        initial: tuple[InitialController, ...] | None = () if no_initial_controllers else None
+        if initial_controllers is not None:
+            initial = parse_initial_controllers(initial_controllers)
+        format_node(parsed, cluster_id, initial, standalone=standalone)
         for directory in parsed.log_directories:
             say(f"formatted {directory} for node {parsed.node_id} of cluster {cluster_id}")
 

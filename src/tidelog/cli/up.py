@@ -32,9 +32,14 @@ def up(
         typer.Option(min=1, max=100, help="Number of brokers.", show_default=str(DEFAULT_BROKERS)),
     ] = None,
     controllers: Annotated[
-        int,
-        typer.Option(min=0, help="Number of separate controllers; 0: the brokers do it."),
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            max=99,
+            help="Number of separate controllers; 0: up to three of the brokers do it.  "
+            "[default: 0]",
+        ),
+    ] = None,
     data: DataDirectory = None,
     port: Annotated[
         int | None,
@@ -60,13 +65,8 @@ def up(
     In the foreground it shows what the nodes say until Ctrl-C stops them.
     """
     overrides = key_values(settings or [], "--set")
-    if controllers != 0:
-        refuse(
-            "in this version the first broker is the controller too; "
-            "separate controllers come with the quorum in the next release"
-        )
     with answering():
-        cluster = _prepared(cluster_directory(data), brokers, port, dev, overrides)
+        cluster = _prepared(cluster_directory(data), brokers, controllers, port, dev, overrides)
         if detach:
             cluster.start()
             _say_ready(cluster)
@@ -75,7 +75,12 @@ def up(
 
 
 def _prepared(
-    directory: Path, brokers: int | None, port: int | None, dev: bool, overrides: dict[str, str]
+    directory: Path,
+    brokers: int | None,
+    controllers: int | None,
+    port: int | None,
+    dev: bool,
+    overrides: dict[str, str],
 ) -> LocalCluster:
     """The cluster in `directory`, created when there is none, and not running."""
     from tidelog.testing.local_cluster import LocalCluster, NoCluster
@@ -86,12 +91,25 @@ def _prepared(
     except NoCluster:
         first = port or DEFAULT_PORT
         ports = range(first, first + (brokers or DEFAULT_BROKERS))
-        return LocalCluster.create(directory, ports=ports, development=dev, settings=overrides)
-    if brokers is not None and brokers != len(cluster.nodes):
-        refuse(
-            f"the cluster in {directory} has {len(cluster.nodes)} brokers; "
-            "--brokers chooses for a new cluster only"
+        return LocalCluster.create(
+            directory,
+            ports=ports,
+            controllers=controllers or 0,
+            development=dev,
+            settings=overrides,
         )
+    nodes = cluster.descriptions.values()
+    there = {
+        "brokers": (brokers, sum(node.is_broker for node in nodes)),
+        "controllers": (controllers, sum(not node.is_broker for node in nodes)),
+    }
+    for what, (wanted, found) in there.items():
+        if wanted is not None and wanted != found:
+            what_there = f"{found} {'separate ' if what == 'controllers' else ''}{what}"
+            refuse(
+                f"the cluster in {directory} has {what_there}; "
+                f"--{what} chooses for a new cluster only"
+            )
     for node_id, node in sorted(cluster.nodes.items()):
         if node.state is not NodeState.STOPPED:
             refuse(
@@ -150,7 +168,7 @@ def _explain_end(cluster: LocalCluster) -> None:
 
 
 def _say_ready(cluster: LocalCluster) -> None:
-    first = next(iter(cluster.descriptions.values())).listener
+    first = cluster.bootstrap.partition(",")[0]
     option = "" if first.endswith(f":{DEFAULT_PORT}") else f" --bootstrap {first}"
     say(f"ready: {cluster.bootstrap} (cluster {cluster.cluster_id}, data in {cluster.directory})")
     say(f"try:   echo hello | tidelog produce greetings{option}")

@@ -1,11 +1,15 @@
-"""Is this broker ready? One short question, asked of exactly one address."""
+"""Is this node ready? One short question, asked of exactly one address."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from tidelog.client.connection import Connection
 from tidelog.client.errors import ClientError
 from tidelog.client.metadata import read_metadata
 from tidelog.wire.apis import ApiKey
+
+_CONTROLLERS: Final = 2
 
 
 def is_unfenced(host: str, port: int, node_id: int, *, timeout_s: float) -> bool:
@@ -20,3 +24,17 @@ def is_unfenced(host: str, port: int, node_id: int, *, timeout_s: float) -> bool
             connection.close()
     except ClientError:
         return False
+
+
+def known_controller(host: str, port: int, *, timeout_s: float) -> int | None:
+    """Whom the controller at that address takes for the active one; None when for nobody."""
+    try:
+        connection = Connection(host, port, client_id="tidelog-probe", timeout_s=timeout_s)
+        try:
+            fields = {"endpoint_type": _CONTROLLERS, "include_cluster_authorized_operations": False}
+            answer = connection.call(ApiKey.DESCRIBE_CLUSTER, fields)
+            return None if answer.controller_id < 0 else int(answer.controller_id)
+        finally:
+            connection.close()
+    except ClientError:
+        return None

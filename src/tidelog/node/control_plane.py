@@ -1,10 +1,13 @@
-"""This node's part in the quorum: it leads the metadata log and runs the active controller.
+"""The controller of this node: it follows the log like any other, and decides while it leads.
 
-A change goes decide → record → replay: the controller's decision is appended, synced by a job,
-committed, replayed into the broker's image, and only then answered.
+A change goes decide → record → replay: the active controller's decision is appended, committed by
+the quorum, replayed into this node's image, and only then answered.
 
-Invariant  An answer is given after its records are committed and this broker has applied them.
-Invariant  A failed sync of the metadata log stops the node.
+Invariant  An answer is given after its records are committed and this node has applied them.
+Invariant  The active controller decides on an image of its own, which holds what it has appended;
+           whoever loses the quorum throws it away, and every answer still due says so (C10).
+Invariant  The image of this node holds only what is committed, so that a controller needs nothing
+           but a copy of it to become the active one.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from typing import NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
-from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
@@ -24,7 +26,9 @@ from tidelog.node.controller_chores import ControllerChores
 from tidelog.node.decision_events import events_of
 from tidelog.node.metadata_feed import MetadataFeed
 from tidelog.node.metadata_fetches import MetadataFetches
+from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.request import Fields, Reply, Request
+from tidelog.observe.cluster_events import ControllerActivated, ControllerDeactivated
 from tidelog.observe.events import Event
 from tidelog.quorum.description import QuorumDescription
 from tidelog.quorum.quorum import Quorum
@@ -33,11 +37,12 @@ R = TypeVar("R")
 
 
 class _Pending(NamedTuple):
-    """What is to be told once the log is committed up to `end`."""
+    """What is to be told once the log is committed up to `end`, or when it never will be."""
 
     end: int
     events: tuple[Event, ...]
     then: Callable[[Now], None]
+    lost: Callable[[Now], None]
 
 
 NOT_CONTROLLER = Refusal(ErrorCode.not_controller, "this node is not the active controller")
@@ -50,6 +55,7 @@ class ControlPlane:
         self,
         broker: BrokerState,
         quorum: Quorum[MetadataRecord],
+        member: QuorumMember,
         feed: MetadataFeed,
         bootstrap: tuple[MetadataRecord, ...],
         on_active: Callable[[Now], None],
@@ -60,15 +66,17 @@ class ControlPlane:
         self._bootstrap = bootstrap
         self._on_active = on_active
         self._controller: Controller | None = None
-        self._syncing = False
+        self._epoch = 0
         self._pending: deque[_Pending] = deque()
-        self.chores = ControllerChores(broker, self)
-        self.fetches = MetadataFetches(broker, quorum, self.chores.applied)
+        self.member = member
+        self.chores: ControllerChores | None = None
+        """What the active controller does by the clock."""
+        self.fetches = MetadataFetches(broker, quorum, self._has_applied, member.settle)
         self.last_append_ms = 0
 
     @property
     def leader_id(self) -> int:
-        """The active controller."""
+        """Who leads the quorum, as far as this node knows."""
         return self._quorum.leader_id
 
     @property
@@ -81,15 +89,13 @@ class ControlPlane:
         """Where the next record of the metadata log will stand."""
         return self._quorum.end_offset
 
-    def start(self, now: Now) -> None:
-        """Read the newest snapshot, then lead: the rest of the log commits with our epoch."""
-        self._feed.load_snapshot(now)
-        self._quorum.start(now)
-        self._sync(now)
-
-    def describe(self, now: Now) -> QuorumDescription:
-        """The quorum as DescribeQuorum shows it."""
+    def describe(self, now: Now) -> QuorumDescription | None:
+        """The quorum as DescribeQuorum shows it; None where another node leads it."""
         return self._quorum.describe(now)
+
+    def _has_applied(self, replica_id: int, offset: int) -> None:
+        if self.chores is not None:
+            self.chores.applied(replica_id, offset)
 
     # Deciding
 
@@ -112,7 +118,13 @@ class ControlPlane:
         if not decision.records and not self._pending:
             return answer(decision.reply)
         later = request.park()
-        self._submit(decision, request.now, lambda now: request.answer(answer(decision.reply)), why)
+        self._submit(
+            decision,
+            request.now,
+            lambda now: request.answer(answer(decision.reply)),
+            lambda now: request.answer(refused(NOT_CONTROLLER)),
+            why,
+        )
         return later
 
     def propose(
@@ -129,7 +141,13 @@ class ControlPlane:
             return
         decision = decide(controller)
         if decision.records or self._pending:
-            self._submit(decision, now, lambda later: then(decision.reply, later), why)
+            self._submit(
+                decision,
+                now,
+                lambda later: then(decision.reply, later),
+                lambda later: then(NOT_CONTROLLER, later),
+                why,
+            )
         else:
             then(decision.reply, now)
 
@@ -143,39 +161,36 @@ class ControlPlane:
                 controller.image.replay(record, offset)
         self.last_append_ms = now.monotonic_ms
         self.fetches.have_news = True
-        self.chores.watch_sessions()
-        self._sync(now)
+        if self.chores is not None:
+            self.chores.watch_sessions()
+        self.member.sync()
         return end
 
     def _submit(
-        self, decision: Decision[R], now: Now, then: Callable[[Now], None], why: str
+        self,
+        decision: Decision[R],
+        now: Now,
+        then: Callable[[Now], None],
+        lost: Callable[[Now], None],
+        why: str,
     ) -> None:
         """Go on once the decision, or if it changes nothing what it was based on, is committed."""
         if decision.records:
             end = self.append(decision.records, now, atomic=decision.atomic)
         else:
             end = self._pending[-1].end
-        self._pending.append(_Pending(end, tuple(events_of(decision, why)), then))
+        self._pending.append(_Pending(end, tuple(events_of(decision, why)), then, lost))
 
-    # Committing
+    # Leading, committing, and losing the lead
 
-    def _sync(self, now: Now) -> None:
-        if self._syncing:
-            return
-        job = self._quorum.sync_job()
-        if job is None:
-            return
-        self._syncing = True
-
-        def synced(now: Now, error: str | None) -> None:
-            self._syncing = False
-            if error is not None:
-                self._quorum.sync_failed(job, error)
-            if self._quorum.synced(job):
-                self._committed(now)
-            self._sync(now)
-
-        self._broker.jobs.run(job.run, synced)
+    def quorum_changed(self, now: Now) -> None:
+        """Catch up with what the quorum has come to."""
+        if self.is_active and (not self._quorum.is_leader or self._quorum.epoch != self._epoch):
+            self._deactivate(now)
+        if self._quorum.high_watermark > self._feed.applied:
+            self._committed(now)
+        if not self.is_active and self._quorum.is_active:
+            self._activate(now)
 
     def _committed(self, now: Now) -> None:
         mark = self._quorum.high_watermark
@@ -187,19 +202,49 @@ class ControlPlane:
             for event in pending.events:
                 self._broker.announce(event)
         self._feed.catch_up(now)
-        self.chores.applied(self._broker.node_id, mark - 1)
+        self._has_applied(self._broker.node_id, mark - 1)
         for pending in committed:
             pending.then(now)
-        if self._controller is None and self._quorum.is_active:
-            self._activate(self._broker.image, now)
 
-    def _activate(self, image: ClusterImage, now: Now) -> None:
+    def _activate(self, now: Now) -> None:
         broker = self._broker
-        controller = Controller(image.copy(), broker.entropy, broker.config, broker.cluster_id)
+        image = broker.image.copy()
+        controller = Controller(image, broker.entropy, broker.config, broker.cluster_id)
         self._controller = controller
+        self._epoch = self._quorum.epoch
+        broker.announce(
+            ControllerActivated(
+                node_id=broker.node_id,
+                epoch=self._epoch,
+                cause=f"it leads the quorum and has applied the log up to {self._feed.applied}",
+            )
+        )
         decision = controller.activate(now, self._bootstrap)
+        self.chores = ControllerChores(broker, self, controller, now)
+        if self._quorum.lost_leader is not None:
+            # The process that hung up on us as leader may be a broker as well.
+            controller.broker_disconnected(self._quorum.lost_leader, now)
+        self.chores.watch_sessions()
         if decision.records:
-            self._submit(decision, now, self._on_active, "")
+            self._submit(decision, now, self._on_active, lambda later: None, "")
         else:
             self._on_active(now)
-        self.chores.start(controller, now)
+
+    def _deactivate(self, now: Now) -> None:
+        """Forget all that is not committed, and say so to whoever waits for it."""
+        self._controller = None
+        self.fetches.have_news = True
+        if self.chores is not None:
+            self.chores.stop()
+            self.chores = None
+        broker = self._broker
+        broker.announce(
+            ControllerDeactivated(
+                node_id=broker.node_id,
+                epoch=self._epoch,
+                cause=f"it is {self._quorum.role.name} in epoch {self._quorum.epoch}",
+            )
+        )
+        pending, self._pending = self._pending, deque()
+        for each in pending:
+            each.lost(now)

@@ -19,7 +19,7 @@ from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
-from tidelog.node.deadlines import Deadline
+from tidelog.node.deadlines import Action, Deadline
 
 if TYPE_CHECKING:
     from tidelog.node.control_plane import ControlPlane
@@ -29,29 +29,39 @@ ASLEEP_MS: Final = 100
 
 
 class ControllerChores:
-    """Sets its own deadlines from the moment the controller is active."""
+    """Built anew each time the controller of this node becomes the active one."""
 
-    def __init__(self, broker: BrokerState, plane: ControlPlane) -> None:
+    def __init__(
+        self, broker: BrokerState, plane: ControlPlane, controller: Controller, now: Now
+    ) -> None:
         self._broker = broker
         self._plane = plane
-        self._controller: Controller | None = None
+        self._controller = controller
+        self._stopped = False
         self._heartbeats: dict[int, Connection] = {}
         self._watch: Deadline | None = None
         self._lenient_until_ms = 0
-
-    def start(self, controller: Controller, now: Now) -> None:
-        """This node has become the active controller."""
-        config = self._broker.config
-        deadlines = self._broker.deadlines
-        self._controller = controller
+        config = broker.config
         idle_ms = config.metadata_max_idle_interval_ms
         if idle_ms > 0:
-            deadlines.every(now.monotonic_ms + idle_ms, idle_ms, self._write_when_idle)
+            self._at(now.monotonic_ms + idle_ms, self._write_when_idle)
         balance_ms = config.leader_imbalance_check_interval_seconds * 1000
-        deadlines.at(now.monotonic_ms + balance_ms, self._balance_leaders)
+        self._at(now.monotonic_ms + balance_ms, self._balance_leaders)
         unclean_ms = config.unclean_leader_election_interval_ms
-        deadlines.at(now.monotonic_ms + unclean_ms, self._retry_unclean_elections)
-        self.watch_sessions()
+        self._at(now.monotonic_ms + unclean_ms, self._retry_unclean_elections)
+
+    def stop(self) -> None:
+        """The controller is not the active one any more."""
+        self._stopped = True
+
+    def _at(self, due_ms: int, action: Action) -> Deadline:
+        """Do something later, if the controller is still the active one then."""
+
+        def act(now: Now) -> None:
+            if not self._stopped:
+                action(now)
+
+        return self._broker.deadlines.at(due_ms, act)
 
     # Sessions
 
@@ -63,8 +73,7 @@ class ControllerChores:
 
     def applied(self, broker_id: int, metadata_offset: int) -> None:
         """A broker follows the log that far: what it would say with its next heartbeat."""
-        if self._controller is not None:
-            self._controller.sessions.applied(broker_id, metadata_offset)
+        self._controller.sessions.applied(broker_id, metadata_offset)
 
     def connection_closed(self, connection: Connection, now: Now) -> None:
         """If it was a broker's last word, the broker has a short while to come back."""
@@ -72,20 +81,19 @@ class ControllerChores:
         if broker_id is None or self._heartbeats.get(broker_id) is not connection:
             return
         del self._heartbeats[broker_id]
-        if self._controller is not None:
-            self._controller.broker_disconnected(broker_id, now)
-            self.watch_sessions()
+        self._controller.broker_disconnected(broker_id, now)
+        self.watch_sessions()
 
     def watch_sessions(self) -> None:
         """Look again when the first session would end; that a later one moved does not matter."""
-        due_ms = None if self._controller is None else self._controller.next_deadline_ms
+        due_ms = self._controller.next_deadline_ms
         if due_ms is None:
             return
         due_ms = max(due_ms, self._lenient_until_ms)
         if self._watch is None or due_ms < self._watch.due_ms:
             if self._watch is not None:
                 self._watch.cancel()
-            self._watch = self._broker.deadlines.at(due_ms, self._look_at_sessions)
+            self._watch = self._at(due_ms, self._look_at_sessions)
 
     def _look_at_sessions(self, now: Now) -> None:
         late_ms = 0 if self._watch is None else now.monotonic_ms - self._watch.due_ms
@@ -96,8 +104,6 @@ class ControllerChores:
             self.watch_sessions()
             return
         controller = self._controller
-        if controller is None:
-            return
         self._note_own_broker(controller, now)
         overdue = controller.sessions.overdue(
             (broker.broker_id for broker in controller.image.brokers.values() if not broker.fenced),
@@ -135,7 +141,7 @@ class ControllerChores:
     ) -> None:
         def passed(outcome: ElectionPass | Refusal, later: Now) -> None:
             if isinstance(outcome, ElectionPass):
-                self._broker.deadlines.at(outcome.next_check_ms, again)
+                self._at(outcome.next_check_ms, again)
 
         self._plane.propose(now, decide, passed)
 
@@ -144,6 +150,7 @@ class ControllerChores:
     def _write_when_idle(self, now: Now) -> None:
         """A record that says nothing, so that whoever follows the log can tell it is alive."""
         idle_ms = self._broker.config.metadata_max_idle_interval_ms
+        self._at(now.monotonic_ms + idle_ms, self._write_when_idle)
         if now.monotonic_ms - self._plane.last_append_ms >= idle_ms:
             self._plane.append((NoOpRecord(),), now)
 

@@ -1,45 +1,41 @@
-"""Where the active controller is, as far as a node without a vote can tell.
-
-Invariant  Whoever answers as the leader is asked again; only somebody who does not answer, or who
-           says that another one leads, is left.
-"""
+"""Where the active controller is, as far as this node can tell."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
+from tidelog.controller.records import MetadataRecord
 from tidelog.model.config import NodeConfig
-from tidelog.model.ids import NO_LEADER
-
-Address: TypeAlias = tuple[str, int]
+from tidelog.quorum.messages import Address
+from tidelog.quorum.quorum import Quorum
 
 
 class ControllerLocator:
-    """One address at a time: of the leader, or of the next one who might know it."""
+    """The leader of the quorum, or else one address after the other of who might know it."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, quorum: Quorum[MetadataRecord]) -> None:
         voters = tuple((voter.host, voter.port) for voter in config.quorum_voters)
-        self._known: tuple[Address, ...] = config.quorum_bootstrap or voters
+        own = {(host or "localhost", port) for _, host, port in config.controller_endpoints}
+        known = config.quorum_bootstrap or voters
+        self._known = tuple(each for each in known if each not in own) or known
         self._next = 0
-        self.address: Address = self._known[0]
-        self.leader_id = NO_LEADER
+        self._quorum = quorum
+        self._own = next(iter(sorted(own)), None)
 
-    def answered(self, leader_id: int) -> None:
-        """The node at the current address leads."""
-        self.leader_id = leader_id
+    @property
+    def leader_id(self) -> int:
+        """The active controller, or who is about to be; -1 when nobody is known to."""
+        return self._quorum.leader_id
 
-    def leads_elsewhere(self, asked: Address, leader_id: int, address: Address | None) -> None:
-        """The node that was asked does not lead; perhaps it says who does."""
-        if asked != self.address:
-            return
-        self.leader_id = leader_id
-        if address is None or address == asked:
-            self.is_gone(asked)
-        else:
-            self.address = address
+    @property
+    def address(self) -> Address | None:
+        """Where the active controller is found, be it this node; None when there is none."""
+        return self._own if self._quorum.is_active else self._quorum.leader_address
+
+    @property
+    def who_knows(self) -> Address:
+        """Whom to ask for the log: the leader, or somebody who may know it."""
+        return self._quorum.leader_address or self._known[self._next]
 
     def is_gone(self, asked: Address) -> None:
-        """No answer from there: try the next address."""
-        if asked == self.address:
+        """No use asking there: try the next address."""
+        if asked == self._known[self._next]:
             self._next = (self._next + 1) % len(self._known)
-            self.address = self._known[self._next]

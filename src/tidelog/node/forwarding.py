@@ -78,20 +78,22 @@ class _Forwarded:
             self._refuse(Refusal(ErrorCode.request_timed_out, why))
             return
         address = self._locator.address
+        if address is None:
+            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
+            return
         self._broker.links.to(address, PURPOSE).ask(
             now,
             ApiKey.ENVELOPE,
             ENVELOPE_VERSION,
             self._envelope,
-            lambda answer, later: self._answered(address, answer, later),
+            self._answered,
             timeout_ms=remaining_ms,
         )
 
-    def _answered(self, address: tuple[str, int], answer: Any, now: Now) -> None:
+    def _answered(self, answer: Any, now: Now) -> None:
         if self._request.connection.closed:
             return
         if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
-            self._locator.is_gone(address)
             self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
         elif answer.error_code == ErrorCode.unsupported_version:
             self._request.connection.close("the controller does not know this version")

@@ -18,9 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
-from tidelog.controller.controllers import ControllerJoining
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.records import Endpoint
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
@@ -34,6 +32,8 @@ from tidelog.observe.events import NodeStarted
 JOIN_AGAIN_MS: Final = 100
 STARTING_MS: Final = 10
 LEAVING_MS: Final = 50
+LEAVE_ALONE_MS: Final = 1000
+"""So long a broker that leaves looks for a controller to tell, before it goes without."""
 HOPELESS: Final = frozenset(
     {
         ErrorCode.inconsistent_cluster_id,
@@ -43,6 +43,8 @@ HOPELESS: Final = frozenset(
     }
 )
 """Refusals that asking again does not change."""
+NO_CONTROLLER_YET: Final = frozenset({ErrorCode.not_controller, ErrorCode.network_exception})
+"""Refusals by which nobody has decided anything: the next try may find who can."""
 
 
 class Lifecycle:
@@ -52,51 +54,39 @@ class Lifecycle:
         self._broker = broker
         self._hosting = hosting
         self._housekeeping = housekeeping
-        self._incarnation = broker.entropy.uuid()
+        self.incarnation = broker.entropy.uuid()
         self._join_until_ms = 0
         self._is_loaded = False
         self._is_serving = False
         self._in_flight = False
         self._next: Deadline | None = None
         self._left: Callable[[Now], None] | None = None
+        self._leave_alone_ms = 0
         self.failure: str | None = None
         """Why this node cannot take part and must stop."""
 
-    @property
-    def controller_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where other controllers would find us."""
-        return registered_endpoints(self._broker.config.controller_endpoints)
-
     # Joining
 
-    def controller_is_active(self, now: Now) -> None:
-        """The first thing to tell a controller in this node is who we are."""
-        broker = self._broker
-        joining = ControllerJoining(
-            broker.node_id, self._incarnation, self.controller_endpoints, supported_features()
-        )
-
-        def joined(outcome: Refusal | None, later: Now) -> None:
-            if outcome is not None:
-                self.failure = f"the controller could not be registered: {outcome.why}"
-
-        broker.control_plane.propose(
-            now, lambda controller: controller.register_controller(joining), joined
-        )
-        self.join(now)
+    def begin(self, now: Now) -> None:
+        """Be ready to join: once a controller is known, or to find out why there is none."""
+        self._join_until_ms = now.monotonic_ms + self._join_within_ms
+        self._next = self._broker.deadlines.at(now.monotonic_ms + JOIN_AGAIN_MS, self._register)
 
     def join(self, now: Now) -> None:
-        """Begin to ask for a place in the cluster."""
-        timeout_ms = self._broker.config.initial_broker_registration_timeout_ms
-        self._join_until_ms = now.monotonic_ms + timeout_ms
+        """Ask for a place in the cluster."""
+        self._join_until_ms = now.monotonic_ms + self._join_within_ms
         self._register(now)
+
+    @property
+    def _join_within_ms(self) -> int:
+        return self._broker.config.initial_broker_registration_timeout_ms
 
     def _register(self, now: Now) -> None:
         broker = self._broker
         registration = Registration(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
-            incarnation_id=self._incarnation,
+            incarnation_id=self.incarnation,
             endpoints=registered_endpoints(broker.config.advertised_endpoints),
             features=supported_features(),
             rack=broker.config.broker_rack,
@@ -106,6 +96,7 @@ class Lifecycle:
             previous_broker_epoch=self._hosting.previous_broker_epoch,
         )
         self._in_flight = True
+        self._next = None
         broker.control.register_broker(now, registration, self._registered)
 
     def _registered(self, outcome: int | Refusal, now: Now) -> None:
@@ -119,8 +110,23 @@ class Lifecycle:
         elif now.monotonic_ms >= self._join_until_ms:
             self.failure = f"this broker could not join the cluster in time: {outcome.why}"
         else:
-            wait_ms = min(JOIN_AGAIN_MS, self._broker.config.broker_heartbeat_interval_ms)
-            self._next = self._broker.deadlines.at(now.monotonic_ms + wait_ms, self._register)
+            self._next = self._broker.deadlines.at(
+                now.monotonic_ms + self._ask_again_ms(outcome), self._register
+            )
+
+    def _ask_again_ms(self, refusal: Refusal) -> int:
+        if refusal.code in NO_CONTROLLER_YET:
+            return self._broker.config.controller_quorum_retry_backoff_ms
+        return min(JOIN_AGAIN_MS, self._broker.config.broker_heartbeat_interval_ms)
+
+    def controller_changed(self, now: Now) -> None:
+        """Another controller leads: let it hear from us, rather than wait until we are due."""
+        due, self._next = self._next, None
+        if due is None or due.action is None or self.failure is not None:
+            return
+        action = due.action
+        due.cancel()
+        action(now)
 
     # Following the metadata
 
@@ -155,7 +161,7 @@ class Lifecycle:
             return
         self._is_serving = True
         broker.effects.append(
-            OpenListeners(tuple(endpoint.name for endpoint in broker.config.endpoints))
+            OpenListeners(tuple(endpoint.name for endpoint in broker.config.broker_endpoints))
         )
         broker.announce(
             NodeStarted(
@@ -198,6 +204,10 @@ class Lifecycle:
                 self._left(now)
                 return
             self._serve_if_unfenced()
+        elif self._left is not None and outcome.code in NO_CONTROLLER_YET:
+            if now.monotonic_ms >= self._leave_alone_ms:
+                self._left(now)
+                return
         elif outcome.code is ErrorCode.network_exception:
             self._heartbeat(now)  # it waits for a connection on its own
             return
@@ -205,6 +215,8 @@ class Lifecycle:
             self.join(now)
             return
         pause_ms = self._pause_ms
+        if isinstance(outcome, Refusal) and outcome.code in NO_CONTROLLER_YET:
+            pause_ms = min(pause_ms, self._broker.config.controller_quorum_retry_backoff_ms)
         self._next = self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._heartbeat)
 
     @property
@@ -236,6 +248,7 @@ class Lifecycle:
                 left(later)
 
         self._left = once
+        self._leave_alone_ms = now.monotonic_ms + LEAVE_ALONE_MS
         # After a whole session without a heartbeat we would be fenced anyway.
         broker.deadlines.at(now.monotonic_ms + broker.config.broker_session_timeout_ms, once)
         if not self._in_flight:

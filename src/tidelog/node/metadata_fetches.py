@@ -1,4 +1,4 @@
-"""Fetches of the metadata log that this node, its leader, answers.
+"""Fetches of the metadata log that this node answers: as its leader, or with who that is.
 
 Invariant  A fetch that finds nothing new waits until something is appended or committed, or until
            its time is up; it is answered once, or never when its peer left.
@@ -16,10 +16,9 @@ from tidelog.node.quorum_messages import asked_for, fetch_response
 from tidelog.node.request import Reply, Request
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.serving import UNKNOWN_MARK, MetadataFetch, MetadataFetched
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotPiece
+from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 from tidelog.storage.log_values import LogSlice
-from tidelog.wire.fetch import FetchRequest, NodeEndpoint, Part, encode_fetch_response
+from tidelog.wire.fetch import FetchRequest, Part, encode_fetch_response
 
 
 class _Parked:
@@ -53,10 +52,13 @@ class MetadataFetches:
         broker: BrokerState,
         quorum: Quorum[MetadataRecord],
         applied: Callable[[int, int], None],
+        fetched: Callable[[Now], None],
     ) -> None:
-        """`applied` hears up to which offset a follower has applied the log."""
+        """`applied` hears up to which offset a follower has applied the log; `fetched` that the
+        quorum may have changed by a fetch."""
         self.broker = broker
         self._applied = applied
+        self._fetched = fetched
         self.parked: dict[_Parked, None] = {}
         self.have_news = False
         """Something was appended or committed since the last look."""
@@ -70,6 +72,7 @@ class MetadataFetches:
             version, correlation_id = request.api_version, request.correlation_id
             return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)
         answer = self._quorum.fetch(asked, request.now)
+        self._fetched(request.now)
         if answer.is_fine and asked.high_watermark != UNKNOWN_MARK:
             self._applied(asked.replica_id, asked.high_watermark - 1)
         if answer.is_news_for(asked) or fetch.max_wait_ms == 0:
@@ -79,11 +82,9 @@ class MetadataFetches:
         self.parked[_Parked(self, request, asked, due_ms)] = None
         return later
 
-    def snapshot_piece(
-        self, snapshot: SnapshotId, leader_epoch: int, position: int, max_bytes: int
-    ) -> SnapshotPiece:
+    def snapshot_piece(self, asked: SnapshotAsked, now: Now) -> SnapshotPiece:
         """Some bytes of a snapshot, for a node that begins with it."""
-        return self._quorum.snapshot_piece(snapshot, leader_epoch, position, max_bytes)
+        return self._quorum.snapshot_piece(asked, now)
 
     @property
     def leader(self) -> tuple[int, int]:
@@ -105,10 +106,4 @@ class MetadataFetches:
             parked.request.answer(self._encode(parked.request, answer))
 
     def _encode(self, request: Request, answer: MetadataFetched[LogSlice]) -> list[Part]:
-        endpoints = [
-            NodeEndpoint(node.node_id, point.host, point.port, None)
-            for node in self._quorum.nodes
-            for point in node.endpoints
-            if node.node_id == answer.leader_id and point.name == request.connection.listener
-        ]
-        return fetch_response(request.api_version, request.correlation_id, answer, endpoints)
+        return fetch_response(request.api_version, request.correlation_id, answer)

@@ -1,22 +1,24 @@
-"""A broker that follows the metadata log: fetch, append, replay, and again.
+"""Following the metadata log: fetch, append, make durable where that is promised, and again.
 
-Invariant  One fetch is under way at a time, or a pause before the next one.
+Invariant  One fetch is under way at a time, or a pause before the next one; what comes of an older
+           one is not used.
 Invariant  Whatever goes wrong on the way, the follower goes on asking; it gives up only when the
            quorum has lost what was committed.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError, ErrorCode
-from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.controller_locator import Address, ControllerLocator
+from tidelog.node.controller_locator import ControllerLocator
+from tidelog.node.deadlines import Deadline
 from tidelog.node.links import LinkLost
 from tidelog.node.metadata_feed import MetadataFeed
+from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.quorum_messages import (
     FETCH_VERSION,
     MAX_WAIT_MS,
@@ -26,7 +28,8 @@ from tidelog.node.quorum_messages import (
     snapshot_piece,
     snapshot_request,
 )
-from tidelog.quorum.observer import Observer, Step
+from tidelog.quorum.messages import Address
+from tidelog.quorum.quorum import Quorum, Step
 from tidelog.quorum.serving import MetadataFetch
 from tidelog.quorum.snapshot_transfer import SnapshotDownload
 from tidelog.wire.apis import ApiKey
@@ -35,103 +38,150 @@ from tidelog.wire.fetch import FetchResponse
 PURPOSE: Final = "metadata"
 
 
+class _UnderWay(NamedTuple):
+    """A question to somebody, as a node of some epoch."""
+
+    number: int
+    address: Address
+    epoch: int
+
+
 class MetadataFollower:
-    """Keeps this node's image up to date from the leader of the quorum."""
+    """Keeps this node's log up to date with the leader's, while another node leads."""
 
     def __init__(
         self,
         broker: BrokerState,
-        observer: Observer[MetadataRecord],
+        quorum: Quorum[MetadataRecord],
+        member: QuorumMember,
         feed: MetadataFeed,
         locator: ControllerLocator,
     ) -> None:
         self._broker = broker
-        self._observer = observer
+        self._quorum = quorum
+        self._member = member
         self._feed = feed
         self._locator = locator
+        self._asked = 0
+        self._under_way: _UnderWay | None = None
+        self._rests: Deadline | None = None
+        self.failure: str | None = None
+        """Why this node can never follow that quorum."""
 
-    def start(self, now: Now) -> None:
-        """Begin with the newest snapshot, then follow."""
-        self._feed.load_snapshot(now)
-        self._ask(now)
-
-    def _ask(self, now: Now) -> None:
+    def look(self, now: Now) -> None:
+        """Ask, unless that is under way already, or of no use."""
         config = self._broker.config
-        asked = self._observer.wants(config.controller_quorum_fetch_max_bytes)
-        address = self._locator.address
+        asked = self._quorum.wants(config.controller_quorum_fetch_max_bytes)
+        address = self._locator.who_knows
+        before = self._under_way
+        if asked is None:
+            return
+        if before is not None and (before.address, before.epoch) == (address, asked.leader_epoch):
+            return
+        self._asked += 1
+        question = self._under_way = _UnderWay(self._asked, address, asked.leader_epoch)
+        if self._rests is not None:
+            self._rests.cancel()
+        # Who does not know the leader wants to hear of it, not to wait for records.
+        max_wait_ms = MAX_WAIT_MS if address == self._quorum.leader_address else 0
         self._broker.links.to(address, PURPOSE).ask_fetch(
             now,
             FETCH_VERSION,
-            fetch_request(asked, self._broker.cluster_id),
-            lambda answer, later: self._answered(asked, address, answer, later),
+            fetch_request(asked, self._broker.cluster_id, max_wait_ms),
+            lambda answer, later: self._answered(question, asked, answer, later),
             timeout_ms=MAX_WAIT_MS + config.controller_quorum_request_timeout_ms,
         )
 
     def _answered(
-        self, asked: MetadataFetch, address: Address, response: FetchResponse | LinkLost, now: Now
+        self,
+        question: _UnderWay,
+        asked: MetadataFetch,
+        response: FetchResponse | LinkLost,
+        now: Now,
     ) -> None:
+        if question is not self._under_way:
+            return
         if isinstance(response, LinkLost):
-            self._locator.is_gone(address)
-            self._rest(now)
+            if question.address == self._quorum.leader_address:
+                self._quorum.leader_hung_up(now)
+            self._useless(question, now)
             return
         answer = fetched(response)
         if isinstance(answer, ErrorCode):
-            self._locator.is_gone(address)
-            self._rest(now)
+            if answer is ErrorCode.inconsistent_cluster_id:
+                host, port = question.address
+                self.failure = f"{host}:{port} is of another cluster (inconsistent_cluster_id)"
+            self._useless(question, now)
             return
-        step = self._observer.fetched(asked, answer, now)
-        if answer.error == ErrorCode.not_leader_or_follower or answer.leader_id == NO_LEADER:
-            leader = answer.leader_id
-            found = [(node.host, node.port) for node in response.node_endpoints]
-            self._locator.leads_elsewhere(address, leader, found[0] if found else None)
-        else:
-            self._locator.answered(answer.leader_id)
-        self._feed.catch_up(now)
+        step = self._quorum.fetched(asked, answer, now)
         if step is Step.AGAIN:
-            self._ask(now)
+            self._under_way = None
+            self._member.settle(now)
         elif step is Step.SNAPSHOT and answer.snapshot is not None:
-            self._fetch_piece(self._observer.download(answer.snapshot), now)
+            self._fetch_piece(question, self._quorum.download(answer.snapshot), now)
         else:
-            self._rest(now)
+            self._useless(question, now)
+
+    def _useless(self, question: _UnderWay, now: Now) -> None:
+        """Try the next one after a while, or at once should the leader become known."""
+        self._locator.is_gone(question.address)
+        self._rest(question, now)
+        self._member.settle(now)
+
+    def _rest(self, question: _UnderWay, now: Now) -> None:
+        def rested(later: Now) -> None:
+            if self._under_way is not None and self._under_way.number == question.number:
+                self._under_way = None
+                self.look(later)
+
+        # While we rest, the question stands as if it were under way: only news end the rest.
+        self._under_way = question._replace(address=self._locator.who_knows)
+        pause_ms = self._broker.config.controller_quorum_retry_backoff_ms
+        self._rests = self._broker.deadlines.at(now.monotonic_ms + pause_ms, rested)
 
     # Snapshots
 
-    def _fetch_piece(self, download: SnapshotDownload, now: Now) -> None:
+    def _fetch_piece(self, question: _UnderWay, download: SnapshotDownload, now: Now) -> None:
         config = self._broker.config
-        self._broker.links.to(self._locator.address, PURPOSE).ask(
+        self._broker.links.to(question.address, PURPOSE).ask(
             now,
             ApiKey.FETCH_SNAPSHOT,
             SNAPSHOT_VERSION,
             snapshot_request(
                 download,
-                self._observer.wants(),
+                self._quorum.identity,
+                question.epoch,
                 self._broker.cluster_id,
                 config.controller_quorum_fetch_snapshot_max_bytes,
             ),
-            lambda answer, later: self._piece_arrived(download, answer, later),
+            lambda answer, later: self._piece_arrived(question, download, answer, later),
             timeout_ms=config.controller_quorum_request_timeout_ms,
         )
 
-    def _piece_arrived(self, download: SnapshotDownload, answer: Any, now: Now) -> None:
+    def _piece_arrived(
+        self, question: _UnderWay, download: SnapshotDownload, answer: Any, now: Now
+    ) -> None:
         piece = None if isinstance(answer, LinkLost) else snapshot_piece(answer)
+        if question is not self._under_way:
+            download.give_up()
+            return
         if piece is None or piece.error or piece.position != download.position:
             download.give_up()  # the leader may have another one by now
-            self._rest(now)
+            self._useless(question, now)
             return
+        self._quorum.leader_answered(now)
         download.append(piece.data)
         if download.position < piece.size:
-            self._fetch_piece(download, now)
+            self._fetch_piece(question, download, now)
             return
 
         def finished(later: Now, error: str | None) -> None:
             if error is not None:
                 raise DiskError(f"the metadata snapshot could not be stored: {error}")
-            self._observer.install(download.id, later)
+            self._quorum.install(download.id, later)
             self._feed.load_snapshot(later)
-            self._ask(later)
+            if question is self._under_way:
+                self._under_way = None
+            self._member.settle(later)
 
         self._broker.jobs.run(download.finish, finished)
-
-    def _rest(self, now: Now) -> None:
-        pause_ms = self._broker.config.controller_quorum_retry_backoff_ms
-        self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._ask)

@@ -12,19 +12,22 @@ from __future__ import annotations
 from functools import partial
 
 from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.records import MetadataRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
+from tidelog.node.active_controller import ActiveController
 from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.connections import Connection
 from tidelog.node.control_plane import ControlPlane
+from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.coordinators import Coordinators
-from tidelog.node.effects import Effect, Stopped
+from tidelog.node.effects import Effect, OpenListeners, Stopped
 from tidelog.node.group_topics import ImageTopics
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
@@ -49,22 +52,24 @@ from tidelog.node.metadata_follower import MetadataFollower
 from tidelog.node.opening import (
     bootstrap_records,
     open_directories,
-    open_observer,
     open_quorum,
+    quorum_listener,
 )
 from tidelog.node.parked_fetches import ParkedFetches
 from tidelog.node.producer_ids import ProducerIds
+from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.remote_controller import RemoteController
 from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
 from tidelog.node.transaction_markers import TransactionMarkers
 from tidelog.node.transaction_shards import transaction_shard
-from tidelog.observe.events import NodeStopped
+from tidelog.observe.events import NodeStarted, NodeStopped
+from tidelog.quorum.quorum import Quorum
 from tidelog.storage.filesystem import FileSystem
 
 
 class Node:
-    """One node: a broker, and perhaps the controller of its cluster as well."""
+    """One node: a broker, a controller, or both."""
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self._connections: dict[int, Connection] = {}
@@ -91,11 +96,15 @@ class Node:
         self._housekeeping = Housekeeping(broker)
         self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
+        self._joining: ControllersJoining | None = None
+        self._member: QuorumMember
+        self._follower: MetadataFollower
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When `TimePassed` is due, on the monotonic clock; a node about to stop waits for jobs."""
-        return self.broker.deadlines.next_ms if self._stopping is None else None
+        is_over = self._stopped or self._stopping is not None
+        return None if is_over else self.broker.deadlines.next_ms
 
     def step(self, happened: Input) -> list[Effect]:
         """Let one thing happen."""
@@ -132,7 +141,7 @@ class Node:
                 connection = self._connections.pop(happened.connection, None)
                 if connection is not None:
                     connection.lost()
-                    if self._plane is not None:
+                    if self._plane is not None and self._plane.chores is not None:
                         self._plane.chores.connection_closed(connection, happened.now)
             case LinkOpened():
                 self.broker.links.opened(happened)
@@ -140,11 +149,14 @@ class Node:
                 self.broker.links.closed(happened)
             case StopRequested():
                 self._lifecycle.leave(
-                    happened.now, lambda later: self._stop_once_idle(happened.reason)
+                    happened.now, lambda later: self._leave_quorum(happened.reason, later)
                 )
 
     def _end_tick(self, now: Now) -> None:
         failure = self._hosting.note_failures() or self._lifecycle.failure
+        failure = failure or self._follower.failure
+        if self._joining is not None:
+            failure = failure or self._joining.failure
         self.broker.transaction_markers.send(now)  # it appends, which parked fetches wait for
         self.broker.parked.tick_ended(now)
         self.broker.alter_partitions.send(now)
@@ -160,44 +172,74 @@ class Node:
         broker = self.broker
         broker.directories = open_directories(broker.config, broker.files, broker.entropy)
         broker.cluster_id = broker.directories[0].identity.cluster_id
+        quorum = open_quorum(broker, now)
+        self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
+        locator = ControllerLocator(broker.config, quorum)
+        broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)
+        remote = RemoteController(broker, locator, self._lifecycle.hung_up)
+        self._follower = follower = MetadataFollower(broker, quorum, member, feed, locator)
+        broker.control = remote
+        member.on_change = [feed.catch_up, follower.look]
+        member.on_leader = [remote.leader_changed]
         if broker.config.is_controller:
-            self._lead(now)
-        else:
-            self._follow(now)
+            plane = self._become_controller(quorum, locator)
+            broker.control = ActiveController(broker, plane, LocalController(broker, plane), remote)
+            member.on_change = [plane.quorum_changed, follower.look]
+        member.on_leader.append(lambda later: self._controller_changed(locator, later))
         broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
+        feed.load_snapshot(now)
+        if broker.config.is_broker:
+            self._lifecycle.begin(now)
+        member.start(now)
         return self._take_effects()
 
-    def _lead(self, now: Now) -> None:
-        """Keep the metadata log, and join the cluster once our controller is active."""
+    def _become_controller(
+        self, quorum: Quorum[MetadataRecord], locator: ControllerLocator
+    ) -> ControlPlane:
+        """Keep the metadata log with others, and be ready to decide."""
         broker = self.broker
-        quorum = open_quorum(broker, self._lifecycle.controller_endpoints, now)
-        broker.metadata = MetadataFeed(broker, quorum, self._apply)
-        self._plane = broker.control_plane = ControlPlane(
+        plane = self._plane = broker.control_plane = ControlPlane(
             broker,
             quorum,
+            self._member,
             broker.metadata,
             bootstrap_records(broker),
-            self._lifecycle.controller_is_active,
+            lambda now: self._controller_changed(locator, now),
         )
-        broker.control = LocalController(broker, self._plane)
-        self._plane.start(now)
+        self._joining = ControllersJoining(broker, plane, locator, self._lifecycle.incarnation)
+        names = tuple(endpoint.name for endpoint in broker.config.controller_endpoints)
+        broker.effects.append(OpenListeners(names))
+        if not broker.config.is_broker:
+            broker.announce(
+                NodeStarted(
+                    node_id=broker.node_id,
+                    cluster_id=broker.cluster_id,
+                    roles=broker.config.process_roles,
+                    cause="it follows the metadata log",
+                )
+            )
+        return plane
 
-    def _follow(self, now: Now) -> None:
-        """Follow the metadata log of others, and ask them for a place in the cluster."""
-        broker = self.broker
-        locator = ControllerLocator(broker.config)
-        observer = open_observer(broker, now)
-        broker.metadata = MetadataFeed(broker, observer, self._apply)
-        broker.control = RemoteController(broker, locator, self._lifecycle.hung_up)
-        MetadataFollower(broker, observer, broker.metadata, locator).start(now)
-        self._lifecycle.join(now)
+    def _controller_changed(self, locator: ControllerLocator, now: Now) -> None:
+        """Somebody can decide who could not before: let it hear from this node."""
+        if locator.address is None:
+            return
+        if self._joining is not None:
+            self._joining.join(now)
+        if self.broker.config.is_broker:
+            self._lifecycle.controller_changed(now)
 
     def _apply(self, delta: ImageDelta, now: Now) -> None:
-        self._hosting.apply(delta, now)
-        if delta.topics_deleted:
-            deleted = {topic.name for topic in delta.topics_deleted.values()}
-            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
-        self._lifecycle.metadata_changed(delta, now)
+        if self.broker.config.is_broker:
+            self._hosting.apply(delta, now)
+            if delta.topics_deleted:
+                deleted = {topic.name for topic in delta.topics_deleted.values()}
+                self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
+            self._lifecycle.metadata_changed(delta, now)
+
+    def _leave_quorum(self, reason: str, now: Now) -> None:
+        if self._stopping is None:
+            self._member.leave(now, lambda later: self._stop_once_idle(reason))
 
     def _stop_once_idle(self, reason: str) -> None:
         if self._stopping is None:

@@ -19,16 +19,18 @@ from tidelog.controller.records import (
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError
+from tidelog.model.ids import ZERO_UUID
 from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import read_bootstrap
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.observer import Observer
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import SnapshotRules
+from tidelog.quorum.timeouts import QuorumTimeouts
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import check_identities
 from tidelog.storage.log_directory import LogDirectory
@@ -51,45 +53,52 @@ def open_directories(config: NodeConfig, files: FileSystem, entropy: Entropy) ->
     return directories
 
 
-def open_quorum(
-    broker: BrokerState, endpoints: tuple[Endpoint, ...], now: Now
-) -> Quorum[MetadataRecord]:
-    """The quorum of which this node is the only voter."""
+def open_quorum(broker: BrokerState, now: Now) -> Quorum[MetadataRecord]:
+    """This node's part in the quorum, with a vote or without."""
+    config = broker.config
     home = _metadata_home(broker)
-    own = tuple(
-        VoterEndpoint(name=point.name, host=point.host, port=point.port) for point in endpoints
+    own = ReplicaKey(broker.node_id, home.identity.directory_id)
+    endpoints = tuple(
+        VoterEndpoint(name=point.name, host=point.host, port=point.port)
+        for point in registered_endpoints(config.controller_endpoints)
     )
     return Quorum(
         files=broker.files,
         log=_load_metadata_log(broker, home, now),
-        node_id=broker.node_id,
-        directory_id=home.identity.directory_id,
-        endpoints=own,
+        own=own,
+        endpoints=endpoints,
+        listener=quorum_listener(config),
         codec=CODEC,
+        entropy=broker.entropy,
         now=now,
-        rules=_snapshot_rules(broker.config),
-        static_voters=tuple(
-            Voter(
-                voter_id=voter.node_id,
-                voter_directory_id=home.identity.directory_id,
-                endpoints=own,
-            )
-            for voter in broker.config.quorum_voters
+        rules=_snapshot_rules(config),
+        static_voters=_static_voters(config, own),
+        timeouts=QuorumTimeouts(
+            election_ms=config.controller_quorum_election_timeout_ms,
+            fetch_ms=config.controller_quorum_fetch_timeout_ms,
+            backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+            retry_ms=config.controller_quorum_retry_backoff_ms,
+            disconnect_grace_ms=config.broker_disconnect_grace_ms,
         ),
+        can_vote=config.is_controller,
     )
 
 
-def open_observer(broker: BrokerState, now: Now) -> Observer[MetadataRecord]:
-    """This node's copy of a metadata log that others keep."""
-    home = _metadata_home(broker)
-    return Observer(
-        files=broker.files,
-        log=_load_metadata_log(broker, home, now),
-        node_id=broker.node_id,
-        directory_id=home.identity.directory_id,
-        codec=CODEC,
-        now=now,
-        rules=_snapshot_rules(broker.config),
+def quorum_listener(config: NodeConfig) -> str:
+    """The listener by which the members of the quorum find each other."""
+    return config.controller_names[0]
+
+
+def _static_voters(config: NodeConfig, own: ReplicaKey) -> tuple[Voter, ...]:
+    """The voters of a quorum whose log does not name them; their directories nobody knows."""
+    listener = quorum_listener(config)
+    return tuple(
+        Voter(
+            voter_id=voter.node_id,
+            voter_directory_id=own.directory_id if voter.node_id == own.id else ZERO_UUID,
+            endpoints=(VoterEndpoint(name=listener, host=voter.host, port=voter.port),),
+        )
+        for voter in config.quorum_voters
     )
 
 

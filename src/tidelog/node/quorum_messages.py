@@ -5,11 +5,11 @@ Both ends are here, so that what one writes the other reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotDownload, SnapshotPiece
@@ -33,8 +33,8 @@ MAX_WAIT_MS: Final = 500
 _NO_SESSION: Final = -1
 
 
-def fetch_request(asked: MetadataFetch, cluster_id: str) -> FetchRequest:
-    """The question of a follower."""
+def fetch_request(asked: MetadataFetch, cluster_id: str, max_wait_ms: int) -> FetchRequest:
+    """The question of a follower, which waits so long for an answer with something in it."""
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=asked.leader_epoch,
@@ -48,7 +48,7 @@ def fetch_request(asked: MetadataFetch, cluster_id: str) -> FetchRequest:
     return FetchRequest(
         replica_id=asked.replica_id,
         replica_epoch=-1,
-        max_wait_ms=MAX_WAIT_MS,
+        max_wait_ms=max_wait_ms,
         min_bytes=0,
         max_bytes=asked.max_bytes,
         isolation_level=0,
@@ -84,13 +84,13 @@ def asked_for(request: FetchRequest, cluster_id: str) -> MetadataFetch | ErrorCo
 
 
 def fetch_response(
-    version: int,
-    correlation_id: int,
-    answer: MetadataFetched[LogSlice],
-    leader: Sequence[NodeEndpoint],
+    version: int, correlation_id: int, answer: MetadataFetched[LogSlice]
 ) -> list[Part]:
-    """The answer of the leader, with the address it can be found at."""
+    """The answer of the leader, or of somebody who knows where it is found."""
     records = answer.records
+    leader = []
+    if answer.leader_address is not None:
+        leader.append(NodeEndpoint(answer.leader_id, *answer.leader_address, None))
     partition = FetchedPartition(
         index=0,
         error=answer.error,
@@ -115,10 +115,12 @@ def fetched(response: FetchResponse) -> MetadataFetched[memoryview] | ErrorCode:
     [partition] = response.topics[0].partitions
     leader_id, leader_epoch = partition.current_leader or (-1, -1)
     records = partition.records
+    found = [point for point in response.node_endpoints if point.node_id == leader_id]
     return MetadataFetched(
         error=partition.error,
         leader_id=leader_id,
         leader_epoch=leader_epoch,
+        leader_address=(found[0].host, found[0].port) if found else None,
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         records=records if isinstance(records, memoryview) and records else None,
@@ -128,19 +130,19 @@ def fetched(response: FetchResponse) -> MetadataFetched[memoryview] | ErrorCode:
 
 
 def snapshot_request(
-    download: SnapshotDownload, asked: MetadataFetch, cluster_id: str, max_bytes: int
+    download: SnapshotDownload, own: ReplicaKey, epoch: int, cluster_id: str, max_bytes: int
 ) -> dict[str, Any]:
     """The question for the next piece of a snapshot."""
     partition = {
         "partition": 0,
-        "current_leader_epoch": asked.leader_epoch,
+        "current_leader_epoch": epoch,
         "snapshot_id": {"end_offset": download.id.offset, "epoch": download.id.epoch},
         "position": download.position,
-        "replica_directory_id": asked.directory_id,
+        "replica_directory_id": own.directory_id,
     }
     return {
         "cluster_id": cluster_id,
-        "replica_id": asked.replica_id,
+        "replica_id": own.id,
         "max_bytes": max_bytes,
         "topics": [{"name": METADATA_TOPIC, "partitions": [partition]}],
     }

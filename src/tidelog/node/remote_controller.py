@@ -23,6 +23,7 @@ from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.forwarding import Forwarding
 from tidelog.node.links import LinkLost
 from tidelog.node.request import Fields, Reply, Request
+from tidelog.quorum.messages import Address
 from tidelog.wire.apis import ApiKey
 
 R = TypeVar("R")
@@ -31,6 +32,10 @@ ALTER_PARTITION_VERSION: Final = 3
 CREATE_TOPICS_VERSION: Final = 7
 HEARTBEAT_VERSION: Final = 1
 REGISTRATION_VERSION: Final = 4
+HEARTBEAT: Final = "heartbeat"
+CONTROL: Final = "control"
+RETRY_MS: Final = 20
+NOBODY_LEADS: Final = LinkLost("nobody is known to lead the quorum")
 _IMAGE_WITHIN_MS: Final = 1000
 """So long the answer to a client waits for what the controller has done to be seen here."""
 
@@ -50,6 +55,7 @@ class RemoteController:
         self._forwarding = Forwarding(broker, locator)
         self._session_ms = broker.config.broker_session_timeout_ms
         self._timeout_ms = broker.config.request_timeout_ms
+        self._address: Address | None = None
 
     @property
     def leader_id(self) -> int:
@@ -225,7 +231,7 @@ class RemoteController:
         then: Callable[[Any, Now], None],
     ) -> None:
         # Half a session, as in Kafka: there is time for another try before we count as dead.
-        self._ask(now, api_key, version, fields, then, "heartbeat", self._session_ms // 2)
+        self._ask(now, api_key, version, fields, then, HEARTBEAT, self._session_ms // 2)
 
     def _ask(
         self,
@@ -234,21 +240,29 @@ class RemoteController:
         version: int,
         fields: Mapping[str, Any],
         then: Callable[[Any, Now], None],
-        purpose: str = "control",
+        purpose: str = CONTROL,
         timeout_ms: int | None = None,
     ) -> None:
         address = self._locator.address
+        if address is None:
+            self._broker.deadlines.at(
+                now.monotonic_ms + RETRY_MS, lambda later: then(NOBODY_LEADS, later)
+            )
+            return
+        self._address = address
         link = self._broker.links.to(address, purpose)
-        if purpose == "heartbeat":
+        if purpose == HEARTBEAT:
             link.on_lost = self._hung_up
-
-        def answered(answer: Any, later: Now) -> None:
-            if isinstance(answer, LinkLost) or _code(answer) is ErrorCode.not_controller:
-                self._locator.is_gone(address)
-            then(answer, later)
-
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        link.ask(now, api_key, version, fields, answered, timeout_ms=timeout_ms)
+        link.ask(now, api_key, version, fields, then, timeout_ms=timeout_ms)
+
+    def leader_changed(self, now: Now) -> None:
+        """Somebody else is to be asked: what is under way to the one before is given up."""
+        before, address = self._address, self._locator.address
+        if before is not None and address is not None and before != address:
+            self._address = address
+            for purpose in (HEARTBEAT, CONTROL):
+                self._broker.links.to(before, purpose).close(now, "another controller leads")
 
 
 def _code(answer: Any) -> ErrorCode:

@@ -12,6 +12,30 @@ from tidelog.model.ids import NO_LEADER, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerActivated:
+    """The controller of a node decides from now on: it leads the quorum."""
+
+    node_id: int
+    epoch: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"node {self.node_id} is the active controller in epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerDeactivated:
+    """The controller of a node decides no longer; what it had not committed is forgotten."""
+
+    node_id: int
+    epoch: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"node {self.node_id} is no longer the active controller of epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     """A broker process joined the cluster; fenced until it has caught up with the metadata."""
 

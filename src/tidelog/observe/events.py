@@ -18,6 +18,8 @@ from tidelog.observe.cluster_events import (
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
+    ControllerActivated,
+    ControllerDeactivated,
     InSyncReplicasDecided,
     LeaderElected,
 )
@@ -201,6 +203,8 @@ class AcceptingPaused:
 Event: TypeAlias = (
     BrokerRegistered
     | BrokerUnregistered
+    | ControllerActivated
+    | ControllerDeactivated
     | BrokerFenced
     | BrokerUnfenced
     | BrokerShuttingDown

@@ -88,6 +88,18 @@ class Voter:
     endpoints: tuple[VoterEndpoint, ...]
     kraft_version_feature: KRaftVersionRange = KRaftVersionRange()
 
+    @property
+    def key(self) -> tuple[int, UUID]:
+        """By which a member is told from a node that came in its place."""
+        return self.voter_id, self.voter_directory_id
+
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """Where the member is found by users of that listener."""
+        for endpoint in self.endpoints:
+            if endpoint.name == listener:
+                return endpoint.host, endpoint.port
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voters:

@@ -3,42 +3,177 @@
 Invariant  The high watermark never falls, and it moves only past a record of the leader's own
            epoch: what an earlier leader wrote is committed with it, never by counting copies (C4).
 Invariant  An offset counts for a voter only once that voter has made it durable (C5).
+Invariant  A leader that a majority has not fetched from for a while leads nobody and must resign;
+           the only voter never does (C8).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidelog.model.errors import invariant
+from tidelog.model.time import Now
+from tidelog.quorum.control_records import Voter
+from tidelog.quorum.description import ReplicaProgress
+from tidelog.quorum.election_state import ElectionState
+from tidelog.quorum.fetch_progress import FetchProgress, after_fetch
+from tidelog.quorum.messages import ReplicaKey
+from tidelog.quorum.timeouts import QuorumTimeouts
+
 
 class Leader:
     """Built anew for each epoch this node leads."""
 
-    __slots__ = ("_durable", "epoch", "epoch_start_offset", "high_watermark")
+    __slots__ = (
+        "_elected_ms",
+        "_members",
+        "_progress",
+        "_remind_ms",
+        "_timeouts",
+        "epoch",
+        "epoch_start_offset",
+        "high_watermark",
+        "leader_id",
+        "own_end",
+    )
+    name = "leader"
+    reminders = None
+    voted = ReplicaKey(ElectionState().voted_id)
 
     def __init__(
-        self, *, epoch: int, epoch_start_offset: int, voter_ids: Iterable[int], high_watermark: int
+        self,
+        *,
+        epoch: int,
+        leader_id: int,
+        epoch_start_offset: int,
+        voter_ids: Iterable[int],
+        high_watermark: int,
+        timeouts: QuorumTimeouts,
+        now: Now,
     ) -> None:
         self.epoch = epoch
+        self.leader_id = leader_id
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark = high_watermark
-        self._durable = dict.fromkeys(voter_ids, 0)
+        self.own_end = 0
+        """How far this node has made its own log durable."""
+        self._timeouts = timeouts
+        self._elected_ms = now.monotonic_ms
+        self._remind_ms = now.monotonic_ms
+        self._progress: dict[int, FetchProgress] = {}
+        self._members = frozenset(voter_ids)
+
+    @property
+    def promised(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id)
+
+    def grants_pre_vote(self) -> bool:
+        return False
+
+    def grants_vote(self, candidate: ReplicaKey) -> bool:
+        return False
+
+    # What is committed
 
     @property
     def has_committed(self) -> bool:
         """Whether a record of this epoch is committed; before that the controller must not act."""
         return self.high_watermark > self.epoch_start_offset
 
-    def note_durable(self, voter_id: int, end_offset: int) -> bool:
-        """A voter holds everything below `end_offset`; whether that moved the high watermark."""
-        if end_offset <= self._durable[voter_id]:
-            return False
-        self._durable[voter_id] = end_offset
-        held_by_majority = sorted(self._durable.values(), reverse=True)[len(self._durable) // 2]
+    def made_durable(self, end_offset: int) -> bool:
+        """This node holds everything below for good; whether that moved the high watermark."""
+        self.own_end = end_offset
+        return self._moved()
+
+    def fetched(self, voter_id: int, offset: int, leader_end: int, now: Now) -> bool:
+        """A voter holds everything below `offset`; whether that moved the high watermark."""
+        invariant(voter_id in self._members, "only the fetches of voters count")
+        before = self._progress.get(voter_id)
+        self._progress[voter_id] = after_fetch(before, offset, leader_end, now)
+        return self._moved()
+
+    def heard_of(self, voter_id: int, now: Now) -> None:
+        """A voter is there, though it does not fetch from the log just now."""
+        before = self._progress.get(voter_id, FetchProgress(0, now, self.own_end))
+        self._progress[voter_id] = before._replace(fetched=now)
+
+    def voters_are(self, voter_ids: Iterable[int]) -> bool:
+        """Another set of voters stands in the log: it decides from now on, in this matter too."""
+        self._members = frozenset(voter_ids)
+        self._progress = {
+            voter_id: progress
+            for voter_id, progress in self._progress.items()
+            if voter_id in self._members
+        }
+        return self._moved()
+
+    def end_offset_of(self, voter_id: int) -> int:
+        """How far a voter holds the log, as far as the leader knows."""
+        if voter_id == self.leader_id:
+            return self.own_end
+        progress = self._progress.get(voter_id)
+        return 0 if progress is None else progress.end_offset
+
+    def describe(self, voter: Voter, own_end: int, now: Now) -> ReplicaProgress:
+        """How far a voter is; the leader itself, at `own_end`, always has everything."""
+        if voter.voter_id == self.leader_id:
+            return FetchProgress(own_end, now, own_end, now.wall_ms).described(*voter.key)
+        progress = self._progress.get(voter.voter_id)
+        if progress is None:
+            return ReplicaProgress(
+                replica_id=voter.voter_id, directory_id=voter.voter_directory_id, log_end_offset=-1
+            )
+        return progress.described(*voter.key)
+
+    def _moved(self) -> bool:
+        held = sorted(map(self.end_offset_of, self._members), reverse=True)
+        held_by_majority = held[len(held) // 2] if held else 0
         if held_by_majority <= max(self.high_watermark, self.epoch_start_offset):
             return False
         self.high_watermark = held_by_majority
         return True
 
-    def end_offset_of(self, voter_id: int) -> int:
-        """How far a voter holds the log, as far as the leader knows."""
-        return self._durable[voter_id]
+    # Whether anybody follows
+
+    @property
+    def due_ms(self) -> int:
+        """When to look at the voters again."""
+        lost_ms = self._majority_lost_ms
+        return self._remind_ms if lost_ms is None else min(self._remind_ms, lost_ms)
+
+    def has_lost_the_majority(self, now_ms: int) -> bool:
+        """Whether too few voters have fetched lately."""
+        lost_ms = self._majority_lost_ms
+        return lost_ms is not None and lost_ms <= now_ms
+
+    @property
+    def _majority_lost_ms(self) -> int | None:
+        heard_ms = sorted(map(self._heard_ms, self._others), reverse=True)
+        needed = len(self._members) // 2 + 1 - (self.leader_id in self._members)
+        if needed <= 0 or len(self._members) <= 1:
+            return None
+        return heard_ms[needed - 1] + self._timeouts.check_quorum_ms
+
+    def silent_voters(self, now_ms: int) -> list[int]:
+        """Whom to tell, once in a while, who leads: those that should fetch and do not."""
+        if now_ms < self._remind_ms:
+            return []
+        period_ms = max(1, self._timeouts.fetch_ms // 2)
+        self._remind_ms = now_ms + period_ms
+        return [
+            voter_id
+            for voter_id in self._others
+            if voter_id not in self._progress or now_ms - self._heard_ms(voter_id) >= period_ms
+        ]
+
+    @property
+    def _others(self) -> list[int]:
+        return sorted(self._members - {self.leader_id})
+
+    def _heard_ms(self, voter_id: int) -> int:
+        progress = self._progress.get(voter_id)
+        return self._elected_ms if progress is None else progress.fetched.monotonic_ms
+
+    def successors(self) -> list[int]:
+        """The other voters, those with the most of the log first."""
+        return sorted(self._others, key=lambda voter_id: (-self.end_offset_of(voter_id), voter_id))

@@ -1,61 +1,90 @@
-"""The quorum: the one log of metadata records that all nodes agree on.
+"""The quorum: the one log of metadata records that all nodes agree on, and this node's part in it.
 
-A node starts it, replays the newest snapshot, and from then on replays what is committed:
+Every node has one, whether it votes (a controller) or only follows (a broker). What happens goes
+in with the time it happened at; what is to be said to others, and when to look again, comes out:
 
-    quorum = Quorum(...)
-    loaded = quorum.latest_snapshot()          # records and the offset they reach
-    quorum.start(now)                          # sole voter: leads a new epoch
-    end = quorum.append(records, now)          # leader only
-    job = quorum.sync_job()                    # run() it, in a thread if need be
-    quorum.synced(job)                         # True: the high watermark moved
-    quorum.committed_since(applied)            # the records to replay
-
-This node is the only voter: it elects itself at once and commits what its own disk holds. The
-rules of epochs, voters and commitment are those of a larger quorum.
+    quorum.start(now)
+    quorum.time_passed(now)                          # at quorum.due_ms
+    answer = quorum.vote_asked(question, now)        # and epoch_begun, epoch_ended
+    for letter in quorum.take_letters(): ...         # then answered(letter, ...), unanswered
+    asked = quorum.wants(max_bytes)                  # to the leader, or to who might know it
+    step = quorum.fetched(asked, answer, now)        # what came back
+    answer = quorum.fetch(asked, now)                # what this node, if it leads, gives others
+    end = quorum.append(records, now)                # leader only
+    job = quorum.sync_job()                          # run() it, in a thread if need be
+    quorum.synced(job)                               # whether the high watermark moved
+    quorum.committed_since(applied)                  # the records to replay
 
 Invariant  The epoch is durable in `quorum-state` before a record of it is written.
-Invariant  Nothing is committed before it is durable; a failed sync stops the node, since the
-           kernel may have dropped the very pages that were to be made durable.
+Invariant  Nothing is committed before a majority of the voters has made it durable: a voter syncs
+           before the fetch that tells so (C5). A failed sync stops the node, since the kernel may
+           have dropped the very pages that were to be made durable.
+Invariant  What is not committed may be in the log, but is shown to nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn, TypeVar
-from uuid import UUID
+from enum import Enum, auto
+from typing import Final, NoReturn, TypeVar
 
-from tidelog.model.errors import ConfigError, DiskError, InvariantBroken, invariant
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ConfigError, DiskError, ErrorCode, InvariantBroken, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.batches import control_batch, in_batches, in_one_batch, record_batch
-from tidelog.quorum.control_records import (
-    ControlRecord,
-    KRaftVersion,
-    LeaderChange,
-    LeaderVoter,
-    Voter,
-    VoterEndpoint,
-    Voters,
-)
-from tidelog.quorum.description import QuorumDescription, QuorumNode, ReplicaProgress
+from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint
+from tidelog.quorum.description import QuorumDescription, QuorumNode
 from tidelog.quorum.election_state import (
     ElectionState,
     read_election_state,
     write_election_state,
 )
+from tidelog.quorum.elections import Elections, LogEnd
+from tidelog.quorum.epoch_opening import opening_records
 from tidelog.quorum.leader import Leader
+from tidelog.quorum.membership import Membership
+from tidelog.quorum.messages import (
+    Address,
+    EpochBegun,
+    EpochEnded,
+    Letter,
+    QuorumAnswer,
+    ReplicaKey,
+    VoteAsked,
+)
 from tidelog.quorum.observers import Observers
 from tidelog.quorum.replica import MetadataReplica, RecordCodec
+from tidelog.quorum.roles import Follower, Resigned, Role, Unattached
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotPiece, snapshot_piece
+from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece, snapshot_piece
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
-from tidelog.quorum.voter_set import NOT_IN_LOG
+from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, QuorumTimeouts
+from tidelog.quorum.voter_set import VoterSet
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_values import LogSlice
 from tidelog.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
+_TELLS_THE_LEADER: Final = frozenset(
+    {
+        ErrorCode.none,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.not_leader_or_follower,
+    }
+)
+
+
+class Step(Enum):
+    """How to go on after the answer to a fetch."""
+
+    AGAIN = auto()
+    """Ask again as soon as `wants` says so."""
+    REST = auto()
+    """The answer was of no use; ask again after a while."""
+    SNAPSHOT = auto()
+    """The log does not go back far enough; get the snapshot that the answer names."""
 
 
 class Quorum(MetadataReplica[T]):
@@ -66,120 +95,122 @@ class Quorum(MetadataReplica[T]):
         *,
         files: FileSystem,
         log: PartitionLog,
-        node_id: int,
-        directory_id: UUID,
+        own: ReplicaKey,
         endpoints: tuple[VoterEndpoint, ...],
+        listener: str,
         codec: RecordCodec[T],
+        entropy: Entropy,
         now: Now,
         rules: SnapshotRules = KAFKA_RULES,
         static_voters: tuple[Voter, ...] = (),
+        timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS,
+        can_vote: bool = True,
     ) -> None:
+        """`endpoints` are where this node listens for the quorum, of which all its members use
+        the one named `listener`. A node that cannot vote only follows."""
         super().__init__(
-            files=files, log=log, codec=codec, now=now, rules=rules, static_voters=static_voters
+            files=files,
+            log=log,
+            codec=codec,
+            now=now,
+            rules=rules,
+            static_voters=static_voters,
+            may_refetch=not can_vote,
         )
-        self._node_id = node_id
-        self._directory_id = directory_id
+        self._own = own
         self._endpoints = endpoints
-        self._leader: Leader | None = None
+        self._can_vote = can_vote
         self._observers = Observers()
         self._syncing: FlushJob | None = None
+        self._members = Membership(own, listener, lambda: self._voters)
+        self._elections = Elections(
+            members=self._members,
+            persist=self._persist,
+            lead=self._lead,
+            entropy=entropy,
+            timeouts=timeouts,
+        )
+        self._timeouts = timeouts
 
     def start(self, now: Now) -> None:
-        """Become leader of a new epoch; nothing is committed before its first sync."""
-        me = self._own_voter()
-        promised = read_election_state(self._files, self._log.directory)
-        epoch = 1 + max(promised.epoch, self._log.latest_epoch, self._snapshot_id.epoch)
+        """Take part; the sole voter leads at once."""
+        alone = self._voters.voter_ids == (self._own.id,)
+        if alone and self._can_vote and not self._members.is_voter:
+            raise ConfigError(
+                f"the only voter is node {self._own.id} with another metadata directory than "
+                f"{self._log.directory} ({self._own.directory_id}): start it with the one it was "
+                f"formatted with, or format an empty directory for a new cluster"
+            )
+        stored = read_election_state(self._files, self._log.directory)
+        self._elections.start(stored, self._log_end, now)
+
+    def _persist(self, state: ElectionState) -> None:
         write_election_state(
             self._files,
             self._log.directory,
-            ElectionState(epoch=epoch, leader_id=self._node_id),
+            state,
             kraft_version=self._voters.kraft_version,
             voter_ids=self._voters.voter_ids,
         )
-        self._leader = Leader(
+
+    def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
+        """Elected: the first records of the epoch say so, and commit what came before them."""
+        leader = Leader(
             epoch=epoch,
+            leader_id=self._own.id,
             epoch_start_offset=self._log.end_offset,
             voter_ids=self._voters.voter_ids,
-            high_watermark=self._snapshot_id.offset,
+            high_watermark=self._mark,
+            timeouts=self._timeouts,
+            now=now,
         )
-        voters = tuple(LeaderVoter(voter_id=voter_id) for voter_id in self._voters.voter_ids)
-        opening: list[ControlRecord] = [
-            LeaderChange(leader_id=self._node_id, voters=voters, granting_voters=voters)
-        ]
-        if self._voters.kraft_version > 0 and (
-            self._voters.written_at == NOT_IN_LOG or me.endpoints != self._endpoints
-        ):
-            described = self._voters.with_voter(
-                Voter(
-                    voter_id=self._node_id,
-                    voter_directory_id=self._directory_id,
-                    endpoints=self._endpoints,
-                )
-            )
-            opening += [
-                KRaftVersion(kraft_version=described.kraft_version),
-                Voters(voters=described.voters),
-            ]
-        self._append_control(opening, now)
-
-    def _own_voter(self) -> Voter:
-        """This node among the voters, of which it must be the only one."""
-        me = self._voters.find(self._node_id, self._directory_id)
-        if me is None:
-            raise ConfigError(
-                f"node {self._node_id} with metadata directory {self._directory_id} is not among "
-                f"the voters {list(self._voters.voter_ids)} of {self._log.directory}: start the "
-                f"node that formatted this directory, or format an empty directory for this one"
-            )
-        if len(self._voters.voters) != 1:
-            raise ConfigError(
-                f"the quorum of {self._log.directory} has the voters "
-                f"{list(self._voters.voter_ids)}; only a quorum of one is supported"
-            )
-        return me
+        opening = opening_records(self._voters, self._own, self._endpoints, granting)
+        self._append_control(opening, epoch, now)
+        return leader
 
     # What it is
 
     @property
-    def leader_id(self) -> int:
-        """Who leads the quorum; -1 before the start."""
-        return -1 if self._leader is None else self._node_id
+    def identity(self) -> ReplicaKey:
+        return self._own
+
+    @property
+    def role(self) -> Role:
+        """What this node is in the current epoch."""
+        return self._elections.role
 
     @property
     def epoch(self) -> int:
-        """The epoch of the leader, which is the controller's epoch."""
-        return self._leading().epoch
+        """The latest epoch this node has heard of; the leader's is the controller's epoch."""
+        return self._elections.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum; -1 when that is not known."""
+        return self._elections.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where another node, which leads, is found."""
+        return self._elections.leader_address
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leader)
 
     @property
     def is_active(self) -> bool:
         """Whether the controller may act: it leads, and its epoch's first record is committed."""
-        return self._leader is not None and self._leader.has_committed
+        return isinstance(self.role, Leader) and self.role.has_committed
 
     @property
-    def high_watermark(self) -> int:
-        """Exclusive end of what is committed."""
-        return self._snapshot_id.offset if self._leader is None else self._leader.high_watermark
+    def due_ms(self) -> int:
+        """When `time_passed` has something to do."""
+        return self._elections.due_ms
 
-    def describe(self, now: Now) -> QuorumDescription:
-        """The quorum for DescribeQuorum; the leader is always up to date with itself."""
-        leader = self._leading()
-        return QuorumDescription(
-            leader_id=self._node_id,
-            leader_epoch=leader.epoch,
-            high_watermark=leader.high_watermark,
-            voters=tuple(
-                ReplicaProgress(
-                    replica_id=voter.voter_id,
-                    directory_id=voter.voter_directory_id,
-                    log_end_offset=self._end_offset_of(voter.voter_id),
-                    last_fetch_ms=now.wall_ms,
-                    last_caught_up_ms=now.wall_ms,
-                )
-                for voter in self._voters.voters
-            ),
-            observers=self._observers.progress(now),
-            nodes=self.nodes,
-        )
+    @property
+    def voters(self) -> VoterSet:
+        return self._voters
 
     @property
     def nodes(self) -> tuple[QuorumNode, ...]:
@@ -189,43 +220,176 @@ class Quorum(MetadataReplica[T]):
             for voter in self._voters.voters
         )
 
-    def _end_offset_of(self, voter_id: int) -> int:
-        if voter_id == self._node_id:
-            return self._log.end_offset
-        return self._leading().end_offset_of(voter_id)
+    def describe(self, now: Now) -> QuorumDescription | None:
+        """The quorum for DescribeQuorum; None unless this node leads."""
+        leader = self.role
+        if not isinstance(leader, Leader):
+            return None
+        return QuorumDescription(
+            leader_id=self._own.id,
+            leader_epoch=leader.epoch,
+            high_watermark=leader.high_watermark,
+            voters=tuple(
+                leader.describe(voter, self._log.end_offset, now) for voter in self._voters.voters
+            ),
+            observers=self._observers.progress(now),
+            nodes=self.nodes,
+        )
+
+    @property
+    def _log_end(self) -> LogEnd:
+        return LogEnd(self._log.latest_epoch, self._log.end_offset)
+
+    # Who leads
+
+    def time_passed(self, now: Now) -> None:
+        """Do what is due."""
+        self._elections.time_passed(self._log_end, now)
+
+    def vote_asked(self, asked: VoteAsked, now: Now) -> QuorumAnswer:
+        """Somebody wants this node's vote."""
+        return self._elections.vote_asked(asked, self._log_end, now)
+
+    def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
+        """Somebody says that it leads."""
+        return self._elections.epoch_begun(begun, now)
+
+    def epoch_ended(self, ended: EpochEnded, now: Now) -> QuorumAnswer:
+        """A leader says that it leads no longer."""
+        return self._elections.epoch_ended(ended, now)
+
+    def take_letters(self) -> list[Letter]:
+        """What is to be said to other voters."""
+        return self._elections.take_letters()
+
+    def answered(self, letter: Letter, answer: QuorumAnswer, now: Now) -> None:
+        """What a voter said to a letter."""
+        self._elections.answered(letter, answer, self._log_end, now)
+
+    def unanswered(self, letter: Letter, now: Now) -> None:
+        """A letter, or the answer to it, was lost."""
+        self._elections.unanswered(letter, now)
+
+    def leader_answered(self, now: Now) -> None:
+        """The leader gave something else than an answer to a fetch."""
+        self._elections.leader_answered(now)
+
+    def leader_hung_up(self, now: Now) -> None:
+        """The connection to the leader was closed, or refused."""
+        self._elections.leader_hung_up(now)
+
+    @property
+    def lost_leader(self) -> int | None:
+        """Who led before and hung up without a word, as far as this node knows."""
+        return self._elections.lost_leader
+
+    @property
+    def has_handed_over(self) -> bool:
+        """Whether this node leads nobody, and everybody knows."""
+        return not self.is_leader and (
+            not isinstance(self.role, Resigned) or self.role.reminders.are_done
+        )
+
+    def resign(self, now: Now) -> None:
+        """Give up leading, for this epoch; successors hear of it."""
+        self._elections.resign(now)
+
+    # Following
+
+    def wants(self, max_bytes: int = 1 << 20) -> MetadataFetch | None:
+        """What to ask the leader, or anybody who might know it; None while there is no use."""
+        if not isinstance(self.role, Follower | Unattached) or self._must_sync:
+            return None
+        return MetadataFetch(
+            replica_id=self._own.id,
+            directory_id=self._own.directory_id,
+            leader_epoch=self.epoch,
+            offset=self._log.end_offset,
+            last_epoch=self._log.latest_epoch,
+            high_watermark=self._mark,
+            max_bytes=max_bytes,
+        )
+
+    @property
+    def _must_sync(self) -> bool:
+        """Whether a fetch would promise what is not durable yet."""
+        if self._syncing is not None:
+            return True
+        return self._can_vote and self._log.durable_end < self._log.end_offset
+
+    def fetched(self, asked: MetadataFetch, answer: MetadataFetched[memoryview], now: Now) -> Step:
+        """The answer to `asked`; its records are gone when this returns."""
+        if answer.error not in _TELLS_THE_LEADER or answer.leader_epoch < self.epoch:
+            return Step.REST
+        before = self.role
+        self._elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
+        role = self.role
+        if role is not before:
+            return Step.AGAIN
+        if answer.error or not isinstance(role, Follower) or asked.leader_epoch != role.epoch:
+            return Step.REST
+        self._elections.leader_answered(now)
+        if self._must_sync or (asked.offset, asked.last_epoch) != (
+            self._log.end_offset,
+            self._log.latest_epoch,
+        ):
+            return Step.AGAIN
+        if answer.snapshot is not None:
+            return Step.SNAPSHOT
+        if answer.diverging is not None:
+            self._truncate(*answer.diverging, now)
+            return Step.AGAIN
+        if answer.records is not None and not self._append_fetched(answer.records, role.epoch, now):
+            return Step.REST
+        self._committed_up_to(answer.high_watermark)
+        return Step.AGAIN
+
+    # Being followed
 
     def fetch(self, asked: MetadataFetch, now: Now) -> MetadataFetched[LogSlice]:
         """What another node of the cluster gets of the log, from where it is on."""
-        answer = read_for(asked, self._log, self._leader, self._node_id)
-        if answer.is_fine and asked.replica_id not in self._voters.voter_ids:
-            self._observers.fetched(asked, self._log.end_offset, now)
+        leader = self.role if isinstance(self.role, Leader) else None
+        answer = read_for(asked, self._log, leader)
+        if leader is None:
+            address = self._members.address_of(self.leader_id) or self.leader_address
+            return answer._replace(
+                leader_id=self.leader_id, leader_epoch=self.epoch, leader_address=address
+            )
+        answer = answer._replace(leader_address=self._members.address_of(self._own.id))
+        if not answer.is_fine:
+            return answer
+        if self._voters.find(asked.replica_id, asked.directory_id) is None:
+            replica = ReplicaKey(asked.replica_id, asked.directory_id)
+            self._observers.fetched(replica, asked.offset, self._log.end_offset, now)
+        elif leader.fetched(asked.replica_id, asked.offset, self._log.end_offset, now):
+            self._committed_up_to(leader.high_watermark)
+            answer = answer._replace(high_watermark=leader.high_watermark)
         return answer
 
-    def snapshot_piece(
-        self, snapshot: SnapshotId, leader_epoch: int, position: int, max_bytes: int
-    ) -> SnapshotPiece:
+    def snapshot_piece(self, asked: SnapshotAsked, now: Now) -> SnapshotPiece:
         """Some bytes of a snapshot, for a node that begins with it."""
-        return snapshot_piece(self._log, self._leader, leader_epoch, snapshot, position, max_bytes)
-
-    def _leading(self) -> Leader:
-        if self._leader is None:
-            raise InvariantBroken("only the leader of the quorum is asked for this")
-        return self._leader
+        leader = self.role if isinstance(self.role, Leader) else None
+        piece = snapshot_piece(self._log, leader, asked)
+        if leader is not None and not piece.error and self._voters.find(*asked.replica) is not None:
+            leader.heard_of(asked.replica.id, now)
+        return piece
 
     # Writing
 
     def append(self, records: Iterable[T], now: Now, *, atomic: bool = True) -> int:
         """Write records at the end of the log; the new end, which is committed once below the
         high watermark. Atomic ones go into one batch or, if they do not fit, nowhere."""
-        leader = self._leading()
+        leader = self.role
+        if not isinstance(leader, Leader):
+            raise InvariantBroken("only the leader of the quorum writes")
         values = [self._codec.encode(record) for record in records]
         for run in (in_one_batch(values),) if atomic and values else in_batches(values):
             self._append(record_batch(run, now.wall_ms), leader.epoch, now)
         return self._log.end_offset
 
-    def _append_control(self, records: list[ControlRecord], now: Now) -> None:
+    def _append_control(self, records: list[ControlRecord], epoch: int, now: Now) -> None:
         offset = self._log.end_offset
-        self._append(control_batch(records, now.wall_ms), self._leading().epoch, now)
+        self._append(control_batch(records, now.wall_ms), epoch, now)
         for position, record in enumerate(records):
             self._voters = self._voters.after(record, offset + position)
 
@@ -245,7 +409,10 @@ class Quorum(MetadataReplica[T]):
         invariant(job is self._syncing, "one sync of the metadata log is under way at a time")
         self._syncing = None
         self._log.flushed(job)
-        return self._leading().note_durable(self._node_id, self._log.durable_end)
+        leader = self.role
+        if isinstance(leader, Leader) and leader.made_durable(self._log.durable_end):
+            return self._committed_up_to(leader.high_watermark)
+        return False
 
     def sync_failed(self, job: FlushJob, why: str) -> NoReturn:
         """The job failed: what it was to make durable may be gone, so the node must stop."""

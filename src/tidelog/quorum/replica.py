@@ -1,28 +1,35 @@
-"""A node's copy of the metadata log, whatever its part in the quorum: reading and snapshots.
+"""A node's copy of the metadata log, whatever its part in the quorum: reading, catching up with a
+leader, and snapshots.
 
 Invariant  Users see committed records only, in order, each once.
+Invariant  The high watermark never falls, and nothing below it is ever cut: a leader that wants
+           that has lost what was committed, and this node stops rather than believe it (C6).
 Invariant  A snapshot holds committed records only; what it holds was committed when it is loaded.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from tidelog.model.errors import DiskError, invariant
+from tidelog.model.errors import DiskError, TidelogError, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, read_control_record
 from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotDownload
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotJob, SnapshotRules
 from tidelog.quorum.voter_set import NOT_IN_LOG, VoterSet
-from tidelog.records.batch import BatchHeader
+from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
 from tidelog.records.record import records_of
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
+
+
+class LostCommittedMetadata(TidelogError):
+    """The quorum's leader does not have what was committed before."""
 
 
 class RecordCodec(NamedTuple, Generic[T]):
@@ -48,11 +55,8 @@ class LoadedSnapshot(NamedTuple, Generic[T]):
     records: Iterator[T]
 
 
-class MetadataReplica(ABC, Generic[T]):
+class MetadataReplica(Generic[T]):
     """The log, its snapshots, and who votes as far as they say."""
-
-    may_refetch: ClassVar[bool] = False
-    """Nobody counts on what this node has: it may begin anew where its log is damaged."""
 
     def __init__(
         self,
@@ -63,15 +67,19 @@ class MetadataReplica(ABC, Generic[T]):
         now: Now,
         rules: SnapshotRules = KAFKA_RULES,
         static_voters: tuple[Voter, ...] = (),
+        may_refetch: bool = False,
     ) -> None:
+        """`may_refetch`: nobody counts on what this node has, so that it may begin anew where its
+        log is damaged."""
         self._files = files
-        self._log = MetadataLog(files, log, now, may_refetch=self.may_refetch)
+        self._log = MetadataLog(files, log, now, may_refetch=may_refetch)
         self._codec = codec
         self._rules = rules
         self._static_voters = static_voters
         self._bytes_since_snapshot = 0
         self._last_snapshot_ms = now.monotonic_ms
         self._load()
+        self._mark = self._snapshot_id.offset
 
     def _load(self) -> None:
         """Read the voters and the newest snapshot; what is in a snapshot was committed."""
@@ -94,9 +102,17 @@ class MetadataReplica(ABC, Generic[T]):
                 self._voters = self._voters.after(read_control_record(record), record.offset)
 
     @property
-    @abstractmethod
     def high_watermark(self) -> int:
         """Exclusive end of what is committed, as far as this node knows."""
+        return self._mark
+
+    def _committed_up_to(self, offset: int) -> bool:
+        """Everything below is committed, as far as it is here; whether that is news."""
+        mark = min(offset, self._log.end_offset)
+        if mark <= self._mark:
+            return False
+        self._mark = mark
+        return True
 
     @property
     def end_offset(self) -> int:
@@ -126,6 +142,42 @@ class MetadataReplica(ABC, Generic[T]):
                 if record.offset >= offset:
                     decoded = self._codec.decode(record.value)
                     yield Committed(record.offset, header.leader_epoch, decoded)
+
+    # Catching up with a leader
+
+    def _append_fetched(self, records: memoryview, epoch: int, now: Now) -> bool:
+        """Write what the leader of `epoch` gave; False when that cannot be used."""
+        before = self._log.end_offset
+        try:
+            self._log.append_fetched(records, epoch, now)
+        except CorruptBatch:
+            return False
+        for header, batch in whole_batches(records):
+            if before <= header.base_offset < self._log.end_offset:
+                self._note(header, batch)
+        return True
+
+    def _truncate(self, epoch: int, end: int, now: Now) -> None:
+        """Cut what the leader, where `epoch` ends at `end`, does not have, as far as that tells."""
+        own_epoch, own_end = self._log.end_of_epoch(epoch)
+        to = min(own_end, end) if own_epoch == epoch else own_end
+        if to < self._mark:
+            raise LostCommittedMetadata(
+                f"the leader ends epoch {epoch} at offset {end}, but everything below "
+                f"{self._mark} was committed: the quorum has lost its log"
+            )
+        self._log.truncate_to(to, now)
+        self._load()
+
+    def download(self, snapshot: SnapshotId) -> SnapshotDownload:
+        """Begin to fetch a snapshot that the leader named."""
+        return SnapshotDownload(self._files, self._log.path_of(snapshot), snapshot)
+
+    def install(self, snapshot: SnapshotId, now: Now) -> None:
+        """A fetched snapshot is whole and in place: go on behind it."""
+        self._log.install(snapshot, now)
+        self._load()
+        self._mark = max(self._mark, snapshot.offset)
 
     # Snapshots
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, ZERO_UUID
 from tidelog.quorum.leader import Leader
+from tidelog.quorum.messages import Address
 from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId
 from tidelog.storage.log_values import LogSlice
@@ -41,6 +42,8 @@ class MetadataFetched(NamedTuple, Generic[R]):
     error: int = ErrorCode.none
     leader_id: int = NO_LEADER
     leader_epoch: int = NO_EPOCH
+    leader_address: Address | None = None
+    """Where the leader listens, when it is known."""
     high_watermark: int = -1
     log_start_offset: int = -1
     records: R | None = None
@@ -64,18 +67,22 @@ class MetadataFetched(NamedTuple, Generic[R]):
 
 
 def read_for(
-    asked: MetadataFetch, log: MetadataLog, leader: Leader | None, node_id: int
+    asked: MetadataFetch, log: MetadataLog, leader: Leader | None
 ) -> MetadataFetched[LogSlice]:
     """Answer a follower from the log of this node."""
     if leader is None:
         return MetadataFetched(error=ErrorCode.not_leader_or_follower)
     answer = MetadataFetched[LogSlice](
-        leader_id=node_id,
+        leader_id=leader.leader_id,
         leader_epoch=leader.epoch,
         high_watermark=leader.high_watermark,
         log_start_offset=log.start_offset,
     )
-    if asked.offset < 0 or asked.last_epoch < 0 or asked.leader_epoch < 0:
+    if (
+        asked.offset < 0
+        or not 0 <= asked.last_epoch <= max(asked.leader_epoch, 0)
+        or asked.leader_epoch < 0
+    ):
         return answer._replace(error=ErrorCode.invalid_request)
     if asked.leader_epoch < leader.epoch:
         return answer._replace(error=ErrorCode.fenced_leader_epoch)

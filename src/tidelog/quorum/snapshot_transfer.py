@@ -10,9 +10,20 @@ from typing import NamedTuple
 
 from tidelog.model.errors import ErrorCode
 from tidelog.quorum.leader import Leader
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId, read_snapshot
 from tidelog.storage.filesystem import Buffer, FileSystem
+
+
+class SnapshotAsked(NamedTuple):
+    """Which bytes of which snapshot a node wants."""
+
+    replica: ReplicaKey
+    leader_epoch: int
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
 
 
 class SnapshotPiece(NamedTuple):
@@ -25,29 +36,23 @@ class SnapshotPiece(NamedTuple):
     data: bytes = b""
 
 
-def snapshot_piece(
-    log: MetadataLog,
-    leader: Leader | None,
-    leader_epoch: int,
-    snapshot: SnapshotId,
-    position: int,
-    max_bytes: int,
-) -> SnapshotPiece:
+def snapshot_piece(log: MetadataLog, leader: Leader | None, asked: SnapshotAsked) -> SnapshotPiece:
     """What the leader gives of a snapshot to somebody who names the leader's epoch."""
     if leader is None:
         return SnapshotPiece(ErrorCode.not_leader_or_follower)
-    if leader_epoch != leader.epoch:
-        is_older = leader_epoch < leader.epoch
+    if asked.leader_epoch != leader.epoch:
+        is_older = asked.leader_epoch < leader.epoch
         return SnapshotPiece(
             ErrorCode.fenced_leader_epoch if is_older else ErrorCode.unknown_leader_epoch
         )
+    snapshot, position = asked.snapshot, asked.position
     if snapshot == BOOTSTRAP_ID or not log.has_snapshot(snapshot):
         return SnapshotPiece(ErrorCode.snapshot_not_found)
     size = log.snapshot_size(snapshot)
     if not 0 <= position < size:
         return SnapshotPiece(ErrorCode.position_out_of_range)
     return SnapshotPiece(
-        size=size, position=position, data=log.read_snapshot(snapshot, position, max_bytes)
+        size=size, position=position, data=log.read_snapshot(snapshot, position, asked.max_bytes)
     )
 
 

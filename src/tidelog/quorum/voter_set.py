@@ -37,6 +37,10 @@ class VoterSet:
                 return voter
         return None
 
+    def by_id(self, voter_id: int) -> Voter | None:
+        """The member with that id, whatever its directory."""
+        return next((voter for voter in self.voters if voter.voter_id == voter_id), None)
+
     def after(self, record: ControlRecord, offset: int) -> VoterSet:
         """The members once `record` stands at `offset`."""
         match record:

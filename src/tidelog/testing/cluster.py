@@ -19,7 +19,7 @@ from typing import Self
 
 from tidelog.testing.local_cluster import LocalCluster
 from tidelog.testing.node_process import NodeProcess, NodeState
-from tidelog.testing.node_setup import FIRST_NODE_ID
+from tidelog.testing.node_setup import FIRST_NODE_ID, VOTERS
 from tidelog.testing.ports import free_ports
 
 
@@ -31,9 +31,11 @@ class Cluster:
         directory: Path | None = None,
         *,
         brokers: int = 1,
+        controllers: int = 0,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._brokers = brokers
+        self._controllers = controllers
         self._settings = dict(settings or {})
         self._temporary = (
             tempfile.TemporaryDirectory(prefix="tidelog-") if directory is None else None
@@ -42,12 +44,13 @@ class Cluster:
         self._cluster: LocalCluster | None = None
 
     def __enter__(self) -> Self:
-        controller_port, *ports = free_ports(1 + self._brokers)
+        ports = free_ports(self._brokers + max(self._controllers, VOTERS))
         try:
             self._cluster = LocalCluster.create(
                 self.directory,
-                ports=ports,
-                controller_port=controller_port,
+                ports=ports[: self._brokers],
+                controllers=self._controllers,
+                controller_ports=ports[self._brokers :],
                 settings=self._settings,
             )
             self._cluster.start()

@@ -82,16 +82,20 @@ class LocalCluster:
         directory: Path,
         *,
         ports: Sequence[int],
-        controller_port: int | None = None,
+        controllers: int = 0,
+        controller_ports: Sequence[int] | None = None,
         development: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> LocalCluster:
-        """Format a new cluster, with a broker on each port, in an empty or missing directory."""
+        """Format a new cluster, with a broker on each port, in an empty or missing directory.
+
+        Without separate controllers the first brokers are controllers as well.
+        """
         if directory.exists() and any(directory.iterdir()):
             raise NodeTrouble(
                 f"{directory} is not empty and holds no cluster: empty it or choose another one"
             )
-        nodes = local_nodes(ports, controller_port)
+        nodes = local_nodes(ports, controller_ports, controllers=controllers)
         cluster_id = set_up_nodes(
             directory, nodes, development=development, settings=settings or {}
         )
@@ -102,7 +106,8 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         """Where a client starts."""
-        return ",".join(each.listener for each in self.descriptions.values())
+        listeners = (each.listener for each in self.descriptions.values())
+        return ",".join(listener for listener in listeners if listener is not None)
 
     def node(self, node_id: int) -> NodeProcess:
         found = self.nodes.get(node_id)
@@ -142,17 +147,27 @@ class LocalCluster:
         return running
 
     def _is_controller(self, node_id: int) -> bool:
-        return "controller" in self.descriptions[node_id].roles
+        return self.descriptions[node_id].is_controller
 
     def status(self) -> dict[str, Any]:
         """The object `tidelog status --json` prints."""
-        running = self.running()
-        controllers = [each for each in running if self._is_controller(each)]
         return {
             "cluster_id": self.cluster_id,
-            "controller": controllers[0] if controllers else None,
+            "controller": self.active_controller(),
             "nodes": [self._node_status(each) for each in sorted(self.nodes)],
         }
+
+    def active_controller(self) -> int | None:
+        """Whom most of the running controllers take for the leader of their quorum."""
+        from tidelog.client.probe import known_controller
+
+        answers = [
+            known_controller(HOST, self.descriptions[node_id].ports[-1], timeout_s=1.0)
+            for node_id, node in sorted(self.nodes.items())
+            if self._is_controller(node_id) and node.state is NodeState.RUNNING
+        ]
+        named = [answer for answer in answers if answer is not None]
+        return max(named, key=named.count) if named else None
 
     def _node_status(self, node_id: int) -> dict[str, Any]:
         node, description = self.nodes[node_id], self.descriptions[node_id]
@@ -184,12 +199,19 @@ class LocalCluster:
     def _wait_until_ready(
         self, node_id: int, timeout_s: float, cancelled: Callable[[], bool]
     ) -> None:
-        """Return once the node shows itself, unfenced, in its own answer to Metadata."""
-        from tidelog.client.probe import is_unfenced
+        """Return once a broker shows itself, unfenced, in its own answer to Metadata, and a
+        mere controller knows who leads."""
+        from tidelog.client.probe import is_unfenced, known_controller
 
         node, description = self.nodes[node_id], self.descriptions[node_id]
         deadline = time.monotonic() + timeout_s
-        while not is_unfenced(HOST, description.port, node_id, timeout_s=1.0):
+
+        def is_ready() -> bool:
+            if description.is_broker:
+                return is_unfenced(HOST, description.port, node_id, timeout_s=1.0)
+            return known_controller(HOST, description.port, timeout_s=1.0) is not None
+
+        while not is_ready():
             if cancelled():
                 raise StartCancelled("stopped before the cluster was ready")
             if node.state is NodeState.STOPPED:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tidelog.model.config import NodeConfig
 
 FIRST_NODE_ID: Final = 100
+FIRST_CONTROLLER_ID: Final = 200
 CONTROLLER_PORT_DISTANCE: Final = 1000
+VOTERS: Final = 3
+"""So many of the brokers are controllers as well, unless there are separate ones: enough that one
+may fail, and no more than that needs."""
 
 _DEVELOPMENT: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "true",
@@ -34,43 +38,71 @@ class NodeDescription(NamedTuple):
 
     node_id: int
     roles: tuple[str, ...]
-    listener: str
+    listener: str | None
+    """None on a node that is no broker."""
     controller_listener: str | None
     """None on a node that is no controller."""
 
     @property
+    def is_broker(self) -> bool:
+        return self.listener is not None
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller_listener is not None
+
+    @property
     def port(self) -> int:
-        return int(self.listener.rpartition(":")[2])
+        """Where the node is asked whether it is ready: on its broker's port if it has one."""
+        return self.ports[0]
 
     @property
     def ports(self) -> tuple[int, ...]:
         """Every port the node listens on."""
-        if self.controller_listener is None:
-            return (self.port,)
-        return self.port, int(self.controller_listener.rpartition(":")[2])
+        listeners = (self.listener, self.controller_listener)
+        return tuple(int(each.rpartition(":")[2]) for each in listeners if each is not None)
 
 
-def local_nodes(ports: Sequence[int], controller_port: int | None = None) -> list[NodeDescription]:
-    """One broker per port; the first is also the controller, which listens beside its port."""
-    first, *others = ports
-    if controller_port is None:
+def local_nodes(
+    ports: Sequence[int], controller_ports: Sequence[int] | None = None, *, controllers: int = 0
+) -> list[NodeDescription]:
+    """One broker per port, and so many separate controllers; without any, the first brokers are
+    controllers as well. A controller listens beside its broker's port."""
+    voters = controllers or (VOTERS if len(ports) >= VOTERS else 1)
+    if controller_ports is None:
         step = CONTROLLER_PORT_DISTANCE
-        controller_port = first + step if first + step < 65536 else first - step
-    controller = NodeDescription(
-        FIRST_NODE_ID, ("broker", "controller"), f"{HOST}:{first}", f"{HOST}:{controller_port}"
-    )
+        first = ports[0] + step if ports[0] + step + voters <= 65536 else ports[0] - step
+        controller_ports = range(first, first + voters)
+    control = [f"{HOST}:{port}" for port in controller_ports[:voters]]
+    if controllers:
+        return [
+            *(
+                NodeDescription(node_id, ("broker",), f"{HOST}:{port}", None)
+                for node_id, port in enumerate(ports, FIRST_NODE_ID)
+            ),
+            *(
+                NodeDescription(node_id, ("controller",), None, listener)
+                for node_id, listener in enumerate(control, FIRST_CONTROLLER_ID)
+            ),
+        ]
+    combined = [
+        NodeDescription(node_id, ("broker", "controller"), f"{HOST}:{port}", listener)
+        for node_id, port, listener in zip(
+            range(FIRST_NODE_ID, FIRST_NODE_ID + voters), ports, control, strict=False
+        )
+    ]
     brokers = [
         NodeDescription(node_id, ("broker",), f"{HOST}:{port}", None)
-        for node_id, port in enumerate(others, FIRST_NODE_ID + 1)
+        for node_id, port in enumerate(ports[voters:], FIRST_NODE_ID + voters)
     ]
-    return [controller, *brokers]
+    return [*combined, *brokers]
 
 
 class Neighbourhood(NamedTuple):
     """What a node must know of the cluster it belongs to."""
 
-    controller: str
-    """Where its controller listens."""
+    controllers: tuple[str, ...]
+    """Where its controllers listen."""
     brokers: int
 
     @property
@@ -90,16 +122,20 @@ def node_directory(directory: Path, node_id: int) -> Path:
 
 def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) -> dict[str, str]:
     """The configuration a node of a local cluster starts with."""
-    listeners = [f"PLAINTEXT://{node.listener}"]
+    listeners = []
+    advertised = {}
+    if node.listener is not None:
+        listeners.append(f"PLAINTEXT://{node.listener}")
+        advertised["advertised.listeners"] = f"PLAINTEXT://{node.listener}"
     if node.controller_listener is not None:
         listeners.append(f"CONTROLLER://{node.controller_listener}")
     return {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
         "listeners": ",".join(listeners),
-        "advertised.listeners": f"PLAINTEXT://{node.listener}",
+        **advertised,
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": around.controller,
+        "controller.quorum.bootstrap.servers": ",".join(around.controllers),
         "log.dirs": str(data),
         "default.replication.factor": str(around.replicas),
         "min.insync.replicas": str(around.min_in_sync),
@@ -118,22 +154,32 @@ def set_up_nodes(
     settings: Mapping[str, str],
 ) -> str:
     """Check configurations and ports, format the data directories; the id of the new cluster."""
+    from tidelog.broker.entropy import SystemEntropy
     from tidelog.broker.format import format_node
+    from tidelog.model.settings.endpoints import InitialController
 
-    around = Neighbourhood(nodes[0].controller_listener or "", len(nodes))
+    entropy = SystemEntropy()
+    controllers = {
+        node.node_id: node.controller_listener for node in nodes if node.controller_listener
+    }
+    initial = tuple(
+        InitialController(node_id, HOST, int(listener.rpartition(":")[2]), entropy.uuid())
+        for node_id, listener in controllers.items()
+    )
+    around = Neighbourhood(tuple(controllers.values()), sum(node.is_broker for node in nodes))
     checked = []
     for node in nodes:
         home = node_directory(directory, node.node_id)
         properties = node_properties(home / "data", node, around)
         properties.update(_DEVELOPMENT if development else {})
         properties.update(settings)
-        checked.append((home, properties, _checked(properties, home, node)))
+        checked.append((home, properties, _checked(properties, home, node), node.is_controller))
         # Not later: once it exists, a cluster keeps its ports.
         refuse_taken_ports(node, "free it, or choose another one (--port)")
     cluster_id: str | None = None
-    for home, properties, config in checked:
+    for home, properties, config, is_controller in checked:
         home.mkdir(parents=True, exist_ok=True)
-        cluster_id = format_node(config, cluster_id)
+        cluster_id = format_node(config, cluster_id, initial if is_controller else None)
         _write_properties(home / "node.properties", properties)
     return cluster_id or ""
 

@@ -190,6 +190,9 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
         ApiKey.OFFSET_DELETE: _served(0, 0, NEVER_FLEXIBLE, _B),
+        ApiKey.VOTE: _served(0, 2, 0, _C),
+        ApiKey.BEGIN_QUORUM_EPOCH: _served(0, 1, 1, _C),
+        ApiKey.END_QUORUM_EPOCH: _served(0, 1, 1, _C),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
@@ -205,6 +208,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _served(0, 1, 0, _B),
+        ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
     }

@@ -108,6 +108,15 @@ class Client:
         self._cluster.hang_up(self.wire, self)
 
 
+def _directory_id(node_id: int, starts: int = 0) -> UUID:
+    return SeededEntropy(node_id * 1000 + starts).uuid()
+
+
+def _voter(node_id: int) -> Voter:
+    endpoint = VoterEndpoint(name="CONTROLLER", host=f"node-{node_id}", port=CONTROLLER_PORT)
+    return Voter(voter_id=node_id, voter_directory_id=_directory_id(node_id), endpoints=(endpoint,))
+
+
 class Machine:
     """A disk, and while it runs a node on it."""
 
@@ -115,7 +124,7 @@ class Machine:
         self.cluster = cluster
         self.node_id = node_id
         self.host = f"node-{node_id}"
-        controls = node_id == CONTROLLER
+        controls = node_id in cluster.controllers
         listeners = [f"PLAINTEXT://{self.host}:{BROKER_PORT}"]
         if controls:
             listeners.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
@@ -125,7 +134,9 @@ class Machine:
                 "process.roles": "broker,controller" if controls else "broker",
                 "listeners": ",".join(listeners),
                 "controller.listener.names": "CONTROLLER",
-                "controller.quorum.bootstrap.servers": f"node-{CONTROLLER}:{CONTROLLER_PORT}",
+                "controller.quorum.bootstrap.servers": ",".join(
+                    f"node-{each}:{CONTROLLER_PORT}" for each in cluster.controllers
+                ),
                 "log.dirs": "/data",
                 **settings,
             }
@@ -149,12 +160,8 @@ class Machine:
         """Give it an empty disk."""
         self.files = MemoryFileSystem()
         self.files.wall_ms = self.cluster.now.wall_ms
-        directory_id = SeededEntropy(self.node_id * 1000 + self._starts).uuid()
-        endpoints = tuple(
-            VoterEndpoint(name=name, host=host, port=port)
-            for name, host, port in self.config.controller_endpoints
-        )
-        voter = Voter(voter_id=self.node_id, voter_directory_id=directory_id, endpoints=endpoints)
+        directory_id = _directory_id(self.node_id, self._starts)
+        voters = tuple(map(_voter, self.cluster.controllers))
         format_directory(
             self.files,
             "/data",
@@ -162,7 +169,7 @@ class Machine:
             node_id=self.node_id,
             directory_id=directory_id,
             bootstrap=[encode_record(record) for record in default_features()],
-            voters=(voter,) if self.config.is_controller else (),
+            voters=voters if self.config.is_controller else (),
             wall_ms=self.cluster.now.wall_ms,
         )
 
@@ -174,6 +181,11 @@ class Machine:
     @property
     def is_running(self) -> bool:
         return self._node is not None
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it has opened all its listeners."""
+        return len(self.listeners) == len(self.config.endpoints)
 
     @property
     def image(self) -> ClusterImage:
@@ -259,7 +271,7 @@ class Machine:
                     if wire is not None:
                         self.cluster.hang_up(wire, self)
                 case OpenListeners(names):
-                    self.listeners = names
+                    self.listeners += names
                 case Announce(event):
                     self.events.append(event)
                 case RunJob():
@@ -295,10 +307,11 @@ def _job_finished(job_id: int) -> Callable[[Now], Input]:
 
 
 class Cluster:
-    """Node 100 with the controller, and further brokers; time passes only when told to."""
+    """Brokers, the first of them controllers as well; time passes only when told to."""
 
-    def __init__(self, brokers: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, brokers: int, settings: Mapping[str, str], controllers: int = 1) -> None:
         self.now = START
+        self.controllers = range(CONTROLLER, CONTROLLER + controllers)
         ids = range(CONTROLLER, CONTROLLER + brokers)
         self.machines = {node_id: Machine(self, node_id, settings) for node_id in ids}
 
@@ -310,7 +323,7 @@ class Cluster:
         machines = [self[node_id] for node_id in node_ids or self.machines]
         for machine in machines:
             machine.start()
-        self.wait_until(lambda: all(machine.listeners for machine in machines), 5000)
+        self.wait_until(lambda: all(machine.is_serving for machine in machines), 5000)
 
     def client(self, node_id: int, listener: str = "PLAINTEXT") -> Client:
         return Client(self, self[node_id], listener)
@@ -434,8 +447,9 @@ NewCluster: TypeAlias = Callable[..., Cluster]
 def new_cluster() -> NewCluster:
     """Makes clusters of some brokers, none of them started; settings with underscores."""
 
-    def new(brokers: int = 2, **settings: str) -> Cluster:
-        return Cluster(brokers, {key.replace("_", "."): text for key, text in settings.items()})
+    def new(brokers: int = 2, controllers: int = 1, **settings: str) -> Cluster:
+        named = {key.replace("_", "."): text for key, text in settings.items()}
+        return Cluster(brokers, named, controllers)
 
     return new
 

@@ -32,7 +32,9 @@ VERSION = 18
 
 
 def leader_epoch(cluster: Cluster) -> int:
-    return cluster[100].node.broker.control_plane.describe(cluster.now).leader_epoch
+    description = cluster[100].node.broker.control_plane.describe(cluster.now)
+    assert description is not None
+    return description.leader_epoch
 
 
 def send_fetch(cluster: Cluster, client: Client, version: int = VERSION, **how: Any) -> None:

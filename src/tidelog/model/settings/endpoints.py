@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from tidelog.model.errors import ConfigError
+from tidelog.model.ids import parse_uuid_text
 
 _LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Za-z:.%]+\]|[^:\[\]/@ ]*):(\d{1,5})")
 _HOST_PORT: Final = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[^:\[\]/@ ]+):(\d{1,5})")
@@ -26,6 +28,33 @@ class Voter(NamedTuple):
     node_id: int
     host: str
     port: int
+
+
+class InitialController(NamedTuple):
+    """A member of the first quorum of a cluster: the node, where it listens, its directory."""
+
+    node_id: int
+    host: str
+    port: int
+    directory_id: UUID
+
+
+def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
+    """id@host:port:directory, one after the other with commas between"""
+    key = "--initial-controllers"
+    controllers = []
+    for each in text.split(","):
+        address, _, directory = each.rpartition(":")
+        try:
+            directory_id = parse_uuid_text(directory)
+        except ValueError:
+            raise ConfigError(
+                f"{key}: {each!r} is not of the form id@host:port:directory"
+            ) from None
+        controllers.append(InitialController(*parse_voter(key, address), directory_id))
+    if len({controller.node_id for controller in controllers}) != len(controllers):
+        raise ConfigError(f"{key} names a node twice")
+    return tuple(controllers)
 
 
 def parse_listener(key: str, text: str) -> Endpoint:

@@ -24,7 +24,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         decision = controller.broker_heartbeat(
             heartbeat, next_offset=plane.next_offset, now=request.now
         )
-        if not isinstance(decision.reply, Refusal):
+        if not isinstance(decision.reply, Refusal) and plane.chores is not None:
             plane.chores.heard_from(heartbeat.broker_id, request.connection)
         return decision
 

@@ -26,7 +26,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         decision = controller.register_broker(
             registration, next_offset=next_offset, now=request.now
         )
-        if not isinstance(decision.reply, Refusal):
+        if not isinstance(decision.reply, Refusal) and plane.chores is not None:
             plane.chores.heard_from(registration.broker_id, request.connection)
         return decision
 

@@ -22,7 +22,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     )
 
 
-def _answer(request: Request, quorum: QuorumDescription) -> Fields:
+def _answer(request: Request, quorum: QuorumDescription | None) -> Fields:
     return {
         "error_code": ErrorCode.none,
         "topics": [
@@ -43,16 +43,19 @@ def _answer(request: Request, quorum: QuorumDescription) -> Fields:
                     for point in node.endpoints
                 ],
             }
-            for node in quorum.nodes
+            for node in (() if quorum is None else quorum.nodes)
         ],
     }
 
 
-def _partition(quorum: QuorumDescription, topic: str, index: int) -> dict[str, Any]:
-    if topic != METADATA_TOPIC or index != 0:
+def _partition(quorum: QuorumDescription | None, topic: str, index: int) -> dict[str, Any]:
+    is_known = topic == METADATA_TOPIC and index == 0
+    if quorum is None or not is_known:
         return {
             "partition_index": index,
-            "error_code": ErrorCode.unknown_topic_or_partition,
+            "error_code": ErrorCode.not_leader_or_follower
+            if is_known
+            else ErrorCode.unknown_topic_or_partition,
             "current_voters": [],
             "observers": [],
         }

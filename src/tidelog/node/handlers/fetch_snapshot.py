@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import METADATA_TOPIC
+from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotAsked
+from tidelog.wire.messages import field
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -22,9 +25,16 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _refused(ErrorCode.unknown_topic_or_partition)
     fetches = broker.control_plane.fetches
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    piece = fetches.snapshot_piece(
-        snapshot, asked.current_leader_epoch, asked.position, body.max_bytes
+    wanted = SnapshotAsked(
+        replica=ReplicaKey(
+            body.replica_id, field(asked, "replica_directory_id", None) or ZERO_UUID
+        ),
+        leader_epoch=asked.current_leader_epoch,
+        snapshot=snapshot,
+        position=asked.position,
+        max_bytes=body.max_bytes,
     )
+    piece = fetches.snapshot_piece(wanted, request.now)
     leader_id, leader_epoch = fetches.leader
     partition = {
         "index": asked.partition,

@@ -1,0 +1,16 @@
+"""BeginQuorumEpoch (key 53, versions 0-1): a new leader of the quorum makes itself known."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.quorum_letters import epoch_begun, epoch_response
+from tidelog.node.request import Reply, Request
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Follow it, unless a later epoch is known."""
+    begun = epoch_begun(request.body, broker.cluster_id, request.connection.listener)
+    if isinstance(begun, ErrorCode):
+        return epoch_response(begun)
+    return epoch_response(broker.control_plane.member.epoch_begun(begun, request.now))

@@ -1,0 +1,16 @@
+"""EndQuorumEpoch (key 54, versions 0-1): the leader of the quorum resigns."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.quorum_letters import epoch_ended, epoch_response
+from tidelog.node.request import Reply, Request
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Stand for election: at once as the first of the successors, else after a while."""
+    ended = epoch_ended(request.body, broker.cluster_id, request.connection.listener)
+    if isinstance(ended, ErrorCode):
+        return epoch_response(ended)
+    return epoch_response(broker.control_plane.member.epoch_ended(ended, request.now))

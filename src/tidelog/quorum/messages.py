@@ -1,0 +1,85 @@
+"""What voters say to each other about who leads, decoded.
+
+Invariant  Every question and every answer carries the epoch its sender is in: whoever hears of a
+           later epoch than his own adopts it before anything else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import NO_LEADER, ZERO_UUID
+from tidelog.quorum.control_records import Voter
+
+Address: TypeAlias = tuple[str, int]
+
+
+class ReplicaKey(NamedTuple):
+    """A replica of the metadata log: a node with another directory is another replica."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
+    """Zero when it is not told."""
+
+    def is_same(self, other: ReplicaKey) -> bool:
+        """Whether both may be the same replica; one that was not told fits any."""
+        directories = {self.directory_id, other.directory_id} - {ZERO_UUID}
+        return self.id == other.id and len(directories) < 2
+
+
+class VoteAsked(NamedTuple):
+    """A voter wants to lead: the next epoch (pre-vote, which binds nobody), or this one."""
+
+    epoch: int
+    """A candidate's own epoch; before that, in a pre-vote, the epoch it would leave."""
+    candidate: ReplicaKey
+    voter: ReplicaKey
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+
+
+class EpochBegun(NamedTuple):
+    """The new leader tells a voter whom to follow."""
+
+    epoch: int
+    leader_id: int
+    voter: ReplicaKey
+    address: Address | None = None
+
+
+class EpochEnded(NamedTuple):
+    """The leader leaves; the first of the successors need not wait to be sure of it."""
+
+    epoch: int
+    leader_id: int
+    successors: tuple[ReplicaKey, ...]
+    address: Address | None = None
+
+
+class QuorumAnswer(NamedTuple):
+    """What the asked one knows of the quorum; `granted` says whether its vote was given."""
+
+    error: int
+    epoch: int
+    leader_id: int = NO_LEADER
+    address: Address | None = None
+    """Where the leader listens."""
+    granted: bool = False
+
+
+Question: TypeAlias = VoteAsked | EpochBegun | EpochEnded
+
+
+class Letter(NamedTuple):
+    """A question on its way to a voter."""
+
+    to: Voter
+    question: Question
+
+
+def is_fine(answer: QuorumAnswer) -> bool:
+    """The question was understood, and nobody is ahead of who asked it."""
+    return answer.error == ErrorCode.none

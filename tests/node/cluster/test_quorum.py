@@ -1,0 +1,195 @@
+"""Three nodes, each broker and controller: who leads, what outlives it, what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.model.errors import ErrorCode
+from tidelog.observe.cluster_events import (
+    BrokerFenced,
+    ControllerActivated,
+    ControllerDeactivated,
+)
+from tidelog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from tests.node.cluster.conftest import Cluster, Machine, NewCluster
+
+LOG = "/data/__cluster_metadata-0/00000000000000000000.log"
+
+
+@pytest.fixture
+def trio(new_cluster: NewCluster) -> Cluster:
+    """Nodes 100, 101 and 102, all of them serving."""
+    three = new_cluster(3, controllers=3)
+    three.start()
+    return three
+
+
+def active(cluster: Cluster) -> Machine:
+    """The one active controller."""
+    [leading] = [
+        machine
+        for machine in cluster.machines.values()
+        if machine.is_running and machine.node.broker.control_plane.is_active
+    ]
+    return leading
+
+
+def others(cluster: Cluster, machine: Machine) -> list[Machine]:
+    return [each for each in cluster.machines.values() if each is not machine]
+
+
+def new_active(cluster: Cluster, before: Machine, within_ms: int) -> Machine:
+    def is_there() -> bool:
+        return any(
+            each.is_running and each.node.broker.control_plane.is_active
+            for each in others(cluster, before)
+        )
+
+    cluster.wait_until(is_there, within_ms)
+    return next(
+        each
+        for each in others(cluster, before)
+        if each.is_running and each.node.broker.control_plane.is_active
+    )
+
+
+def topic(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "num_partitions": 1,
+        "replication_factor": 3,
+        "assignments": [],
+        "configs": [],
+    }
+
+
+def test_one_of_three_is_active_and_all_know_what_is_committed(trio: Cluster) -> None:
+    trio.create_topic("orders", factor=3)
+    leader = active(trio)
+    trio.wait(600)
+    for machine in trio.machines.values():
+        assert machine.image.topics_by_name.keys() == {"orders"}
+        assert sorted(machine.image.controllers) == [100, 101, 102]
+        assert machine.node.broker.control.leader_id == leader.node_id
+    assert (
+        len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    )
+
+
+def test_a_killed_controller_is_replaced_within_the_grace_time(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    assert after.of_kind(ControllerActivated)
+    trio.wait_until(lambda: bool(after.of_kind(BrokerFenced)), 250)
+    [fenced] = after.of_kind(BrokerFenced)
+    assert fenced.broker_id == before.node_id
+    for survivor in others(trio, before):
+        assert not survivor.image.brokers[survivor.node_id].fenced
+
+
+def test_everybody_but_the_dead_goes_on_under_the_new_controller(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    trio.wait(20_000)
+    [fenced] = after.of_kind(BrokerFenced)
+    assert fenced.broker_id == before.node_id, "a new controller gives a whole session (C17)"
+    trio.create_topic("orders", factor=2, via=others(trio, before)[0].node_id)
+
+
+def test_a_killed_controller_comes_back_as_a_follower(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    trio.start(before.node_id)
+    trio.wait(3000)
+    assert active(trio) is after
+    assert not before.image.brokers[before.node_id].fenced
+
+
+def test_a_paused_controller_is_replaced_and_steps_down_when_it_wakes_up(trio: Cluster) -> None:
+    before = active(trio)
+    before.is_paused = True
+    after = new_active(trio, before, 8000)
+    trio.wait(2000)
+    before.is_paused = False
+    trio.wait(2000)
+    assert active(trio) is after
+    assert before.of_kind(ControllerDeactivated)
+    assert before.node.broker.control.leader_id == after.node_id
+
+
+def test_what_was_not_committed_is_refused_and_forgotten(trio: Cluster) -> None:
+    before = active(trio)
+    for other in others(trio, before):
+        other.kill()
+    client = trio.client(before.node_id)
+    client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic("lost")], timeout=1000)
+    trio.wait(10)
+    assert client.frames == [], "nothing is answered before it is committed"
+    trio.wait(3100)
+    assert before.of_kind(ControllerDeactivated), "without a majority nobody leads (C8)"
+    assert "lost" not in before.image.topics_by_name
+    assert len(client.frames) == 1
+    for other in others(trio, before):
+        other.start()
+    trio.wait(6000)
+    survivor = active(trio)
+    assert (
+        len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    )
+    assert survivor.image.topics_by_name.keys() == before.image.topics_by_name.keys()
+
+
+def test_a_controller_that_stops_hands_over_at_once(trio: Cluster) -> None:
+    before = active(trio)
+    before.stop()
+    assert before.stopped is not None
+    assert before.stopped.failure is None
+    after = new_active(trio, before, 20)
+    assert after.image.brokers[before.node_id].fenced
+
+
+def test_a_cluster_that_was_stopped_as_a_whole_comes_back(trio: Cluster) -> None:
+    trio.create_topic("orders", factor=3)
+    for machine in trio.machines.values():
+        machine.stop()
+    trio.start()
+    assert active(trio).image.topics_by_name.keys() == {"orders"}
+
+
+def test_a_cluster_that_lost_power_as_a_whole_comes_back(trio: Cluster) -> None:
+    trio.create_topic("orders", factor=3)
+    for machine in trio.machines.values():
+        machine.kill()
+    trio.start()
+    assert active(trio).image.topics_by_name.keys() == {"orders"}
+
+
+def test_a_standby_refuses_what_only_the_active_controller_decides(trio: Cluster) -> None:
+    standby = others(trio, active(trio))[0]
+    client = trio.client(standby.node_id, "CONTROLLER")
+    answer = client.ask(ApiKey.CREATE_TOPICS, 7, topics=[topic("orders")], timeout=1000)
+    assert answer.topics[0].error_code == ErrorCode.not_controller
+
+
+def test_any_broker_passes_on_what_only_the_active_controller_decides(trio: Cluster) -> None:
+    for machine in trio.machines.values():
+        trio.create_topic(f"through-{machine.node_id}", factor=3, via=machine.node_id)
+
+
+def test_voters_with_a_false_alarm_do_not_disturb_the_leader(trio: Cluster) -> None:
+    leader = active(trio)
+    loser = others(trio, leader)[0]
+    epoch = leader.node.broker.control_plane.describe(trio.now)
+    loser.node._member._quorum.leader_hung_up(trio.now)
+    trio.wait(3000)
+    assert active(trio) is leader
+    again = leader.node.broker.control_plane.describe(trio.now)
+    assert epoch is not None and again is not None
+    assert again.leader_epoch == epoch.leader_epoch
