@@ -8,8 +8,8 @@ decided. Two things let them go on as soon as there is a decision:
 - A broker that was fenced a moment ago is still in the list of brokers. Clients that find a broker
   missing tear down what they had to do with it, which takes librdkafka a second.
 
-Invariant  A doubt about a broker ends when it answers, or after twice the grace that the controller
-           gives it: by then it is fenced, or it lives and only we cannot reach it.
+Invariant  A doubt about a broker ends when it answers, or after a second: by then it is fenced,
+           even if the controller went with it, or it lives and only we cannot reach it.
 Invariant  Without a grace (`broker.disconnect.grace.ms=0`) clients are told what the metadata says.
 """
 
@@ -22,6 +22,7 @@ from tidelog.controller.image_delta import BrokerDelta
 from tidelog.model.time import Now
 from tidelog.node.deadlines import Deadline, Deadlines
 
+DOUBT_MS: Final = 1_000
 LISTED_AFTER_FENCING_MS: Final = 5_000
 
 
@@ -30,7 +31,7 @@ class Departures:
 
     def __init__(self, deadlines: Deadlines, grace_ms: int) -> None:
         self._deadlines = deadlines
-        self._grace_ms = grace_ms
+        self._helps_clients = grace_ms > 0
         self._in_doubt: dict[int, Deadline] = {}
         self._lately_fenced: dict[int, Deadline] = {}
 
@@ -44,7 +45,7 @@ class Departures:
 
     def connection_lost(self, broker_id: int, now: Now) -> None:
         """The connection to a broker broke."""
-        self._note(self._in_doubt, broker_id, now.monotonic_ms + 2 * self._grace_ms)
+        self._note(self._in_doubt, broker_id, now.monotonic_ms + DOUBT_MS)
 
     def heard_from(self, broker_id: int) -> None:
         """A broker answered."""
@@ -61,7 +62,7 @@ class Departures:
                 self._forget(self._lately_fenced, broker_id)
 
     def _note(self, noted: dict[int, Deadline], broker_id: int, until_ms: int) -> None:
-        if self._grace_ms > 0:
+        if self._helps_clients:
             self._forget(noted, broker_id)
 
             def expired(_: Now) -> None:
