@@ -75,7 +75,9 @@ def test_one_of_three_is_active_and_all_know_what_is_committed(trio: Cluster) ->
         assert machine.image.topics_by_name.keys() == {"orders"}
         assert sorted(machine.image.controllers) == [100, 101, 102]
         assert machine.node.broker.control.leader_id == leader.node_id
-    assert len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    assert (
+        len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    )
 
 
 def test_a_killed_controller_is_replaced_within_the_grace_time(trio: Cluster) -> None:
@@ -138,7 +140,9 @@ def test_what_was_not_committed_is_refused_and_forgotten(trio: Cluster) -> None:
         other.start()
     trio.wait(6000)
     survivor = active(trio)
-    assert len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    assert (
+        len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
+    )
     assert survivor.image.topics_by_name.keys() == before.image.topics_by_name.keys()
 
 
