@@ -15,7 +15,6 @@ Invariant  Pre-votes change nothing on the side that gives them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, invariant
@@ -29,6 +28,7 @@ from tidelog.quorum.messages import (
     EpochBegun,
     EpochEnded,
     Letter,
+    LogEnd,
     Question,
     QuorumAnswer,
     ReplicaKey,
@@ -46,16 +46,7 @@ from tidelog.quorum.roles import (
     voted_in,
 )
 from tidelog.quorum.tally import Reminders
-from tidelog.quorum.timeouts import QuorumTimeouts
-
-NEVER_MS: Final = 1 << 62
-
-
-class LogEnd(NamedTuple):
-    """Where a log ends: of two, the one with the later epoch has more, then the longer one."""
-
-    epoch: int
-    offset: int
+from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
 
 
 class Elections:
