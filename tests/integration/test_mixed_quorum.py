@@ -146,7 +146,8 @@ def test_controllers_of_either_kind_elect_each_other_and_keep_one_log(quorum: Mi
         led.add(leader)
         survivor = next(each for each in OURS if each != leader)
         name = f"led-by-{leader}-{round_number}"
-        quorum.admin(survivor).create_topics([NewTopic(name, 2, 3)])[name].result(30)
+        admin = quorum.admin(survivor)
+        admin.create_topics([NewTopic(name, 2, 3)])[name].result(30)
         until(lambda: all(name in quorum.topics(each) for each in NODES), within_s=30)  # noqa: B023  # used in this round only
         quorum.kill(leader)
         lead_without(quorum, leader)

@@ -55,6 +55,7 @@ from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.remote_controller import RemoteController
 from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
+from tidelog.node.voter_updates import VoterUpdates
 from tidelog.observe.events import NodeStarted, NodeStopped
 from tidelog.quorum.quorum import Quorum
 from tidelog.storage.filesystem import FileSystem
@@ -165,7 +166,8 @@ class Node:
         if broker.config.is_controller:
             plane = self._become_controller(quorum, locator)
             broker.control = ActiveController(broker, plane, LocalController(broker, plane), remote)
-            member.on_change = [plane.quorum_changed, follower.look]
+            updates = VoterUpdates(broker, quorum)
+            member.on_change = [plane.quorum_changed, follower.look, updates.look]
         member.on_leader.append(lambda later: self._controller_changed(locator, later))
         broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
         feed.load_snapshot(now)

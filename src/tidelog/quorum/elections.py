@@ -285,7 +285,7 @@ class Elections:
         self._ask(log_end, now)
 
     def _look_after_followers(self, leader: Leader, now: Now) -> None:
-        if leader.has_lost_the_majority(now.monotonic_ms):
+        if leader.is_removed or leader.has_lost_the_majority(now.monotonic_ms):
             self.resign(now)
             return
         for voter_id in leader.silent_voters(now.monotonic_ms):

@@ -16,7 +16,7 @@ class Membership:
     def __init__(self, own: ReplicaKey, listener: str, voters: Callable[[], VoterSet]) -> None:
         """`listener` is the one the members of the quorum use among themselves."""
         self.own = own
-        self._listener = listener
+        self.listener = listener
         self._voters = voters
 
     @property
@@ -39,7 +39,7 @@ class Membership:
     def address_of(self, voter_id: int) -> Address | None:
         """Where a voter listens for the quorum."""
         voter = self.find(voter_id)
-        return None if voter is None else voter.address(self._listener)
+        return None if voter is None else voter.address(self.listener)
 
     def rank_without(self, leader_id: int) -> tuple[int, int]:
         """The place of this voter among those besides the leader, and how many they are."""

@@ -28,16 +28,14 @@ from enum import Enum, auto
 from typing import Final, NoReturn, TypeVar
 
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken, invariant
+from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken, Refusal, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.batches import control_batch, in_batches, in_one_batch, record_batch
-from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint
+from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint, Voters
 from tidelog.quorum.description import QuorumDescription, QuorumNode
 from tidelog.quorum.epoch_opening import opening_records
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.messages import (
-    ReplicaKey,
-)
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.observers import Observers
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.roles import Follower, Unattached
@@ -45,6 +43,7 @@ from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece, snapshot_piece
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, QuorumTimeouts
+from tidelog.quorum.voter_changes import AddVoter, VoterChange, changed_voters
 from tidelog.quorum.voter_set import VoterSet
 from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.storage.filesystem import FileSystem
@@ -108,7 +107,7 @@ class Quorum(VotingReplica[T]):
             timeouts=timeouts,
             can_vote=can_vote,
         )
-        self._endpoints = endpoints
+        self.endpoints = endpoints
         self._observers = Observers()
         self._syncing: FlushJob | None = None
 
@@ -123,7 +122,7 @@ class Quorum(VotingReplica[T]):
             timeouts=self._timeouts,
             now=now,
         )
-        opening = opening_records(self._voters, self._own, self._endpoints, granting)
+        opening = opening_records(self._voters, self._own, self.endpoints, granting)
         self._append_control(opening, epoch, now)
         return leader
 
@@ -131,7 +130,15 @@ class Quorum(VotingReplica[T]):
 
     @property
     def voters(self) -> VoterSet:
+        """Who votes, by the newest record in the log."""
         return self._voters
+
+    @property
+    def is_described_wrongly(self) -> bool:
+        """Whether the log says that this voter listens where it does not."""
+        known = self._voters.find(*self._own)
+        in_log = self._voters.kraft_version > 0
+        return in_log and known is not None and known.endpoints != self.endpoints
 
     @property
     def nodes(self) -> tuple[QuorumNode, ...]:
@@ -248,6 +255,23 @@ class Quorum(VotingReplica[T]):
         values = [self._codec.encode(record) for record in records]
         for run in (in_one_batch(values),) if atomic and values else in_batches(values):
             self._append(record_batch(run, now.wall_ms), leader.epoch, now)
+        return self._log.end_offset
+
+    def change_voters(self, change: VoterChange, now: Now) -> int | Refusal:
+        """Add, remove or describe a voter; where the log ends with it. In force at once."""
+        leader = self.role
+        if not isinstance(leader, Leader):
+            return Refusal(ErrorCode.not_leader_or_follower, "Another node leads the quorum.")
+        added = ReplicaKey(*change.voter.key) if isinstance(change, AddVoter) else None
+        progress = None if added is None else self._observers.find(added)
+        voters = changed_voters(self._voters, change, leader, self._members.listener, progress, now)
+        if isinstance(voters, Refusal):
+            return voters
+        self._append_control([Voters(voters=voters.voters)], leader.epoch, now)
+        if added is not None:
+            self._observers.forget(added)
+        if leader.voters_are(self._voters.voter_ids, self._log.end_offset):
+            self._committed_up_to(leader.high_watermark)
         return self._log.end_offset
 
     def _append_control(self, records: list[ControlRecord], epoch: int, now: Now) -> None:

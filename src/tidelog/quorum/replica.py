@@ -185,6 +185,8 @@ class MetadataReplica(Generic[T]):
         """Whether enough was committed, or enough time went by, since the newest snapshot."""
         if self.high_watermark <= self._snapshot_id.offset:
             return False
+        if self._voters.written_at >= self.high_watermark:
+            return False  # it would hold voters that are not committed
         waited_ms = now.monotonic_ms - self._last_snapshot_ms
         return self._bytes_since_snapshot >= self._rules.bytes_between or (
             0 < self._rules.interval_ms <= waited_ms

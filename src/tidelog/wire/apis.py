@@ -190,6 +190,9 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
+        ApiKey.ADD_RAFT_VOTER: _served(0, 1, 0, _BC),
+        ApiKey.REMOVE_RAFT_VOTER: _served(0, 0, 0, _BC),
+        ApiKey.UPDATE_RAFT_VOTER: _served(0, 0, 0, _C),
     }
 )
 
@@ -206,6 +209,8 @@ FORWARDED: Final = frozenset(
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
 """What a broker passes on to the active controller, in an Envelope."""

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers import (
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -41,8 +42,10 @@ from tidelog.node.handlers import (
     metadata_fetch,
     offset_for_leader_epoch,
     produce,
+    remove_raft_voter,
     unregister_broker,
     update_features,
+    update_raft_voter,
     vote,
 )
 from tidelog.node.request import Reply, Request
@@ -92,6 +95,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.CONTROLLER_REGISTRATION: controller_registration.handle,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+        ApiKey.ADD_RAFT_VOTER: add_raft_voter.handle,
+        ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter.handle,
+        ApiKey.UPDATE_RAFT_VOTER: update_raft_voter.handle,
     }
 )
 
