@@ -25,8 +25,9 @@ class Membership:
         return self._voters().find(*self.own) is not None
 
     @property
-    def is_sole_voter(self) -> bool:
-        return self.is_voter and len(self._voters().voters) == 1
+    def has_rivals(self) -> bool:
+        """Whether this replica has a vote, and is not the only one."""
+        return self.is_voter and len(self._voters().voters) > 1
 
     def find(self, voter_id: int) -> Voter | None:
         return self._voters().by_id(voter_id)
