@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka lock clean
+.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka bench-failover lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,7 +33,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
@@ -47,6 +47,9 @@ bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CP
 
 bench-vs-kafka: setup setup-java ## The same table with Apache Kafka beside it, in one run
 	@$(BIN)/python -m benchmarks --versus-kafka
+
+bench-failover: setup setup-java ## How long writes pause when brokers are killed or restarted, beside Apache Kafka
+	@$(BIN)/python -m benchmarks.failover
 
 lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure one broker, with Apache Kafka beside it if asked."""
+"""`python -m benchmarks`: measure a cluster, with Apache Kafka beside it if asked."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from benchmarks.workloads import (
     Figure,
     java_clients,
     latency,
+    live_consumer,
+    many_partitions,
     single_record_requests,
     small_records,
     throughput,
@@ -32,9 +34,11 @@ def measure(
         ]
         steps: list[tuple[str, Callable[[], list[Figure]]]] = [
             ("throughput", lambda: throughput(server, megabytes)),
+            ("produce with a live consumer", lambda: live_consumer(server, megabytes // 2)),
+            ("100 partitions", lambda: many_partitions(server, megabytes // 2)),
             ("small records", lambda: small_records(server, megabytes // 5)),
             ("latency", lambda: latency(server, 3000)),
-            ("one-record requests", lambda: single_record_requests(server, 60_000)),
+            ("one-record requests", lambda: single_record_requests(server, 3.0)),
         ]
         if with_java:
             steps.append(("Java clients", lambda: java_clients(server, megabytes)))
@@ -45,9 +49,11 @@ def measure(
     return figures
 
 
-def show(columns: dict[str, list[Figure]]) -> None:
+def show(columns: dict[str, list[Figure]], brokers: int) -> None:
     """One row a figure; with two servers, how ours relates to the other."""
-    table = Table(title="One broker, RF 1, acks=all, 6 partitions, 1000 B records")
+    cluster = f"{brokers} brokers" if brokers > 1 else "One broker"
+    replicas = min(3, brokers)
+    table = Table(title=f"{cluster}, RF {replicas}, acks=all, 6 partitions, 1000 B records")
     table.add_column("figure")
     for name in columns:
         table.add_column(name, justify="right")
@@ -70,10 +76,11 @@ def main() -> None:
     parser.add_argument(
         "--megabytes", type=int, default=1000, help="how much to produce and consume"
     )
+    parser.add_argument("--brokers", type=int, default=3, help="how many brokers")
     arguments = parser.parse_args()
-    servers: list[Server] = [Tidelog()]
+    servers: list[Server] = [Tidelog(arguments.brokers)]
     if arguments.versus_kafka:
-        servers.append(ApacheKafka())
+        servers.append(ApacheKafka(arguments.brokers))
     columns = {
         server.name: measure(
             server,
@@ -83,7 +90,7 @@ def main() -> None:
         )
         for server in servers
     }
-    show(columns)
+    show(columns, arguments.brokers)
 
 
 main()

@@ -1,9 +1,10 @@
-"""The brokers under measurement: ours, and Apache Kafka started from its own jars."""
+"""The clusters under measurement: ours, and Apache Kafka started from its own jars."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -11,55 +12,76 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from confluent_kafka import Producer
 
-from tidelog.testing.ports import free_ports
+from tidelog.testing.local_cluster import LocalCluster
+from tidelog.testing.ports import HOST, free_ports
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".cache" / "java" / "tools"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAACg"
+FIRST_NODE = 100
+SETTINGS = {"num.partitions": "6"}
+"""Kafka's defaults hold for everything else, on both sides."""
 
 
 class Server(ABC):
-    """One broker process with a data directory of its own."""
+    """A cluster of brokers with a directory of its own."""
 
     name: str
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
-        self.port, self.controller_port = free_ports(2)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.brokers = brokers
+        self.replicas = min(3, brokers)
+        self.min_in_sync = max(1, self.replicas - 1)
         self.start_to_first_ack_s = 0.0
 
     @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    @abstractmethod
+    def ports(self) -> dict[int, int]:
+        """Where each broker listens, by its id."""
 
     @property
-    def _log(self) -> Path:
-        return self.directory / "broker.log"
-
-    @abstractmethod
-    def command(self) -> list[str]:
-        """What starts the broker in the foreground."""
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{port}" for port in self.ports.values())
 
     @abstractmethod
     def prepare(self) -> None:
         """What must be done once before the first start."""
 
+    @abstractmethod
+    def start_all(self) -> None:
+        """Start every node at once."""
+
+    @abstractmethod
+    def restart(self, node_id: int) -> None:
+        """Start a node that was ended."""
+
+    @abstractmethod
+    def pid(self, node_id: int) -> int:
+        """The process of a node that runs."""
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """What the nodes said last."""
+
     def start(self) -> None:
-        """Start, and measure the time until a record has been acknowledged."""
+        """Start, and measure the time until a replicated record has been acknowledged."""
         self.prepare()
         began = time.monotonic()
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=subprocess.STDOUT)
-        self._wait_for_port()
+        self.start_all()
+        for port in self.ports.values():
+            self._wait_for(port)
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
+                "acks": "all",
                 "reconnect.backoff.ms": 5,
                 "reconnect.backoff.max.ms": 20,
                 "retry.backoff.ms": 10,
@@ -73,117 +95,204 @@ class Server(ABC):
             self._give_up("did not acknowledge a record")
         self.start_to_first_ack_s = time.monotonic() - began
 
-    def _wait_for_port(self) -> None:
+    def _wait_for(self, port: int) -> None:
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+            with suppress(OSError), socket.create_connection((HOST, port), 0.2):
                 return
-            if self.process is not None and self.process.poll() is not None:
-                break
             time.sleep(0.005)
-        self._give_up("did not open its port")
+        self._give_up(f"did not open port {port}")
 
     def _give_up(self, why: str) -> NoReturn:
-        said = self._log.read_text(errors="replace").splitlines()[-20:]
-        raise SystemExit("\n".join([f"{self.name} {why}; the last it said:", *said]))
+        raise SystemExit(f"{self.name} {why}; the last it said:\n{self.last_words()}")
+
+    @abstractmethod
+    def is_running(self, node_id: int) -> bool:
+        """Whether a node's process is there."""
+
+    def signal(self, node_id: int, number: signal.Signals) -> None:
+        os.kill(self.pid(node_id), number)
 
     def cpu_seconds(self) -> float:
-        """User and system time of the broker so far."""
-        assert self.process is not None
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        """User and system time of all brokers so far."""
+        return sum(_cpu_seconds(self.pid(node_id)) for node_id in self.ports)
 
     def rss_mb(self) -> float:
-        """Resident memory of the broker now."""
-        assert self.process is not None
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        return 0.0
+        """Resident memory of a broker now, on average."""
+        return sum(_rss_mb(self.pid(node_id)) for node_id in self.ports) / self.brokers
 
+    @abstractmethod
     def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(20)
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """End every process and remove the files."""
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
+def _rss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
 
 
 class Tidelog(Server):
-    """Our broker, as `tidelog up` runs it."""
+    """Our brokers, as `tidelog up` runs them."""
 
     name = "Tidelog"
 
+    def __init__(self, brokers: int) -> None:
+        super().__init__(brokers)
+        self._cluster: LocalCluster | None = None
+
     @property
-    def _config(self) -> Path:
-        return self.directory / "node.properties"
+    def cluster(self) -> LocalCluster:
+        assert self._cluster is not None
+        return self._cluster
+
+    @property
+    def ports(self) -> dict[int, int]:
+        return {each.node_id: each.port for each in self.cluster.descriptions.values()}
 
     def prepare(self) -> None:
-        self._config.write_text(server_properties(self, default_partitions=6))
-        command = [str(ROOT / ".venv/bin/tidelog"), "format", "--config", str(self._config)]
-        subprocess.run([*command, "--cluster-id", "AAAAAAAAAAAAAAAAAAAACg"], check=True)
+        controller_port, *ports = free_ports(1 + self.brokers)
+        self._cluster = LocalCluster.create(
+            self.directory, ports=ports, controller_port=controller_port, settings=SETTINGS
+        )
 
-    def command(self) -> list[str]:
-        return [
-            str(ROOT / ".venv/bin/python"),
-            "-m",
-            "tidelog.broker",
-            "--config",
-            str(self._config),
-        ]
+    def start_all(self) -> None:
+        self.cluster.start()
+
+    def restart(self, node_id: int) -> None:
+        self.cluster.start_node(node_id)
+
+    def pid(self, node_id: int) -> int:
+        return self.cluster.node(node_id).pid or 0
+
+    def is_running(self, node_id: int) -> bool:
+        return node_id in self.cluster.running()
+
+    def last_words(self) -> str:
+        return "\n".join(node.last_words() for node in self.cluster.nodes.values())
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@dataclass
+class ApacheNode:
+    """One combined node of Apache Kafka."""
+
+    directory: Path
+    port: int
+    controller_port: int
+    process: subprocess.Popen[bytes] | None = None
 
 
 class ApacheKafka(Server):
-    """Apache Kafka 4.3.1 with its default heap and settings, one combined node."""
+    """Apache Kafka 4.3.1 with its default heap and settings; every node is combined."""
 
     name = "Apache Kafka 4.3.1"
 
-    @property
-    def _config(self) -> Path:
-        return self.directory / "server.properties"
+    def __init__(self, brokers: int) -> None:
+        super().__init__(brokers)
+        found = free_ports(2 * brokers)
+        self._nodes = {
+            FIRST_NODE + slot: ApacheNode(
+                self.directory / f"node-{FIRST_NODE + slot}",
+                found[2 * slot],
+                found[2 * slot + 1],
+            )
+            for slot in range(brokers)
+        }
 
-    def _java(self, main: str, *arguments: str) -> list[str]:
-        return [
-            "java", "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-            "-cp", f"{JARS}/*", main, *arguments,
-        ]  # fmt: skip
+    @property
+    def ports(self) -> dict[int, int]:
+        return {node_id: node.port for node_id, node in self._nodes.items()}
 
     def prepare(self) -> None:
-        self._config.write_text(server_properties(self, default_partitions=6))
-        format_command = self._java(
-            "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAACg",
-            "-c", str(self._config), "--standalone",
-        )  # fmt: skip
-        subprocess.run(format_command, check=True, capture_output=True)
+        for node_id, node in self._nodes.items():
+            node.directory.mkdir()
+            self._config(node).write_text(self._properties(node_id, node))
+            command = _java(
+                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID,
+                "-c", str(self._config(node)),
+            )  # fmt: skip
+            subprocess.run(command, check=True, capture_output=True)
 
-    def command(self) -> list[str]:
-        return self._java("kafka.Kafka", str(self._config))
+    def _properties(self, node_id: int, node: ApacheNode) -> str:
+        voters = ",".join(
+            f"{each}@{HOST}:{voter.controller_port}" for each, voter in self._nodes.items()
+        )
+        settings = {
+            **SETTINGS,
+            "process.roles": "broker,controller",
+            "node.id": str(node_id),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://{HOST}:{node.port},"
+            f"CONTROLLER://{HOST}:{node.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": f"{node.directory}/data",
+            "default.replication.factor": str(self.replicas),
+            "min.insync.replicas": str(self.min_in_sync),
+            "offsets.topic.replication.factor": str(self.replicas),
+        }
+        return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+    @staticmethod
+    def _config(node: ApacheNode) -> Path:
+        return node.directory / "server.properties"
+
+    def start_all(self) -> None:
+        for node_id in self._nodes:
+            self.restart(node_id)
+
+    def restart(self, node_id: int) -> None:
+        node = self._nodes[node_id]
+        if node.process is not None:
+            node.process.wait()
+        with (node.directory / "node.log").open("ab") as log:
+            node.process = subprocess.Popen(
+                _java("kafka.Kafka", str(self._config(node))), stdout=log, stderr=log
+            )
+
+    def pid(self, node_id: int) -> int:
+        process = self._nodes[node_id].process
+        assert process is not None
+        return process.pid
+
+    def is_running(self, node_id: int) -> bool:
+        process = self._nodes[node_id].process
+        return process is not None and process.poll() is None
+
+    def last_words(self) -> str:
+        logs = [node.directory / "node.log" for node in self._nodes.values()]
+        lines = [line for log in logs for line in log.read_text().splitlines()[-10:]]
+        return "\n".join(lines)
+
+    def stop(self) -> None:
+        processes = [node.process for node in self._nodes.values() if node.process is not None]
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def server_properties(server: Server, default_partitions: int) -> str:
-    """The same configuration for both: Kafka's defaults, one combined node."""
-    return "\n".join(
-        [
-            "process.roles=broker,controller",
-            "node.id=100",
-            f"controller.quorum.bootstrap.servers=127.0.0.1:{server.controller_port}",
-            f"listeners=PLAINTEXT://127.0.0.1:{server.port},"
-            f"CONTROLLER://127.0.0.1:{server.controller_port}",
-            "controller.listener.names=CONTROLLER",
-            f"log.dirs={server.directory}/data",
-            f"num.partitions={default_partitions}",
-            "offsets.topic.replication.factor=1",
-            "",
-        ]
-    )
+def _java(main: str, *arguments: str) -> list[str]:
+    return [
+        "java", "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+        "-cp", f"{JARS}/*", main, *arguments,
+    ]  # fmt: skip
 
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
-    """Start a server, and take it down whatever happens."""
+    """Start a cluster, and take it down whatever happens."""
     try:
         server.start()
         yield server

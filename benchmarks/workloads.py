@@ -1,10 +1,11 @@
-"""What is measured: stock clients doing ordinary things to one broker."""
+"""What is measured: stock clients doing ordinary things to a cluster."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import quantiles
 
@@ -28,12 +29,26 @@ class Figure:
 
 
 def create_topic(server: Server, name: str, partitions: int = PARTITIONS) -> None:
-    admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
+    config = {"min.insync.replicas": str(server.min_in_sync)}
+    new = NewTopic(name, partitions, server.replicas, config=config)
+    admin.create_topics([new])[name].result(30)
+    until = time.monotonic() + 30
+    while True:
+        found = admin.list_topics(name, timeout=10).topics[name].partitions
+        if len(found) == partitions and all(
+            len(each.isrs) == server.replicas for each in found.values()
+        ):
+            return
+        if time.monotonic() > until:
+            raise SystemExit(f"{server.name}: topic {name} is not in sync after 30 s")
+        time.sleep(0.05)
 
 
-def fill(server: Server, topic: str, megabytes: int, record_bytes: int) -> tuple[float, float]:
-    """Produce with acks=all; seconds taken and CPU seconds of the broker."""
+def fill(
+    server: Server, topic: str, megabytes: int, record_bytes: int, partitions: int = PARTITIONS
+) -> tuple[float, float]:
+    """Produce with acks=all; seconds taken and CPU seconds of the brokers."""
     producer = Producer(
         {
             "bootstrap.servers": server.bootstrap,
@@ -50,7 +65,7 @@ def fill(server: Server, topic: str, megabytes: int, record_bytes: int) -> tuple
     runs = megabytes * 1_000_000 // record_bytes // RUN
     cpu, began = server.cpu_seconds(), time.monotonic()
     for number in range(runs):
-        queued = producer.produce_batch(topic, run, partition=number % PARTITIONS)
+        queued = producer.produce_batch(topic, run, partition=number % partitions)
         if queued != RUN:
             raise SystemExit(f"{server.name}: the client queued {queued} of {RUN} records")
     left = producer.flush(120)
@@ -60,7 +75,7 @@ def fill(server: Server, topic: str, megabytes: int, record_bytes: int) -> tuple
 
 
 def drain(server: Server, topic: str, records: int) -> tuple[float, float]:
-    """Consume from the beginning; seconds taken and CPU seconds of the broker."""
+    """Consume from the beginning; seconds taken and CPU seconds of the brokers."""
     consumer = Consumer(
         {
             "bootstrap.servers": server.bootstrap,
@@ -100,6 +115,23 @@ def throughput(server: Server, megabytes: int) -> list[Figure]:
     ]
 
 
+def live_consumer(server: Server, megabytes: int) -> list[Figure]:
+    """MB/s produced while a consumer reads at the end of the log."""
+    create_topic(server, "live")
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(drain, server, "live", megabytes * 1000)
+        seconds, _ = fill(server, "live", megabytes, 1000)
+        reading.result()
+    return [Figure("produce with a live consumer", megabytes / seconds, "MB/s")]
+
+
+def many_partitions(server: Server, megabytes: int) -> list[Figure]:
+    """MB/s produced over a hundred partitions."""
+    create_topic(server, "wide", 100)
+    seconds, _ = fill(server, "wide", megabytes, 1000, 100)
+    return [Figure("produce over 100 partitions", megabytes / seconds, "MB/s")]
+
+
 def small_records(server: Server, megabytes: int) -> list[Figure]:
     """100 B records a second."""
     create_topic(server, "small")
@@ -136,26 +168,42 @@ def latency(server: Server, rounds: int) -> list[Figure]:
     ]
 
 
-def single_record_requests(server: Server, requests: int) -> list[Figure]:
-    """Requests a second when each carries one record."""
-    create_topic(server, "requests", 1)
+def single_record_requests(server: Server, seconds: float) -> list[Figure]:
+    """Requests a second when each carries one record, from one producer and from sixteen."""
+    create_topic(server, "requests", PARTITIONS)
+    figures = []
+    for producers in (1, 16):
+        with ThreadPoolExecutor(producers) as pool:
+            rates = pool.map(lambda _: _request_rate(server, seconds), range(producers))
+        name = "one-record requests, " + ("1 producer" if producers == 1 else "16 producers")
+        figures.append(Figure(name, sum(rates), "1/s"))
+    return figures
+
+
+def _request_rate(server: Server, seconds: float) -> float:
     producer = Producer(
         {
             "bootstrap.servers": server.bootstrap,
             "acks": "all",
             "linger.ms": 0,
             "batch.num.messages": 1,
-            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.messages": 1000,
             "log_level": 0,
         }
     )
     producer.list_topics("requests", timeout=10)
-    began = time.monotonic()
-    for _ in range(requests):
-        producer.produce("requests", b"x" * 100)
+    sent, began = 0, time.monotonic()
+    while time.monotonic() - began < seconds:
+        try:
+            producer.produce("requests", b"x" * 100)
+        except BufferError:
+            producer.poll(0.01)
+            continue
+        sent += 1
+        producer.poll(0)
     if producer.flush(120):
         raise SystemExit(f"{server.name}: some requests were not acknowledged")
-    return [Figure("one-record requests", requests / (time.monotonic() - began), "1/s")]
+    return sent / (time.monotonic() - began)
 
 
 def java_clients(server: Server, megabytes: int) -> list[Figure]:

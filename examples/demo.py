@@ -1,8 +1,10 @@
-"""The main job in one go: produce with a stock client, kill the broker, lose nothing.
+"""The main job in one go: produce with a stock client, kill a leader, lose nothing.
 
-Starts a real broker, produces orders with acks=all, ends the broker with kill -9 in the middle,
-starts it again, and proves that every acknowledged order is there exactly once and that every
-byte on disk is sound. Exit code 0 only when all of that holds.
+Starts three real brokers and a topic with three replicas, produces orders with acks=all, ends a
+leader with kill -9 in the middle, shows what the cluster did about it, starts the broker again and
+waits until it is back in sync and leads again. Then it proves that every acknowledged order is
+there exactly once and that all replicas hold the same bytes. Exit code 0 only when all of that
+holds.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -132,22 +135,124 @@ def sound_on_disk(data: Path) -> bool:
     )
 
 
-def story(cluster: Cluster, since: int) -> None:
-    """What the broker itself said, from a position in its log on."""
-    for line in cluster.log_text()[since:].splitlines():
-        if any(word in line for word in ("recovered", "led by", "started", "listens")):
-            said = line.partition(" ")[2]
-            console.print(f"             [cyan]broker:[/cyan] {said}", soft_wrap=True)
+def replicas_are_identical(cluster: Cluster) -> bool:
+    """Compare the files of all brokers, byte by byte."""
+    copies = [
+        {
+            path.relative_to(cluster.data(node_id)): path.read_bytes()
+            for path in cluster.data(node_id).glob(f"{TOPIC}-*/*.log")
+        }
+        for node_id in cluster.node_ids
+    ]
+    return all(copy == copies[0] for copy in copies)
 
 
-def prove(orders: Orders, found: Counter[int], data: Path) -> list[tuple[str, bool]]:
+class Story:
+    """What the brokers themselves say about the topic and each other, as it happens."""
+
+    ABOUT = (TOPIC, "fenced", "registered", "listens")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._told: dict[int, int] = {}
+        self.skip()
+
+    def skip(self) -> None:
+        """What was said so far is not part of the story."""
+        self._told = {each: len(self._cluster.log_text(each)) for each in self._cluster.node_ids}
+
+    def tell(self) -> None:
+        """Everything since the last time, in the order in which it happened."""
+        lines = []
+        for node_id, told in self._told.items():
+            text = self._cluster.log_text(node_id)
+            self._told[node_id] = len(text)
+            for line in text[told:].splitlines():
+                moment, _, said = line.partition(" ")
+                if any(word in said for word in self.ABOUT):
+                    lines.append((moment, node_id, said))
+        for moment, node_id, said in sorted(lines):
+            clock = moment.partition("T")[2].rstrip("Z")
+            console.print(f"  [cyan]{clock} node {node_id}:[/cyan] {said}", soft_wrap=True)
+
+
+class Topic:
+    """What the cluster says about the topic now."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        new = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})
+        self._admin.create_topics([new])[TOPIC].result(20)
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        found = self._admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
+        return {index: each.leader for index, each in found.items()}
+
+    @property
+    def in_sync(self) -> bool:
+        found = self._admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
+        return all(len(each.isrs) == 3 for each in found.values())
+
+
+def wait(condition: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > until:
+            raise SystemExit(f"30 s went by and {what}")
+        time.sleep(0.02)
+
+
+def prove(cluster: Cluster, orders: Orders, found: Counter[int]) -> list[tuple[str, bool]]:
     """The claims, each checked."""
     return [
         ("no order was refused", not orders.failed),
         ("every acknowledged order is in the topic", set(orders.acknowledged) <= set(found)),
         ("no order is there twice", all(times == 1 for times in found.values())),
-        ("every batch on disk is whole and its CRC fits", sound_on_disk(data)),
+        ("all replicas hold the same bytes", replicas_are_identical(cluster)),
+        ("every batch on disk is whole and its CRC fits", sound_on_disk(cluster.data())),
     ]
+
+
+def run(cluster: Cluster, count: int) -> bool:
+    """The story from the first order to the proof."""
+    third = count // 3
+    say(f"three brokers are ready on {cluster.bootstrap}")
+    topic = Topic(cluster.bootstrap)
+    wait(lambda: topic.in_sync, "the new topic is not in sync")
+    before = topic.leaders
+    say(f"topic {TOPIC}: {PARTITIONS} partitions with 3 replicas each, leaders {before}")
+    orders, story = Orders(cluster.bootstrap), Story(cluster)
+    orders.send(third)
+    orders.wait_for(third // 2)
+    victim = next(leader for leader in before.values() if leader != cluster.node_ids[0])
+    story.skip()
+    cluster.kill(victim)
+    say(f"kill -9 of broker {victim} after {len(orders.acknowledged):,} acknowledged orders")
+    orders.send(third)
+    wait(lambda: victim not in topic.leaders.values(), "the dead broker still leads")
+    story.tell()
+    say(f"leaders are {topic.leaders}; the producer goes on")
+    cluster.start(victim)
+    say(f"broker {victim} starts again")
+    orders.send(count - 2 * third)
+    orders.finish()
+    wait(lambda: topic.in_sync, f"broker {victim} is not back in sync")
+    wait(lambda: topic.leaders == before, f"broker {victim} does not lead again")
+    story.tell()
+    say(f"leaders are {topic.leaders} again")
+    say(f"{len(orders.acknowledged):,} orders acknowledged")
+    say(f"the longest pause between two acknowledgements was {orders.longest_pause_s:.2f} s")
+    found = read_back(cluster.bootstrap)
+    say(f"{sum(found.values()):,} orders read back")
+    claims = prove(cluster, orders, found)
+    table = Table(title="What was promised", show_header=False)
+    for claim, holds in claims:
+        table.add_row("[green]holds[/green]" if holds else "[red]BROKEN[/red]", claim)
+    console.print(table)
+    for failure in orders.failed[:5]:
+        console.print(f"[red]{failure}[/red]")
+    return all(holds for _, holds in claims)
 
 
 def main() -> int:
@@ -155,36 +260,9 @@ def main() -> int:
     parser.add_argument("--orders", type=int, default=60_000, help="how many orders to send")
     parser.add_argument("--data", type=Path, help="keep the cluster's files in this directory")
     arguments = parser.parse_args()
-    third = arguments.orders // 3
-    with Cluster(arguments.data) as cluster:
-        say(f"one broker is ready on {cluster.bootstrap}")
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(20)
-        say(f"topic {TOPIC} has {PARTITIONS} partitions")
-        orders = Orders(cluster.bootstrap)
-        orders.send(third)
-        orders.wait_for(third // 2)
-        said = len(cluster.log_text())
-        cluster.kill()
-        say(f"kill -9 after {len(orders.acknowledged):,} acknowledged orders; the producer goes on")
-        orders.send(third)
-        cluster.start()
-        say("the broker is back")
-        story(cluster, said)
-        orders.send(arguments.orders - 2 * third)
-        orders.finish()
-        say(f"{len(orders.acknowledged):,} orders acknowledged")
-        say(f"the longest pause between two acknowledgements was {orders.longest_pause_s:.2f} s")
-        found = read_back(cluster.bootstrap)
-        say(f"{sum(found.values()):,} orders read back")
-        claims = prove(orders, found, cluster.data())
-    table = Table(title="What was promised", show_header=False)
-    for claim, holds in claims:
-        table.add_row("[green]holds[/green]" if holds else "[red]BROKEN[/red]", claim)
-    console.print(table)
-    for failure in orders.failed[:5]:
-        console.print(f"[red]{failure}[/red]")
-    return 0 if all(holds for _, holds in claims) else 1
+    settings = {"leader.imbalance.check.interval.seconds": "1"}
+    with Cluster(arguments.data, brokers=3, settings=settings) as cluster:
+        return 0 if run(cluster, arguments.orders) else 1
 
 
 if __name__ == "__main__":

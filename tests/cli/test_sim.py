@@ -26,15 +26,21 @@ conditions sync_us=100000000
 
 
 def test_seeds_are_run_one_after_the_other() -> None:
-    result = CliRunner().invoke(app, ["sim", "--seeds", "2", "--brokers", "1", "--json"])
+    arguments = ["sim", "--seeds", "2", "--seed", "5", "--brokers", "1", "--json"]
+    result = CliRunner().invoke(app, arguments)
 
     assert result.exit_code == 0, result.stderr
-    assert [json.loads(line)["seed"] for line in result.stdout.splitlines()] == [1, 2]
+    runs = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [run["seed"] for run in runs] == [5, 6]
+    assert all(len(run["hash"]) == 32 for run in runs)
     assert "2 seeds, all well" in result.stderr
+    assert "simulated hours" in result.stderr
 
 
 def test_one_seed_can_be_watched() -> None:
-    result = CliRunner().invoke(app, ["sim", "--seed", "7", "--brokers", "1", "--trace"])
+    result = CliRunner().invoke(
+        app, ["sim", "--seeds", "1", "--seed", "7", "--brokers", "1", "--trace"]
+    )
 
     assert result.exit_code == 0, result.stderr
     first, *_, last = result.stdout.splitlines()
@@ -74,3 +80,32 @@ def test_a_plan_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "line 2: nobody knows 'weather'" in result.stderr
+
+
+STORY = "# One broker, one record.\n> cluster brokers=1\n> topic orders replicas=100\n"
+
+
+def test_a_transcript_that_tells_something_else_is_refused_until_it_is_accepted(
+    tmp_path: Path,
+) -> None:
+    story = tmp_path / "story.txt"
+    story.write_text(STORY)
+    arguments = ["sim", "--scenario", str(story)]
+
+    assert CliRunner().invoke(app, arguments).exit_code == 1
+    assert story.read_text() == STORY
+    accepted = CliRunner().invoke(app, [*arguments, "--accept"])
+    assert accepted.exit_code == 0, accepted.stderr
+    assert story.read_text() == accepted.stdout
+    assert "broker" in story.read_text().splitlines()[2]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+def test_a_command_that_nobody_knows_is_refused_with_its_line(tmp_path: Path) -> None:
+    story = tmp_path / "story.txt"
+    story.write_text("> cluster brokers=1\n> dance\n")
+
+    result = CliRunner().invoke(app, ["sim", "--scenario", str(story)])
+
+    assert result.exit_code == 1
+    assert "line 2: > dance: there is no fault 'dance'" in result.stderr

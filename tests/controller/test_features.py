@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
 
 ELR = "eligible.leader.replicas.version"
+TRANSACTION_VERSION = "transaction.version"
 OFF = FeatureUpdate(ELR, 0, UpgradeType.SAFE_DOWNGRADE)
 ON = FeatureUpdate(ELR, 1)
 
@@ -26,6 +27,7 @@ def test_a_new_cluster_starts_with_the_latest_of_everything() -> None:
     assert default_features() == (
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name=ELR, feature_level=1),
+        FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=2),
     )
 
 
@@ -96,7 +98,8 @@ def test_a_feature_named_twice_is_refused(cluster: Cluster) -> None:
 def test_every_registered_broker_must_support_the_level(cluster: Cluster) -> None:
     update(cluster, OFF)
     old = cluster.registration(103)
-    cluster.register(old._replace(features=old.features[:1]))
+    known = tuple(feature for feature in old.features if feature.name != ELR)
+    cluster.register(old._replace(features=known))
 
     refusal = update(cluster, ON)[ELR]
     assert refusal is not None

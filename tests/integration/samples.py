@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from tests.integration.raw import Topic, batch_of, request
+from tests.integration.samples_of_coordinators import FIELDS as OF_COORDINATORS
 
-from tidelog.wire.apis import SUPPORTED, ApiKey
+from tidelog.testing.cluster import Cluster
+from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
 
 NO_SUCH_TOPIC = "no-such-topic"
+NO_SUCH_BROKER = 424_242
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 1000
 
 
 def versions_of(key: ApiKey) -> range:
     return range(SUPPORTED[key].decodable_from, SUPPORTED[key].max + 1)
+
+
+def listener_of(cluster: Cluster, key: ApiKey) -> str:
+    """Where that API is served."""
+    if ListenerScope.BROKER in SUPPORTED[key].scope:
+        return cluster.bootstrap
+    return cluster.local.descriptions[100].controller_listener or ""
 
 
 def sample(key: ApiKey, version: int, topic: Topic) -> bytes:
@@ -150,4 +161,84 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
         "response_partition_limit": 10,
         "cursor": {"topic_name": topic.name, "partition_index": 0},
     },
+    ApiKey.ELECT_LEADERS: lambda topic: {
+        "election_type": 0,
+        "topic_partitions": [{"topic": topic.name, "partitions": [0]}],
+        "timeout": TIMEOUT_MS,
+    },
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda topic: {
+        "timeout": TIMEOUT_MS,
+        "topics": [
+            {"name": NO_SUCH_TOPIC, "partitions": [{"partition_index": 0, "replicas": [100]}]}
+        ],
+    },
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda topic: {
+        "timeout": TIMEOUT_MS,
+        "topics": [{"name": topic.name, "partition_indexes": [0]}],
+    },
+    ApiKey.ALTER_PARTITION: lambda topic: {
+        "broker_id": NO_SUCH_BROKER,
+        "broker_epoch": 1,
+        "topics": [
+            {
+                "topic_id": topic.topic_id,
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "leader_epoch": 0,
+                        "new_isr": [100],
+                        "new_isr_with_epochs": [{"broker_id": 100, "broker_epoch": 1}],
+                        "leader_recovery_state": 0,
+                        "partition_epoch": 0,
+                    }
+                ],
+            }
+        ],
+    },
+    ApiKey.ENVELOPE: lambda topic: {
+        "request_data": request(ApiKey.API_VERSIONS, 0, {}),
+        "request_principal": b"\x00\x00\x05User\x02a\x00\x00",
+        "client_host_address": bytes((127, 0, 0, 1)),
+    },
+    ApiKey.FETCH_SNAPSHOT: lambda topic: {
+        "replica_id": NO_SUCH_BROKER,
+        "max_bytes": 1 << 20,
+        "topics": [
+            {
+                "name": "__cluster_metadata",
+                "partitions": [
+                    {
+                        "partition": 0,
+                        "current_leader_epoch": 1,
+                        "snapshot_id": {"end_offset": 5, "epoch": 1},
+                        "position": 0,
+                    }
+                ],
+            }
+        ],
+    },
+    ApiKey.BROKER_REGISTRATION: lambda topic: {
+        "broker_id": NO_SUCH_BROKER,
+        "cluster_id": "another cluster",
+        "incarnation_id": UUID(int=4711),
+        "listeners": [
+            {"name": "PLAINTEXT", "host": "localhost", "port": 9, "security_protocol": 0}
+        ],
+        "features": [
+            {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 30}
+        ],
+        "rack": "a",
+        "log_dirs": [UUID(int=4712)],
+    },
+    ApiKey.BROKER_HEARTBEAT: lambda topic: {
+        "broker_id": NO_SUCH_BROKER,
+        "broker_epoch": 1,
+        "current_metadata_offset": 1,
+        "want_fence": False,
+        "want_shut_down": False,
+        "offline_log_dirs": [UUID(int=4712)],
+    },
+    ApiKey.UNREGISTER_BROKER: lambda topic: {"broker_id": NO_SUCH_BROKER},
+    ApiKey.ALLOCATE_PRODUCER_IDS: lambda topic: {"broker_id": NO_SUCH_BROKER, "broker_epoch": 1},
+    **OF_COORDINATORS,
 }

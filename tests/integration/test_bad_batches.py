@@ -47,10 +47,7 @@ from tidelog.wire.produce import decode_produce_response
 MIB = 1 << 20
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
-pytestmark = [
-    pytest.mark.xdist_group("bad batches"),
-    pytest.mark.usefixtures("others_are_served"),
-]
+pytestmark = pytest.mark.usefixtures("others_are_served")
 
 
 @pytest.fixture(scope="module")

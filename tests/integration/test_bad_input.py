@@ -42,10 +42,7 @@ from tidelog.wire.messages import decode_response
 FRAME_LIMIT = 104_857_600
 MIB = 1 << 20
 
-pytestmark = [
-    pytest.mark.xdist_group("bad input"),
-    pytest.mark.usefixtures("others_are_served"),
-]
+pytestmark = pytest.mark.usefixtures("others_are_served")
 
 
 @pytest.mark.parametrize(

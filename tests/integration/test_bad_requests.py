@@ -32,10 +32,7 @@ from tidelog.wire.apis import ApiKey
 MIB = 1 << 20
 ABSENT = Topic("absent", UUID(int=99))
 
-pytestmark = [
-    pytest.mark.xdist_group("bad requests"),
-    pytest.mark.usefixtures("others_are_served"),
-]
+pytestmark = pytest.mark.usefixtures("others_are_served")
 
 
 @pytest.fixture(scope="module")

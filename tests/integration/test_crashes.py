@@ -19,8 +19,6 @@ from tidelog.testing.cluster import Cluster
 from tidelog.testing.node_process import NodeTrouble
 from tidelog.testing.ports import free_ports
 
-pytestmark = pytest.mark.xdist_group("crashes")
-
 
 def test_acknowledged_records_survive_kills_exactly_once_and_in_order(
     own_cluster: Cluster,

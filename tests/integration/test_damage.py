@@ -34,8 +34,6 @@ BATCHES = LARGE_BATCHES + SMALL_BATCHES
 MIB = 1 << 20
 DICE = random.Random(7)
 
-pytestmark = pytest.mark.xdist_group("damage")
-
 
 def logs(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.log"))

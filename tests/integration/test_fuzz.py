@@ -25,7 +25,7 @@ from tests.integration.raw import (
     request,
     resident_bytes,
 )
-from tests.integration.samples import sample, sample_fields, versions_of
+from tests.integration.samples import listener_of, sample, sample_fields, versions_of
 from tests.integration.variations import variations
 
 from tidelog.testing.cluster import Cluster
@@ -38,10 +38,7 @@ LAST = 0x7ABCDEF0
 """The correlation id of the request behind a changed one: its answer shows that all is well."""
 ODD_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)
 
-pytestmark = [
-    pytest.mark.xdist_group("fuzz"),
-    pytest.mark.usefixtures("others_are_served"),
-]
+pytestmark = pytest.mark.usefixtures("others_are_served")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +103,7 @@ def test_a_changed_request_is_answered_or_costs_its_own_connection(
     before = resident_bytes(pid)
     forget_peak(pid)
     dice = random.Random(SEED + key)
-    prober = Prober(cluster.bootstrap)
+    prober = Prober(listener_of(cluster, key))
     with Peer(cluster.bootstrap, timeout_s=1.0) as other:
         for version in versions_of(key):
             body = sample(key, version, victim)
@@ -130,7 +127,7 @@ def test_a_request_with_an_odd_field_is_answered_or_costs_its_own_connection(
     pid = cluster.node().pid or 0
     before = resident_bytes(pid)
     forget_peak(pid)
-    prober = Prober(cluster.bootstrap)
+    prober = Prober(listener_of(cluster, key))
     with Peer(cluster.bootstrap, timeout_s=1.0) as other:
         for version in versions_of(key):
             for what, fields in variations(key, version, sample_fields(key, victim)):

@@ -33,8 +33,6 @@ from tidelog.wire.apis import ApiKey
 
 MARKER = ".kafka_cleanshutdown"
 
-pytestmark = pytest.mark.xdist_group("restart")
-
 
 def restart(cluster: Cluster) -> None:
     cluster.stop()

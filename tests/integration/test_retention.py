@@ -45,8 +45,6 @@ SEGMENT = 4 * BATCH
 HOUR_MS = 3_600_000
 DELAY_S = 1.0
 
-pytestmark = pytest.mark.xdist_group("retention")
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -11,6 +11,9 @@ from tidelog.wire.entity_schema import EntitySchema, FieldSchema, message_schema
 
 Fields = Mapping[str, Any]
 
+SERVING = 100
+"""The broker that is needed for the rest."""
+
 _TEXTS = (
     "",
     ".",
@@ -26,7 +29,9 @@ _TEXTS = (
 
 def variations(key: ApiKey, version: int, fields: Fields) -> Iterator[tuple[str, Fields]]:
     """What was changed, and the request that came of it."""
-    yield from _vary(message_schema(key, version, "request"), fields)
+    for what, changed in _vary(message_schema(key, version, "request"), fields):
+        if key is not ApiKey.UNREGISTER_BROKER or changed["broker_id"] != SERVING:
+            yield what, changed
 
 
 def _vary(schema: EntitySchema, fields: Fields) -> Iterator[tuple[str, Fields]]:
@@ -79,7 +84,9 @@ def _odd_numbers(kind: str) -> tuple[Any, ...]:
             return (-128, -1, 0, 1, 2, 3, 4, 8, 16, 32, 127)
         case "int16":
             return (-(2**15), -2, -1, 0, 1, 2, 2**15 - 1)
+        case "uint16":
+            return (0, 1, 2**16 - 1)
         case "int64" | "timedelta_i64" | "datetime_i64":
             return (-(2**63), -7, -6, -5, -4, -3, -2, -1, 0, 1, 2**40, 2**63 - 1)
         case _:
-            return (-(2**31), -2, -1, 0, 1, 100, 2**31 - 1)
+            return (-(2**31), -2, -1, 0, 1, SERVING, 2**31 - 1)

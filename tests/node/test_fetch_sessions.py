@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.fetch_sessions import FetchContext, FetchSessions
+from tidelog.node.fetch_sessions import FetchContext, FetchSessions, WantedPartition
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 
 LONG_MS = 120_001
@@ -140,3 +140,19 @@ def test_a_fetch_of_nothing_begins_no_session() -> None:
     cache = Cache()
     assert cache.open(0) == 0
     assert len(cache.sessions) == 0
+
+
+def test_a_reader_that_begins_anew_is_told_the_mark_again() -> None:
+    """A follower drops an answer that arrives when its epoch or its log is another one."""
+    first = FetchPartition(0, 5, 10, 4, 0, 1)
+    context = FetchContext(7, by_topic_id=False, reader=101, now_ms=0)
+    entry = WantedPartition(context, ("orders", 0), None, None, first)
+
+    for wanted, told in (
+        (first._replace(fetch_offset=12), 10),
+        (first._replace(fetch_offset=11), -1),
+        (first._replace(fetch_offset=11, current_leader_epoch=6), -1),
+    ):
+        entry.told_high_watermark = entry.told_log_start = 10
+        entry.want(wanted)
+        assert (entry.told_high_watermark, entry.told_log_start) == (told, told)

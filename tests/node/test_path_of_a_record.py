@@ -36,10 +36,20 @@ STEPS = {
     3: ["node/handlers/produce.py", "node/replicas.py"],
     4: ["replication/partition.py", "records/validation.py"],
     5: ["storage/partition_log.py", "storage/producer_state.py", "storage/segment.py"],
-    6: ["replication/high_watermark.py"],
-    7: ["wire/produce_response.py", "node/connections.py"],
-    8: ["node/parked_fetches.py", "node/fetch_sessions.py", "node/handlers/fetch.py"],
-    9: ["broker/transfer.py"],
+    6: [
+        "node/replica_fetchers.py",
+        "replication/follower.py",
+        "replication/follower_progress.py",
+    ],
+    7: ["replication/high_watermark.py"],
+    8: ["replication/parked.py", "wire/produce_response.py", "node/connections.py"],
+    9: [
+        "node/parked_fetches.py",
+        "node/fetch_sessions.py",
+        "node/handlers/fetch.py",
+        "node/fetch_reading.py",
+    ],
+    10: ["broker/transfer.py"],
 }
 
 
@@ -91,7 +101,8 @@ def test_a_record_goes_that_way(
     assert isinstance(accepted, AcceptedBatch)
     assert accepted.data is records
 
-    # 5. and 6. The node does all that: the batch is in the log, patched in place, and committed.
+    # 5. to 7. The node does all that: the batch is in the log, patched in place; this replica is
+    # the only one, so it is committed at once.
     before = partition.log.end_offset
     connection = node._connections[peer.connection]
     held = connection.reserve()
@@ -102,7 +113,7 @@ def test_a_record_goes_that_way(
     assert partition.log.segments.active.size == len(records)
     assert partition.high_watermark.offset == before + 1
 
-    # 7. The answer takes its place behind what is still due, and leaves when its turn comes.
+    # 8. The answer takes its place behind what is still due, and leaves when its turn comes.
     assert isinstance(held, Slot)
     bench.step(FrameArrived(bench.now, 4711, frame))  # from nobody: only lets effects out
     assert peer.frames == []
@@ -112,13 +123,13 @@ def test_a_record_goes_that_way(
     answer = decode_produce_response(peer.answer(), 9)
     assert (answer.correlation_id, answer.topics[0].partitions[0].base_offset) == (77, before)
 
-    # 8. The reader, parked in its session, was told of news and is answered from the file.
+    # 9. The reader, parked in its session, was told of news and is answered from the file.
     [fetched] = consumer.fetched().topics[0].partitions
     assert [record.value for record in records_in(fetched)] == [b"a record"]
     found = partition.log.read(before, 1 << 20, before + 1)
     assert isinstance(found, LogSlice)
 
-    # 9. Bytes leave: a file, a position and a length are all the shell gets.
+    # 10. Bytes leave: a file, a position and a length are all the shell gets.
     region = FileRegion(found.file, found.position, found.length)
     assert joined([region]) == bytes(records)
 

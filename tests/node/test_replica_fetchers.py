@@ -153,7 +153,7 @@ def test_a_fetch_costs_what_changed_and_not_what_is_followed(following: Followin
 
 
 def test_a_refused_partition_rests_while_the_others_go_on(following: Following) -> None:
-    following.answer(following.take(), nothing(1, ErrorCode.unknown_leader_epoch), records(0))
+    following.answer(following.take(), nothing(1, ErrorCode.kafka_storage_error), records(0))
     asked = following.take()
     assert asked.forgotten == [1]
     assert list(asked.wanted) == [0]

@@ -234,6 +234,22 @@ def test_a_cut_below_the_mark_takes_the_mark_along(bench: PartitionBench) -> Non
     assert watching.told == [0, 0], "the role, then the cut"
 
 
+def test_a_log_that_parts_from_the_leaders_below_its_start_begins_anew_there(
+    bench: PartitionBench,
+) -> None:
+    """The leader deleted below 3, within our batch: what we hold below may not be its own."""
+    bench.lead(1, 101)
+    bench.append(b"a", b"b")
+    bench.append(b"c", b"d")
+    bench.follow(2)
+    told = answer(bench, mark=4, start=3)._replace(diverging_epoch=(1, 3))
+    assert bench.partition.fetched(told, bench.now) == Progress(truncated=True)
+    assert (bench.partition.log.start_offset, bench.partition.log.end_offset) == (3, 3)
+    assert follower_of(bench.partition).fetch_state == FetchState(3, 2, -1, 3)
+    [cut] = [event for event in bench.events if isinstance(event, LogTruncated)]
+    assert cut.cause == "the log of leader 101 begins only at 3"
+
+
 def test_no_mark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -> None:
     """100 holds records of epochs 1 and 3, and 101 of epoch 2: two rounds until they agree."""
     cluster.lead(100)

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "error",
     [
-        ErrorCode.unknown_leader_epoch,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_topic_id,
-        ErrorCode.unknown_topic_or_partition,
         ErrorCode.inconsistent_topic_id,
         ErrorCode.kafka_storage_error,
         ErrorCode.offset_moved_to_tiered_storage,
@@ -49,6 +45,27 @@ def test_a_refusal_that_time_may_heal_is_tried_again_after_a_pause(
     assert isinstance(step, BackOff)
     assert step.pause_ms == 1000
     assert follower_of(bench.partition).may_fetch
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    ],
+)
+def test_a_leader_that_has_not_heard_of_its_epoch_is_asked_again_soon_and_then_less_often(
+    bench: PartitionBench, error: ErrorCode
+) -> None:
+    bench.follow(1)
+    pauses = []
+    for _ in range(9):
+        step = bench.partition.fetched(answer(bench, error=error), bench.now)
+        assert isinstance(step, BackOff)
+        pauses.append(step.pause_ms)
+    assert pauses == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
 
 
 def test_a_fenced_follower_asks_no_more_until_it_hears_of_a_new_epoch(

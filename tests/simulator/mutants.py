@@ -1,36 +1,53 @@
 """Guards of the protocol, each with a way to take it out: the rules must notice every one.
 
-A mutant replaces one function or method by one that does not guard. `seeds` are runs that are
-known to need the guard; they are tried first.
+A mutant replaces a function or method by one that does not guard. `seed` is a run that is known to
+need the guard, `story` a transcript that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tidelog.controller import alter_partition
+from tidelog.controller import alter_partition, brokers
 from tidelog.model.errors import ErrorCode
 from tidelog.node.fetch_reading import Look
-from tidelog.replication import follower, in_sync_replicas, leader, partition
+from tidelog.replication import follower, in_sync_replicas, leader, membership, partition
 from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.parked import ParkedAnswers
 from tidelog.replication.partition import Partition
 from tidelog.storage import follower_append
+from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.producer_state import ProducerState
+from tidelog.wire.fetch import FetchPartition
+
+
+class Patch(NamedTuple):
+    """What stands in the place of a function, method or constant."""
+
+    owner: Any
+    attribute: str
+    instead: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A guard that is gone."""
+    """A guard that is gone; where two layers guard the same thing, both are."""
 
     name: str
-    owner: Any
-    attribute: str
-    instead: Any
-    seeds: tuple[int, ...] = ()
+    patches: tuple[Patch, ...]
+    seed: int | None = None
+    story: str = ""
+    """Of some guards chance seldom shows the need: a transcript that does."""
+
+
+def _mutant(
+    name: str, owner: Any, attribute: str, instead: Any, *, seed: int | None = None, story: str = ""
+) -> Mutant:
+    return Mutant(name, (Patch(owner, attribute, instead),), seed, story)
 
 
 def _same(value: Any) -> Callable[..., Any]:
@@ -44,6 +61,13 @@ def _read_to_the_end(self: Look, found: Partition, wanted: Any, limit: int) -> A
     return _limit(self, found, wanted, found.log.end_offset)
 
 
+_refusal: Final = Look._refusal
+
+
+def _refuse_no_epoch(self: Look, found: Partition, wanted: FetchPartition) -> ErrorCode | None:
+    return _refusal(self, found, wanted._replace(current_leader_epoch=-1))
+
+
 _load: Final = ProducerState.load
 
 
@@ -53,27 +77,83 @@ def _load_once(self: ProducerState, start: int, end: int, wall_ms: int) -> int:
 
 
 MUTANTS: Final = (
-    Mutant("pending members do not count", in_sync_replicas, "maximal", lambda c, p: c),
     Mutant(
+        "newcomers do not count",
+        (
+            Patch(in_sync_replicas, "maximal", lambda c, p: c),
+            Patch(LeaderReplica, "_might_join", _same(False)),
+        ),
+        seed=1,
+    ),
+    _mutant(
         "members about to leave do not count",
         in_sync_replicas,
         "maximal",
         lambda c, p: frozenset(p),
+        seed=4,
     ),
-    Mutant("no fence", Partition, "fence", _same(None)),
+    _mutant("no fence", Partition, "fence", _same(None), seed=1),
+    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1),
+    _mutant(
+        "members join before the epoch start",
+        LeaderReplica,
+        "_reached_epoch_start",
+        _same(True),
+        seed=2,
+    ),
+    _mutant(
+        "diverging answers tell the mark",
+        follower,
+        "tells_mark",
+        _same(True),
+        story="two_rounds_of_divergence",
+    ),
+    _mutant("the mark moves with too few members", leader, "has_enough", _same(True), seed=1),
     Mutant(
-        "members join before the epoch start", LeaderReplica, "_reached_epoch_start", _same(True)
+        "any incarnation may join",
+        (
+            Patch(leader, "is_outdated", _same(False)),
+            Patch(leader, "is_same_incarnation", _same(True)),
+            Patch(alter_partition, "_ineligible", _same(None)),
+        ),
+        seed=43,
     ),
-    Mutant("diverging answers tell the mark", follower, "tells_mark", _same(True)),
-    Mutant("the mark moves with too few members", leader, "has_enough", _same(True)),
-    Mutant("any incarnation may join", alter_partition, "_ineligible", _same(None)),
-    Mutant("producers survive a truncation", ProducerState, "load", _load_once),
-    Mutant("parked answers outlive their epoch", ParkedAnswers, "end_epochs_before", _same(None)),
-    Mutant("followers take damaged batches", follower_append, "crc_matches", _same(True)),
-    Mutant("marks leave the log", HighWatermark, "clamp", _same(None)),
-    Mutant("nobody diverges", partition, "divergence", _same(None)),
-    Mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True)),
-    Mutant("every refusal reverts", leader, "NOT_APPLIED", frozenset(ErrorCode)),
-    Mutant("consumers read to the end", Look, "_records", _read_to_the_end),
-    Mutant("any proposal is taken", alter_partition, "_refused", _same(None)),
+    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
+    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=12),
+    _mutant(
+        "parked answers outlive their epoch",
+        ParkedAnswers,
+        "end_epochs_before",
+        _same(None),
+        seed=12,
+    ),
+    _mutant(
+        "acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none), seed=1
+    ),
+    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
+    _mutant(
+        "followers take damaged batches",
+        follower_append,
+        "crc_matches",
+        _same(True),
+        story="damaged_batch_is_not_taken",
+    ),
+    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=4),
+    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
+    _mutant(
+        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=5
+    ),
+    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=12),
+    _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
+    _mutant("every refusal reverts", membership, "NOT_APPLIED", frozenset(ErrorCode)),
+    _mutant("consumers read to the end", Look, "_records", _read_to_the_end),
+    _mutant(
+        "any proposal is taken",
+        alter_partition,
+        "_refused",
+        _same(None),
+        story="two_rounds_of_divergence",
+    ),
+    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False),
+    _mutant("a failed disk is used on", DirectoryHealth, "fail", _same(None)),
 )

@@ -20,7 +20,7 @@ def run(hash_seed: int, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("brokers", ["1", "3"])
 def test_equal_seeds_give_equal_traces_under_any_hash_seed(brokers: str) -> None:
-    arguments = ("--seeds", "3", "--first", "1", "--brokers", brokers)
+    arguments = ("--seeds", "3", "--seed", "1", "--brokers", brokers)
 
     first, second = run(1, *arguments), run(2, *arguments)
 

@@ -186,7 +186,7 @@ class LogBench:
         assert log.end_offset == end
         self._check_epochs()
         self._check_producers()
-        self._check_reads()
+        self.check_reads()
 
     def _check_indexes(self, segment: Segment) -> None:
         entries: list[tuple[int, int]] = []
@@ -273,7 +273,7 @@ class LogBench:
             for entry in indexed
         )
 
-    def _check_reads(self) -> None:
+    def check_reads(self) -> None:
         log, batches = self.log, self.batches()
         for batch in batches:
             for offset in {batch.header.base_offset, batch.header.last_offset}:

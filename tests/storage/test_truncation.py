@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.model.errors import DiskError
 from tidelog.storage.crash import (
     Replay,
     Unsynced,
@@ -120,6 +121,17 @@ def test_a_log_can_start_over_anywhere(filled: LogBench) -> None:
     filled.load()
     assert (filled.log.start_offset, filled.log.end_offset) == (100, 101)
     filled.check()
+
+
+def test_a_log_whose_disk_fails_while_it_starts_over_still_starts_before_its_end(
+    filled: LogBench,
+) -> None:
+    filled.files.fail_when(lambda operation: True)
+
+    with pytest.raises(DiskError):
+        filled.log.truncate_fully_and_start_at(100, filled.now)
+
+    assert (filled.log.start_offset, filled.log.end_offset) == (0, 24)
 
 
 def test_a_log_can_start_over_where_it_started_twice(filled: LogBench) -> None:

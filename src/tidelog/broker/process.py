@@ -111,7 +111,10 @@ class _Process:
 
     def _begin(self, effects: list[Effect]) -> None:
         # Not earlier: a signal that arrives before the loop runs would be lost with a handler.
-        for number in (signal.SIGTERM, signal.SIGINT):
+        ending = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wants it
+            ending.append(signal.SIGHUP)
+        for number in ending:
             self._loop.add_signal_handler(number, self._asked_to_stop, number)
         self._driver.begin(effects)
 

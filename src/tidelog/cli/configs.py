@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.exits import answering
+from tidelog.cli.exits import answering, refuse
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
 from tidelog.cli.output import print_json, print_table, say
 
@@ -109,8 +109,14 @@ def delete(
         kind, name = _resource(topic, broker, all_brokers)
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
+        from tidelog.model.settings.setting import unknown_key
 
         with Client(bootstrap) as client:
-            Admin(client).alter_configs(kind, name, dict.fromkeys(keys))
+            admin = Admin(client)
+            known = [entry.name for entry in admin.describe_configs(kind, name)]
+            for key in keys:
+                if key not in known and not all_brokers:  # whose list has only what was set
+                    refuse(unknown_key(key, known))
+            admin.alter_configs(kind, name, dict.fromkeys(keys))
         for key in keys:
             say(f"{key} has its default again")

@@ -40,7 +40,8 @@ def consume(
             "--from",
             metavar="WHERE",
             help="beginning, end, an offset, or a moment such as 2026-01-31T12:00:00Z or "
-            "@1769860800000 (milliseconds).  [default: beginning; end with --follow]",
+            "@1769860800000 (milliseconds).",
+            show_default="beginning; end with --follow",
         ),
     ] = None,
     partition: Annotated[

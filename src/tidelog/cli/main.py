@@ -16,6 +16,7 @@ from tidelog.cli import (
     cluster,
     configs,
     consume,
+    groups,
     local,
     log,
     node,
@@ -23,6 +24,7 @@ from tidelog.cli import (
     produce,
     sim,
     topics,
+    transactions,
     up,
 )
 from tidelog.cli.exits import ExitCode
@@ -56,6 +58,8 @@ app.add_typer(node.app, name="node", rich_help_panel=_LOCAL)
 app.add_typer(topics.app, name="topics", rich_help_panel=_DATA)
 app.command(rich_help_panel=_DATA)(produce.produce)
 app.command(rich_help_panel=_DATA)(consume.consume)
+app.add_typer(groups.app, name="groups", rich_help_panel=_DATA)
+app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
 app.command(rich_help_panel=_PLACED)(placed.broker)

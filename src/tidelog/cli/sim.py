@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +22,7 @@ def sim(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, metavar="N", help="How many seeds to run.")
     ] = 20,
-    first: Annotated[
-        int, typer.Option("--first", min=0, metavar="K", help="The first of them.")
-    ] = 1,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, metavar="K", help="Run this seed alone.")
-    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="K", help="The first of them.")] = 1,
     scenario: Annotated[
         Path | None,
         typer.Option(
@@ -34,9 +30,12 @@ def sim(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="Run the plan in this file instead of one drawn from a seed.",
+            help="Run the plan, or replay the transcript, in this file instead.",
         ),
     ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
+    ] = False,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
@@ -51,26 +50,64 @@ def sim(
     way. A failing run is reduced to the faults it needs and ends with the command that replays it.
     """
     with answering():
-        from tidelog.simulator.report import LEGEND, summary
         from tidelog.simulator.scenario_file import parse_plan
         from tidelog.simulator.swarm import draw_plan
+        from tidelog.simulator.transcript import is_transcript
 
-        if trace:
-            say(LEGEND)
         if scenario is not None:
-            plans = [parse_plan(scenario.read_text(encoding="utf-8"))]
-            again = f"tidelog sim --scenario {scenario}"
-        else:
-            chosen = range(first, first + seeds) if seed is None else (seed,)
-            plans = [draw_plan(each, brokers=brokers) for each in chosen]
-            again = f"tidelog sim --brokers {brokers} --seed "
-        began = time.process_time()
-        results = [_run(plan, trace=trace, as_json=as_json) for plan in plans]
-        say(summary(results, time.process_time() - began))
-        for result in results:
-            if result.violation is not None:
-                _explain(result, again if scenario is not None else f"{again}{result.seed}", save)
-                refuse(f"seed {result.seed}: {result.violation}")
+            text = scenario.read_text(encoding="utf-8")
+            if is_transcript(text):
+                _tell(scenario, text, accept=accept)
+            else:
+                again = f"tidelog sim --scenario {scenario}"
+                _run_all([parse_plan(text)], lambda _: again, trace, as_json, save)
+            return
+        size = "" if brokers == 3 else f" --brokers {brokers}"
+        _run_all(
+            [draw_plan(each, brokers=brokers) for each in range(seed, seed + seeds)],
+            lambda failed: f"tidelog sim --seeds 1 --seed {failed}{size}",
+            trace,
+            as_json,
+            save,
+        )
+
+
+def _tell(file: Path, text: str, *, accept: bool) -> None:
+    """Replay a transcript; it must say what its file says."""
+    from tidelog.simulator.transcript import replay
+    from tidelog.simulator.violation import Violation
+
+    try:
+        told = replay(text)
+    except Violation as violation:
+        refuse(str(violation))
+    for line in told.splitlines():
+        print_line(line)
+    if accept:
+        file.write_text(told, encoding="utf-8")
+    elif told != text:
+        refuse(f"{file} tells something else; --accept rewrites it")
+
+
+def _run_all(
+    plans: Sequence[Plan],
+    replay: Callable[[int], str],
+    trace: bool,
+    as_json: bool,
+    save: Path | None,
+) -> None:
+    """One after the other; the first failure is explained at the end."""
+    from tidelog.simulator.report import LEGEND, summary
+
+    if trace:
+        say(LEGEND)
+    began = time.process_time()
+    results = [_run(plan, trace=trace, as_json=as_json) for plan in plans]
+    say(summary(results, time.process_time() - began))
+    for result in results:
+        if result.violation is not None:
+            _explain(result, replay(result.seed), save)
+            refuse(f"seed {result.seed}: {result.violation}")
 
 
 def _run(plan: Plan, *, trace: bool, as_json: bool) -> SeedResult:

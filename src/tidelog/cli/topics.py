@@ -23,10 +23,11 @@ TopicName = Annotated[str, typer.Argument(metavar="TOPIC")]
 def create(
     topic: TopicName,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Number of partitions.  [default: the cluster's]")
+        int | None, typer.Option(min=1, help="Number of partitions.", show_default="the cluster's")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Replicas per partition.  [default: the cluster's]")
+        int | None,
+        typer.Option(min=1, help="Replicas per partition.", show_default="the cluster's"),
     ] = None,
     config: Annotated[
         list[str] | None,

@@ -29,7 +29,7 @@ _POLL_S = 0.1
 def up(
     brokers: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help=f"Number of brokers.  [default: {DEFAULT_BROKERS}]"),
+        typer.Option(min=1, max=100, help="Number of brokers.", show_default=str(DEFAULT_BROKERS)),
     ] = None,
     controllers: Annotated[
         int | None,
@@ -44,7 +44,7 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help=f"Port of the first broker.  [default: {DEFAULT_PORT}]"
+            min=1, max=65535, help="Port of the first broker.", show_default=str(DEFAULT_PORT)
         ),
     ] = None,
     detach: Annotated[

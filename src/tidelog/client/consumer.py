@@ -61,16 +61,22 @@ class Consumer:
         self.positions = dict(starts)
 
     def until_end(self) -> Iterator[ConsumedRecord]:
-        """Every record there is at the moment of the call."""
-        bounds = partition_bounds(self._client, self._topic, self.positions, self._isolation)
-        ends = {index: end for index, (_, end) in bounds.items()}
+        """Every record there is at the moment of the call, but for those that a log gives up."""
+        ends = self._ends()
         while True:
-            open_partitions = [index for index, end in ends.items() if self.positions[index] < end]
+            before = dict(self.positions)
+            open_partitions = [index for index, end in ends.items() if before[index] < end]
             if not open_partitions:
                 return
             for found in self._fetch(open_partitions):
                 if found.record.offset < ends[found.partition]:
                     yield found
+            if self.positions == before:
+                ends = {index: min(end, ends[index]) for index, end in self._ends().items()}
+
+    def _ends(self) -> dict[int, int]:
+        bounds = partition_bounds(self._client, self._topic, self.positions, self._isolation)
+        return {index: end for index, (_, end) in bounds.items()}
 
     def forever(self) -> Iterator[ConsumedRecord]:
         """Every record, and then the ones to come."""

@@ -41,6 +41,8 @@ _EXPLANATIONS = {
     ErrorCode.offset_out_of_range: "the offset lies outside the log",
     ErrorCode.message_too_large: "the batch is larger than the topic allows",
     ErrorCode.leader_not_available: "the partition has no leader at the moment",
+    ErrorCode.group_id_not_found: "there is no such group",
+    ErrorCode.non_empty_group: "the group has members",
     ErrorCode.unsupported_version: "the broker does not serve this request",
 }
 

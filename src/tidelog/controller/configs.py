@@ -239,13 +239,16 @@ def _broker_values_refused(
     too_long = _too_long(touched)
     if too_long is not None:
         return too_long
+    stored = image.config(BROKER_CONFIG, broker)
     for name, value in touched.items():
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
             # What was stored by another implementation may go, but not come.
-            if value is None and name in image.config(BROKER_CONFIG, broker):
+            if value is None and name in stored:
                 continue
             return Refusal(ErrorCode.invalid_config, unknown_key(name, BROKER_SETTINGS))
+        if value is None and name not in stored:
+            continue  # tools take back what they may have set
         if setting.scope is Scope.READ_ONLY:
             why = f"{name} is read when a broker starts and cannot change while it runs."
             return Refusal(ErrorCode.invalid_request, why)
@@ -280,7 +283,7 @@ def _records(
         )
         for name, value in touched.items()
         # A broker's settings are written even when they stay: it reloads what they point to.
-        if resource_type == BROKER_CONFIG or value != current.get(name)
+        if value != current.get(name) or (resource_type == BROKER_CONFIG and value is not None)
     ]
     minimum = touched.get(MIN_INSYNC_REPLICAS, current.get(MIN_INSYNC_REPLICAS))
     if elr_enabled(image) and minimum != current.get(MIN_INSYNC_REPLICAS):

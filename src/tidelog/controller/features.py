@@ -22,7 +22,10 @@ from tidelog.controller.records import (
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 
+GROUP_FEATURE: Final = "group.version"
+"""At level 1 groups may use the consumer protocol (KIP-848)."""
 LATEST_METADATA_VERSION: Final = 30
+TRANSACTION_VERSION: Final = "transaction.version"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
@@ -40,6 +43,8 @@ SUPPORTED_FEATURES: Final[Mapping[str, LevelRange]] = MappingProxyType(
     {
         METADATA_VERSION: LevelRange(LATEST_METADATA_VERSION, LATEST_METADATA_VERSION),
         ELR_FEATURE: LevelRange(0, 1),
+        GROUP_FEATURE: LevelRange(0, 1),
+        TRANSACTION_VERSION: LevelRange(0, 2),
     }
 )
 """What this version of Tidelog supports. Its metadata records are those of version 30."""

@@ -20,6 +20,7 @@ INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 FLOAT64: Final = struct.Struct(">d")
 BOOL: Final = struct.Struct(">?")
+_PRESENT: Final = struct.Struct(">b")
 _STRING_MAX_BYTES: Final = 0x7FFF
 
 
@@ -183,5 +184,21 @@ def array(element: Codec, write_length: WriteLength, read_length: ReadLength) ->
             item, position = read_element(buffer, position)
             items.append(item)
         return tuple(items), position
+
+    return Codec(write, read)
+
+
+def optional(content: Codec) -> Codec:
+    """A struct that may be absent: a byte of -1 or 1 goes ahead."""
+
+    def write(out: bytearray, value: Any) -> None:
+        out += _PRESENT.pack(-1 if value is None else 1)
+        if value is not None:
+            content.write(out, value)
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        (present,) = _PRESENT.unpack_from(buffer, position)
+        position += _PRESENT.size
+        return (None, position) if present < 0 else content.read(buffer, position)
 
     return Codec(write, read)

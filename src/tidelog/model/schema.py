@@ -11,7 +11,8 @@ The annotation of a field says how it is encoded, `wire(...)` says in which vers
     OFFSET_COMMIT_VALUE = Schema(OffsetCommitValue, versions=(0, 4), flexible_since=4)
 
 Annotations: `bool`, `str`, `bytes`, `UUID`, `float`, the sized integers below, another such
-dataclass, `tuple[X, ...]` of any of them, and `X | None` for a nullable string, bytes or tuple.
+dataclass, `tuple[X, ...]` of any of them, and `X | None` for a nullable string, bytes, tuple or
+dataclass.
 
 Invariant  Encoding never drops what a version cannot say: a field outside the version must hold
            its default.
@@ -53,6 +54,7 @@ from tidelog.model.encoding import (
     end_of,
     fixed,
     length_codec,
+    optional,
     read_uvarint,
     string,
     write_uvarint,
@@ -244,6 +246,9 @@ def _codec_of(annotation: Any, version: int, flexible: bool, nullable_since: int
         return string(*length_codec(INT16, flexible, nullable))
     if annotation is bytes:
         return byte_string(*length_codec(INT32, flexible, nullable))
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        codec = _struct_codec(annotation, version, flexible)
+        return optional(codec) if nullable else codec
     if nullable:
         raise TypeError(f"{annotation} cannot be null")
     if annotation is UUID:
@@ -254,6 +259,4 @@ def _codec_of(annotation: Any, version: int, flexible: bool, nullable_since: int
         return fixed(FLOAT64)
     if get_origin(annotation) is Annotated:
         return fixed(get_args(annotation)[1])
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return _struct_codec(annotation, version, flexible)
     raise TypeError(f"{annotation} has no encoding")

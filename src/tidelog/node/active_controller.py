@@ -13,6 +13,7 @@ from tidelog.controller.alter_partition import AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
@@ -65,9 +66,9 @@ class ActiveController:
         self._current.allocate_producer_ids(now, then)
 
     def create_topics(
-        self, now: Now, names: Sequence[str], then: Callable[[dict[str, Refusal]], None]
+        self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]
     ) -> None:
-        self._current.create_topics(now, names, then)
+        self._current.create_topics(now, wishes, then)
 
     def decide(
         self,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
+from tidelog.node.awaited_followers import AwaitedFollowers
 from tidelog.node.deadlines import Deadlines
+from tidelog.node.departures import Departures
 from tidelog.node.effects import Announce, Effect
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.flushes import Flushes
@@ -27,10 +31,12 @@ if TYPE_CHECKING:
     from tidelog.node.alter_partitions import AlterPartitions
     from tidelog.node.control_plane import ControlPlane
     from tidelog.node.controller_channel import ControllerChannel
+    from tidelog.node.coordinators import Coordinators
     from tidelog.node.metadata_feed import MetadataFeed
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
     from tidelog.node.replica_fetchers import ReplicaFetchers
+    from tidelog.node.transaction_markers import TransactionMarkers
 
 
 class ClusterNode(NamedTuple):
@@ -55,6 +61,11 @@ class BrokerState:
     fetchers: ReplicaFetchers
     alter_partitions: AlterPartitions
     producer_ids: ProducerIds
+    groups: Coordinators[GroupShard]
+    """The group coordinators on this node."""
+    transactions: Coordinators[TransactionShard]
+    """The transaction coordinators on this node."""
+    transaction_markers: TransactionMarkers
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
@@ -72,12 +83,19 @@ class BrokerState:
         self.effects: list[Effect] = []
         self.jobs = Jobs(self.effects)
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
+        self.departures = Departures(self.deadlines, config.broker_disconnect_grace_ms)
+        self.awaited = AwaitedFollowers(config.node_id, self.deadlines)
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes
         self.controller_names = frozenset(config.controller_names)
         self.selects_by_rack = config.replica_selector_class is not None
         """Whether consumers are sent to a replica in their own rack."""
         self._served_on: dict[str, frozenset[ApiKey]] = {}
+
+    @property
+    def coordinators(self) -> tuple[Coordinators[Any], ...]:
+        """All that come and go with the leadership of internal topics."""
+        return (self.groups, self.transactions)
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""
@@ -122,6 +140,14 @@ class BrokerState:
             for broker_id, registration in sorted(self.image.brokers.items())
             if (point := registration.endpoint(listener)) is not None
             and (include_fenced or not registration.fenced)
+        ]
+
+    def listed_brokers(self, listener: str) -> list[ClusterNode]:
+        """The brokers that clients keep connections to: live ones, and those gone just now."""
+        return [
+            node
+            for node in self.live_brokers(listener, include_fenced=True)
+            if not node.is_fenced or self.departures.is_lately_fenced(node.node_id)
         ]
 
     def controllers(self) -> list[ClusterNode]:

@@ -20,6 +20,7 @@ from tidelog.controller.alter_partition import AlteredTopics, IsrProposal
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.request import Fields, Reply, Request
@@ -63,9 +64,9 @@ class ControllerChannel(Protocol):
         ...
 
     def create_topics(
-        self, now: Now, names: Sequence[str], then: Callable[[dict[str, Refusal]], None]
+        self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]
     ) -> None:
-        """Create topics with every default; those that could not be created, and why."""
+        """Create topics that brokers need; those that could not be created, and why."""
         ...
 
     def decide(

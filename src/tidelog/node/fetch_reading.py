@@ -179,6 +179,8 @@ class Look:
 
         Noted before the mark is read, so that the answer tells of the mark that moved by it.
         """
+        if self._broker.awaited:
+            self._broker.awaited.heard(self._fetch.replica_id, partition.name)
         return partition.follower_fetched(
             FollowerFetch(
                 replica_id=self._fetch.replica_id,

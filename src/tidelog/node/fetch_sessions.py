@@ -63,6 +63,18 @@ class WantedPartition:
         self.told_high_watermark = -1
         self.told_log_start = -1
 
+    def want(self, wanted: FetchPartition) -> None:
+        """The reader asks for this from now on.
+
+        In another epoch, or from further back, it may have dropped what it was told before.
+        """
+        before, self.wanted = self.wanted, wanted
+        if (
+            wanted.current_leader_epoch != before.current_leader_epoch
+            or wanted.fetch_offset < before.fetch_offset
+        ):
+            self.told_high_watermark = self.told_log_start = -1
+
     @property
     def may_have_more(self) -> bool:
         """Whether the watched replica holds records that its reader has not got."""
@@ -162,7 +174,7 @@ class FetchContext:
                         name = TopicPartition(topic.name or "", wanted.partition)
                     entry = WantedPartition(self, key, name, topic.topic_id, wanted)
                     self.partitions[key] = entry
-                entry.wanted = wanted
+                entry.want(wanted)
                 self.ready[entry] = None
         for forgotten, topic_id, indexes in request.forgotten:
             for index in indexes:

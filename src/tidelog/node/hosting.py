@@ -141,6 +141,7 @@ class Hosting:
                     self._take_role(name, key.topic_id, after, now, is_new=is_new)
         self._apply_configs(delta, now)
         if delta.brokers:
+            self._broker.departures.apply(delta.brokers, now)
             self._broker.fetchers.brokers_changed(now)
             for partition in self._broker.replicas:
                 partition.look_again(now)
@@ -160,6 +161,8 @@ class Hosting:
             return
         self._broker.fetchers.forget(name)
         self._broker.replicas.abandon(name)
+        for coordinators in self._broker.coordinators:
+            coordinators.forget(name, "this broker no longer hosts the partition")
         for directory in self._broker.directories:
             if name in directory.logs:
                 with suppress(DiskError):  # noted in `offline_reason`
@@ -196,6 +199,11 @@ class Hosting:
         )
         if began:
             broker.fetchers.role_changed(partition, now)
+            if partition.is_leader:
+                live = [each for each in image.replicas if broker.is_live(each)]
+                broker.awaited.leads(name, image.leader_epoch, live, now)
+            for coordinators in broker.coordinators:
+                coordinators.role_changed(partition, now)
 
     def _create(
         self,

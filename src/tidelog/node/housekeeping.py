@@ -1,4 +1,4 @@
-"""What a broker does on its own, by the clock: checkpoints, retention, flushes, sweeping.
+"""What a broker does on its own, by the clock: checkpoints, retention, cleaning, flushes.
 
 Invariant  Nothing here is needed for an answer to be right; it bounds disk use and restart time.
 Invariant  A chore that fails takes its directory offline, where that is noted, and nothing else.
@@ -13,6 +13,7 @@ from typing import Final
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.cleaner import Cleaner
 from tidelog.observe.events import SegmentDeleted
 from tidelog.replication.partition import Partition
 from tidelog.storage.log_directory import LogDirectory
@@ -25,6 +26,7 @@ class Housekeeping:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
+        self._cleaner = Cleaner(broker)
 
     def start(self, now: Now) -> None:
         """Begin; every chore has the interval that Kafka's settings give it."""
@@ -41,6 +43,11 @@ class Housekeeping:
         for interval_ms, chore in chores:
             deadlines.every(now.monotonic_ms + min(delay_ms, interval_ms), interval_ms, chore)
         deadlines.every(now.monotonic_ms + SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS, self._every_second)
+        self._cleaner.start(now)
+
+    def stop(self) -> None:
+        """Begin no more long work: the node is about to stop."""
+        self._cleaner.stop()
 
     def _delete_expired(self, now: Now) -> None:
         """Apply retention to every log."""

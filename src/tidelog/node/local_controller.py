@@ -78,17 +78,16 @@ class LocalController:
         )
 
     def create_topics(
-        self, now: Now, names: Sequence[str], then: Callable[[dict[str, Refusal]], None]
+        self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]
     ) -> None:
         def created(
             outcome: list[tuple[str, CreatedTopic | Refusal]] | Refusal, later: Now
         ) -> None:
             if isinstance(outcome, Refusal):
-                then(dict.fromkeys(names, outcome))
+                then({wish.name: outcome for wish in wishes})
             else:
                 then({name: result for name, result in outcome if isinstance(result, Refusal)})
 
-        wishes = [NewTopic(name) for name in names]
         self._plane.propose(now, lambda controller: controller.create_topics(wishes), created)
 
     def decide(

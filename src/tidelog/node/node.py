@@ -9,8 +9,12 @@ Invariant  Effects leave in the order in which they were decided.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.records import MetadataRecord
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError
@@ -22,7 +26,9 @@ from tidelog.node.connections import Connection
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
+from tidelog.node.coordinators import Coordinators
 from tidelog.node.effects import Effect, OpenListeners, Stopped
+from tidelog.node.group_topics import ImageTopics
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
 from tidelog.node.housekeeping import Housekeeping
@@ -55,6 +61,8 @@ from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.remote_controller import RemoteController
 from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
+from tidelog.node.transaction_markers import TransactionMarkers
+from tidelog.node.transaction_shards import transaction_shard
 from tidelog.node.voter_updates import VoterUpdates
 from tidelog.observe.events import NodeStarted, NodeStopped
 from tidelog.quorum.quorum import Quorum
@@ -75,9 +83,19 @@ class Node:
         )
         broker.alter_partitions = AlterPartitions(broker)
         broker.fetchers = ReplicaFetchers(broker)
+        topics = ImageTopics(broker)
+        broker.groups = Coordinators(
+            broker,
+            offsets_topic(config),
+            lambda partition, epoch, timers: GroupShard(config, entropy, topics, timers),
+        )
+        broker.transaction_markers = TransactionMarkers(broker)
+        broker.transactions = Coordinators(
+            broker, transactions_topic(config), partial(transaction_shard, broker)
+        )
         self._hosting = Hosting(broker)
-        housekeeping = Housekeeping(broker)
-        self._lifecycle = Lifecycle(broker, self._hosting, housekeeping)
+        self._housekeeping = Housekeeping(broker)
+        self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
         self._joining: ControllersJoining | None = None
         self._member: QuorumMember
@@ -140,6 +158,7 @@ class Node:
         failure = failure or self._follower.failure
         if self._joining is not None:
             failure = failure or self._joining.failure
+        self.broker.transaction_markers.send(now)  # it appends, which parked fetches wait for
         self.broker.parked.tick_ended(now)
         self.broker.alter_partitions.send(now)
         self.broker.fetchers.fetch(now)
@@ -213,9 +232,13 @@ class Node:
             self._lifecycle.controller_changed(now)
 
     def _apply(self, delta: ImageDelta, now: Now) -> None:
-        if self.broker.config.is_broker:
-            self._hosting.apply(delta, now)
-            self._lifecycle.metadata_changed(delta, now)
+        if not self.broker.config.is_broker:
+            return
+        self._hosting.apply(delta, now)
+        if delta.topics_deleted:
+            deleted = {topic.name for topic in delta.topics_deleted.values()}
+            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
+        self._lifecycle.metadata_changed(delta, now)
 
     def _leave_quorum(self, reason: str, now: Now) -> None:
         if self._stopping is None:
@@ -224,6 +247,7 @@ class Node:
     def _stop_once_idle(self, reason: str) -> None:
         if self._stopping is None:
             self._stopping = reason
+            self._housekeeping.stop()
         self._stop_if_asked_and_idle()
 
     def _stop_if_asked_and_idle(self) -> None:

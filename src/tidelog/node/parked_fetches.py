@@ -30,6 +30,7 @@ class ParkedFetch:
         fetch: FetchRequest,
         context: FetchContext,
         missing_bytes: int,
+        wait_ms: int,
     ) -> None:
         self._fetches = fetches
         self._missing_bytes = missing_bytes
@@ -37,9 +38,7 @@ class ParkedFetch:
         self.request = request
         self.fetch = fetch
         self.context = context
-        self.deadline = fetches.deadlines.at(
-            request.now.monotonic_ms + fetch.max_wait_ms, self._time_is_up
-        )
+        self.deadline = fetches.deadlines.at(request.now.monotonic_ms + wait_ms, self._time_is_up)
 
     def news(self, new_bytes: int) -> None:
         """Something moved; bytes count towards what is missing, anything else wakes at once."""
@@ -53,6 +52,11 @@ class ParkedFetch:
         self._woken = False
         if self.context.parked is self:
             self._fetches.retry(self, now, False)
+
+    def hurry(self, now: Now) -> None:
+        """Answer with what there is, if it still waits."""
+        if self.context.parked is self:
+            self._fetches.retry(self, now, True)
 
     def cancel(self) -> None:
         """The peer left: wait for nothing any more."""

@@ -23,6 +23,11 @@ class ProducerIds:
         self._block = range(0)
         self._waiting: list[Arrived] = []
 
+    @property
+    def has_any(self) -> bool:
+        """Whether an id can be taken without asking the controller."""
+        return bool(self._block)
+
     def take(self) -> int | None:
         """The next free id, or None when the block is used up."""
         if not self._block:

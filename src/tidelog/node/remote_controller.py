@@ -13,6 +13,7 @@ from tidelog.controller.alter_partition import AlteredPartition, AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
@@ -35,7 +36,6 @@ HEARTBEAT: Final = "heartbeat"
 CONTROL: Final = "control"
 RETRY_MS: Final = 20
 NOBODY_LEADS: Final = LinkLost("nobody is known to lead the quorum")
-_BY_DEFAULT: Final = -1
 _IMAGE_WITHIN_MS: Final = 1000
 """So long the answer to a client waits for what the controller has done to be seen here."""
 
@@ -171,18 +171,20 @@ class RemoteController:
         self._ask(now, ApiKey.ALLOCATE_PRODUCER_IDS, version, fields, allocated)
 
     def create_topics(
-        self, now: Now, names: Sequence[str], then: Callable[[dict[str, Refusal]], None]
+        self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]
     ) -> None:
         fields = {
             "topics": [
                 {
-                    "name": name,
-                    "num_partitions": _BY_DEFAULT,
-                    "replication_factor": _BY_DEFAULT,
+                    "name": wish.name,
+                    "num_partitions": wish.partitions,
+                    "replication_factor": wish.replication_factor,
                     "assignments": [],
-                    "configs": [],
+                    "configs": [
+                        {"name": name, "value": value} for name, value in wish.configs.items()
+                    ],
                 }
-                for name in names
+                for wish in wishes
             ],
             "timeout": self._timeout_ms,
             "validate_only": False,
@@ -191,14 +193,14 @@ class RemoteController:
         def created(answer: Any, later: Now) -> None:
             if isinstance(answer, LinkLost):
                 lost = Refusal(ErrorCode.leader_not_available, answer.reason)
-                then(dict.fromkeys(names, lost))
+                then({wish.name: lost for wish in wishes})
                 return
             refusals = {
                 topic.name: Refusal(topic.error_code, topic.error_message or "")
                 for topic in answer.topics
                 if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists)
             }
-            there = set(names) - set(refusals)
+            there = {wish.name for wish in wishes} - set(refusals)
             self._broker.metadata.once(
                 lambda image: there <= image.topics_by_name.keys(),
                 later,

@@ -148,6 +148,8 @@ class ReplicaFetcher:
     def _answered(self, answer: FetchResponse | LinkLost, now: Now) -> None:
         self._under_way = False
         if isinstance(answer, LinkLost):
+            if self._session.is_open:
+                self._broker.departures.connection_lost(self.leader, now)
             self._begin_anew()
             self._pause(now, LOST_LINK_PAUSE_MS)
             return
@@ -161,6 +163,8 @@ class ReplicaFetcher:
                 for fetched in topic.partitions:
                     self._apply(topic.topic_id, fetched, now)
             if answer.session_id:
+                if not self._session.is_open:
+                    self._broker.departures.heard_from(self.leader)
                 self._session.answered(answer.session_id)
             else:
                 self._begin_anew()
@@ -200,7 +204,8 @@ class ReplicaFetcher:
             self._wait_for_flush(partition)
         if isinstance(step, BackOff):
             self._rest(name, now.monotonic_ms + step.pause_ms)
-            self._announce_stuck(partition, step.why)
+            if step.pause_ms >= self._broker.config.replica_fetch_backoff_ms:
+                self._announce_stuck(partition, step.why)
         elif isinstance(step, Failed):
             self._announce_stuck(partition, step.why)
         elif isinstance(step, NeedsOffsets) and self._link is not None:

@@ -63,8 +63,9 @@ class Request:
         self._slot: Slot | None = None
 
     def park(self) -> Later:
-        """Keep the place of the answer; `answer` fills it."""
-        self._slot = self.connection.reserve()
+        """Keep the place of the answer, once; `answer` fills it."""
+        if self._slot is None:
+            self._slot = self.connection.reserve()
         return Later.PARKED
 
     def encode(self, reply: Fields | list[Part]) -> list[Part]:

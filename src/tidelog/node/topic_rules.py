@@ -93,7 +93,7 @@ def log_config(settings: TopicSettings, node: NodeConfig) -> LogConfig:
     """How a log rolls, keeps and flushes."""
     return LogConfig(
         segment_bytes=settings.segment_bytes,
-        segment_ms=settings.segment_ms,
+        segment_ms=_segment_ms(settings),
         segment_jitter_ms=settings.segment_jitter_ms,
         index_bytes=settings.segment_index_bytes,
         index_interval_bytes=settings.index_interval_bytes,
@@ -106,4 +106,16 @@ def log_config(settings: TopicSettings, node: NodeConfig) -> LogConfig:
         file_delete_delay_ms=settings.file_delete_delay_ms,
         producer_expiry_ms=node.producer_id_expiration_ms,
         max_message_bytes=settings.max_message_bytes,
+        min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=settings.min_compaction_lag_ms,
+        max_compaction_lag_ms=settings.max_compaction_lag_ms,
+        delete_retention_ms=settings.delete_retention_ms,
+        verify_transactions=node.transaction_partition_verification_enable,
     )
+
+
+def _segment_ms(settings: TopicSettings) -> int:
+    """A record must leave the active segment in time for the cleaner to look at it."""
+    if "compact" not in settings.cleanup_policy or settings.max_compaction_lag_ms <= 0:
+        return settings.segment_ms
+    return min(settings.segment_ms, settings.max_compaction_lag_ms)

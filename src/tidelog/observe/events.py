@@ -11,6 +11,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition, uuid_text
+from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerRegistered,
@@ -22,6 +23,7 @@ from tidelog.observe.cluster_events import (
     InSyncReplicasDecided,
     LeaderElected,
 )
+from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.observe.replication_events import (
     FetcherStuck,
     FollowerCaughtUp,
@@ -221,7 +223,11 @@ Event: TypeAlias = (
     | InSyncReplicasProposed
     | InSyncReplicasChanged
     | HighWatermarkMoved
+    | CoordinatorLoaded
+    | CoordinatorUnloaded
     | SegmentDeleted
+    | LogCleaned
+    | CleaningFailed
     | LogDirectoryOffline
     | ConnectionRefused
     | ConnectionDropped

@@ -33,6 +33,16 @@ from tidelog.replication.messages import (
 from tidelog.replication.surroundings import Surroundings
 
 NOTHING: Final = memoryview(b"")
+LATE_PAUSE_MS: Final = 10
+LEADER_IS_LATE: Final = frozenset(
+    {
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
+"""It has probably not heard of its new epoch yet: ask again soon, then less and less often."""
 
 
 class FollowerReplica:
@@ -40,6 +50,7 @@ class FollowerReplica:
 
     __slots__ = (
         "_is_caught_up",
+        "_late_pause_ms",
         "_replica",
         "_surroundings",
         "failed_because",
@@ -55,6 +66,7 @@ class FollowerReplica:
         self.failed_because: str | None = None
         """Why it asks no more in this epoch."""
         self._is_caught_up = False
+        self._late_pause_ms = LATE_PAUSE_MS
 
     def prepare(self, now: Now) -> None:
         """Give up, before the first fetch, what nobody could compare with the leader's log."""
@@ -110,7 +122,7 @@ class FollowerReplica:
             if answer.diverging_epoch is None:
                 step = self._append(answer, now)
             else:
-                step = self._reconcile(*answer.diverging_epoch, now)
+                step = self._reconcile(*answer.diverging_epoch, answer.log_start_offset, now)
             if isinstance(step, Progress) and tells_mark(answer):
                 self._follow(answer)
         except CorruptBatch as problem:
@@ -159,13 +171,28 @@ class FollowerReplica:
 
     # -- reconciliation ------------------------------------------------------------------------
 
-    def _reconcile(self, leaders_epoch: int, leaders_end: int, now: Now) -> Progress:
-        """Cut where the leader's log parts from this one."""
+    def _reconcile(
+        self, leaders_epoch: int, leaders_end: int, leaders_start: int, now: Now
+    ) -> Progress:
+        """Cut where the leader's log parts from this one.
+
+        Where that is the very start of the leader's log, nothing is left there to compare with:
+        the two may have parted further below, even within a batch, so this log begins anew.
+        """
         log = self._replica.log
+        if log.start_offset < leaders_end == leaders_start:
+            self._begin_anew_at(leaders_start, now)
+            return Progress(truncated=True)
         point = truncation_point(log.epochs, log.end_offset, leaders_epoch, leaders_end)
         why = f"epoch {leaders_epoch} ends at {leaders_end} in the log of leader {self.leader}"
         self._truncate_to(point, why, now)
         return Progress(truncated=True)
+
+    def _begin_anew_at(self, leaders_start: int, now: Now) -> None:
+        """Give everything up: the leader has deleted all that this log could share with it."""
+        end = self._replica.log.end_offset
+        self._replica.log.truncate_fully_and_start_at(leaders_start, now)
+        self._was_cut(end, f"the log of leader {self.leader} begins only at {leaders_start}")
 
     def _truncate_to(self, offset: int, cause: str, now: Now) -> None:
         """Cut the log; even with nothing to cut, epochs go in which nothing was written."""
@@ -190,16 +217,13 @@ class FollowerReplica:
         """The leader has no records at our end: go back to its end, or begin at its start."""
         if not self._is_current(leader.sent):
             return Dropped()
-        log = self._replica.log
-        end = log.end_offset
+        end = self._replica.log.end_offset
         try:
             if leader.end_offset < end:
                 why = f"the log of leader {self.leader} ends at {leader.end_offset}"
                 self._truncate_to(leader.end_offset, why, now)
             elif leader.start_offset > end:
-                log.truncate_fully_and_start_at(leader.start_offset, now)
-                why = f"the log of leader {self.leader} begins only at {leader.start_offset}"
-                self._was_cut(end, why)
+                self._begin_anew_at(leader.start_offset, now)
             else:
                 return self._back_off("the leader has our offset and yet refused it")
         except DiskError as error:
@@ -213,7 +237,12 @@ class FollowerReplica:
             return NeedsOffsets()
         if error == ErrorCode.fenced_leader_epoch:
             return self._fail(f"leader {self.leader} knows a later epoch than {self.leader_epoch}")
-        return self._back_off(f"leader {self.leader} answered with error {error}")
+        why = f"leader {self.leader} answered with error {error}"
+        if error not in LEADER_IS_LATE:
+            return self._back_off(why)
+        pause_ms = min(self._late_pause_ms, self._surroundings.fetch_backoff_ms)
+        self._late_pause_ms *= 2
+        return BackOff(pause_ms, why)
 
     def _back_off(self, why: str) -> BackOff:
         return BackOff(self._surroundings.fetch_backoff_ms, why)

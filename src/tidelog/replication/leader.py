@@ -14,7 +14,14 @@ from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen, validate_produced
+from tidelog.records.batch import read_header
+from tidelog.records.validation import (
+    NO_BATCH,
+    AcceptedBatch,
+    RejectedBatch,
+    misshapen,
+    validate_produced,
+)
 from tidelog.replication.follower_progress import LONG_AGO, FollowerProgress
 from tidelog.replication.high_watermark import has_enough, slowest_end
 from tidelog.replication.local_replica import LocalReplica
@@ -29,6 +36,8 @@ from tidelog.replication.messages import (
 )
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.storage.log_values import Appended
+from tidelog.storage.origin import Origin
+from tidelog.storage.transaction_verification import Verification
 
 ACKS_ALL: Final = -1
 
@@ -70,7 +79,12 @@ class LeaderReplica:
     # -- appending -----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview | None, now: Now, produce_version: int, acks: int
+        self,
+        records: memoryview | None,
+        now: Now,
+        produce_version: int,
+        acks: int,
+        verification: Verification | None = None,
     ) -> Appended | RejectedBatch:
         """Validate and append what a producer sent."""
         replica = self._replica
@@ -80,16 +94,43 @@ class LeaderReplica:
         accepted = validate_produced(records, replica.rules, now.wall_ms, produce_version)
         if isinstance(accepted, RejectedBatch):
             return accepted
-        appended = replica.log.append_as_leader(accepted, self.epoch, now)
+        appended = replica.log.append_as_leader(
+            accepted, self.epoch, now, verification=verification
+        )
         if isinstance(appended, Refusal):
             return RejectedBatch(appended)
         if not appended.duplicate:
-            size = accepted.header.size
-            self._uncommitted.append((appended.last_offset + 1, size))
-            replica.appended(now)
-            replica.watchers.end_moved(size)
-            self.commit(now)
+            self._grown(appended.last_offset + 1, accepted.header.size, now)
         return appended
+
+    def append_as_coordinator(
+        self, batch: bytearray, now: Now, transaction_version: int
+    ) -> Appended | Refusal:
+        """Append a batch that this broker built: all its replicas must be able to hold it."""
+        replica = self._replica
+        if not self.has_enough_in_sync:
+            return self._too_few()
+        if len(batch) > replica.rules.max_message_bytes:
+            why = f"a batch of {len(batch)} bytes, {replica.rules.max_message_bytes} may be"
+            return Refusal(ErrorCode.message_too_large, why)
+        accepted = AcceptedBatch(read_header(batch), memoryview(batch))
+        appended = replica.log.append_as_leader(
+            accepted,
+            self.epoch,
+            now,
+            origin=Origin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+        if isinstance(appended, Appended):
+            self._grown(appended.last_offset + 1, accepted.header.size, now)
+        return appended
+
+    def _grown(self, end_offset: int, size: int, now: Now) -> None:
+        replica = self._replica
+        self._uncommitted.append((end_offset, size))
+        replica.appended(now)
+        replica.watchers.end_moved(size)
+        self.commit(now)
 
     def _too_few(self) -> Refusal:
         replica = self._replica

@@ -36,6 +36,7 @@ from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import Appended
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.transaction_verification import Verification
 
 __all__ = ["Leadership", "Partition"]
 
@@ -200,12 +201,25 @@ class Partition(LocalReplica):
     # -- as leader -----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview | None, now: Now, produce_version: int, acks: int = 1
+        self,
+        records: memoryview | None,
+        now: Now,
+        produce_version: int,
+        acks: int = 1,
+        verification: Verification | None = None,
     ) -> Appended | RejectedBatch:
         """Validate and append what a producer sent, as leader of the current epoch."""
         if self.leader is None:
             return RejectedBatch(self._not_leader())
-        return self.leader.append(records, now, produce_version, acks)
+        return self.leader.append(records, now, produce_version, acks, verification)
+
+    def append_as_coordinator(
+        self, batch: bytearray, now: Now, transaction_version: int = 1
+    ) -> Appended | Refusal:
+        """Append a batch that a coordinator on this broker built, to be held by all in sync."""
+        if self.leader is None:
+            return self._not_leader()
+        return self.leader.append_as_coordinator(batch, now, transaction_version)
 
     def _not_leader(self) -> Refusal:
         why = f"{self.name} is led by {self.leadership.leader}"

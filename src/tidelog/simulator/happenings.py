@@ -29,6 +29,12 @@ class Stepped(NamedTuple):
     effects: Sequence[Effect]
 
 
+class PowerGoes(NamedTuple):
+    """A machine is about to lose power; its disk still shows everything written."""
+
+    machine: Machine
+
+
 class Died(NamedTuple):
     """The process of a machine is gone; `lossy` says that its disk may have lost something."""
 
@@ -49,4 +55,4 @@ class Struck(NamedTuple):
     fault: Fault
 
 
-Happening: TypeAlias = Started | Stepped | Died | ClientActed | Struck
+Happening: TypeAlias = Started | Stepped | PowerGoes | Died | ClientActed | Struck

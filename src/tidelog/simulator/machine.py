@@ -21,7 +21,7 @@ from tidelog.simulator.clock import Clock
 from tidelog.simulator.cluster import format_disk, machine_address, node_config
 from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.simulator.disk import Disk, may_cost_records
-from tidelog.simulator.happenings import Died
+from tidelog.simulator.happenings import Died, PowerGoes
 from tidelog.simulator.network import End
 from tidelog.simulator.process import Process
 from tidelog.simulator.violation import Violation
@@ -60,6 +60,8 @@ class Machine:
         """The last broker epoch of the processes before the present one."""
         self.damaged = False
         """Whether files that matter were damaged since its disk was new."""
+        self.started_ms = 0
+        """When the present process, or the last one, began."""
         self.supervised = True
         self._incarnation = 0
         self._formatted = 0
@@ -96,6 +98,7 @@ class Machine:
             self.world.network.paths_changed()
         self.supervised = True
         self._incarnation += 1
+        self.started_ms = self.world.now_ms
         self._note("starts")
         entropy = SeededEntropy(stream(self.world.seed, "node", self.node_id, self._incarnation))
         node = self.world.build_node(self.config, self.disk.files, entropy)
@@ -184,6 +187,7 @@ class Machine:
             fate = "kept"
         if fate != "kept":
             self.loses_data()
+        self.world.observe(PowerGoes(self))
         self.powered = False
         self.supervised = False
         self.disk.lose_power(fate, self.dice)

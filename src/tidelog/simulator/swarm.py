@@ -53,7 +53,7 @@ _Scene: TypeAlias = Sequence[tuple[int, Fault]]
 def draw_plan(seed: int, *, brokers: int = 3) -> Plan:
     """The run of a seed."""
     dice = stream(seed, "swarm")
-    faults_ms = dice.choice((20_000, 40_000, 60_000))
+    faults_ms = dice.choice((10_000, 15_000, 20_000, 40_000))
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -96,7 +96,7 @@ def _draw_faults(dice: Random, nodes: Sequence[int], end_ms: int) -> tuple[Timed
         own = Random(f"{dice.getrandbits(64)}/{name}")
         if own.random() >= _ACTIVE:
             continue
-        interval_ms = own.choice((3_000, 8_000, 20_000))
+        interval_ms = own.choice((2_000, 6_000, 15_000))
         at_ms = QUIET_MS + int(own.expovariate(1 / interval_ms))
         while at_ms < end_ms:
             faults += (TimedFault(at_ms + after_ms, fault) for after_ms, fault in scene(own, nodes))
@@ -107,7 +107,7 @@ def _draw_faults(dice: Random, nodes: Sequence[int], end_ms: int) -> tuple[Timed
 def _while_ms(dice: Random) -> int:
     """How long something lasts: a blink, a session, or half of the run."""
     return dice.choice(
-        (dice.randint(5, 300), dice.randint(300, 4_000), dice.randint(4_000, 20_000))
+        (dice.randint(5, 300), dice.randint(300, 4_000), dice.randint(4_000, 12_000))
     )
 
 

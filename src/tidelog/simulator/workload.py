@@ -9,16 +9,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model.ids import TopicPartition
-from tidelog.simulator.workload_admin import Administrator, NewTopic
+from tidelog.simulator.workload_admin import Administrator, AdminPaces, NewTopic
 from tidelog.simulator.workload_consumer import Consumer
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_producer import Producer
+from tidelog.simulator.workload_surveyor import Surveyor
 from tidelog.simulator.world import World
 
 ORDERS: Final = "orders"
 LEDGER: Final = "ledger"
+SPOOL: Final = "spool"
+"""Rather available than complete: one replica is enough, and whoever is left may lead."""
+SCRATCH: Final = "scratch"
+"""Deleted and created again."""
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Clocks jump: a batch that is sent again may come from the future."""
+SPOOL_CONFIGS: Final = {
+    **ANY_TIME,
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "true",
+}
 GOES_ON_MS: Final = 2_000
 """How long producers go on in the calm."""
 
@@ -44,22 +54,29 @@ def add_workload(world: World) -> Workload:
     topics = (
         NewTopic(ORDERS, 2, replicas, ANY_TIME),
         NewTopic(LEDGER, 1, replicas, {**ANY_TIME, "flush.messages": flush_messages}),
+        NewTopic(SPOOL, 1, replicas, SPOOL_CONFIGS),
     )
     orders = [TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1)]
-    everything = [*orders, TopicPartition(LEDGER, 0)]
+    safe = [*orders, TopicPartition(LEDGER, 0)]
+    unsafe = [*orders, TopicPartition(SPOOL, 0)]
     administrator = Administrator(
         "admin",
         nodes,
         topics,
         history,
-        delete_every_ms=dice.choice((0, 4_000, 15_000)),
+        scratch=NewTopic(SCRATCH, 1, replicas, ANY_TIME),
+        paces=AdminPaces(
+            delete_ms=dice.choice((0, 4_000, 15_000)),
+            reassign_ms=dice.choice((0, 0, 3_000, 10_000)),
+            prefer_ms=dice.choice((0, 0, 400, 2_000)),
+            elect_ms=dice.choice((0, 2_000, 10_000)),
+            recreate_ms=dice.choice((0, 0, 4_000)),
+        ),
         stop_ms=stop_ms,
     )
     pace = dice.choice((60, 150, 400))
     producers = [
-        Producer(
-            "steady", nodes, everything, history, idempotent=True, interval_ms=pace, stop_ms=stop_ms
-        )
+        Producer("steady", nodes, safe, history, idempotent=True, interval_ms=pace, stop_ms=stop_ms)
     ]
     others = (("all", ACKS_ALL), ("hasty", 1), ("careless", 0))
     for name, acks in others:
@@ -69,17 +86,19 @@ def add_workload(world: World) -> Workload:
                 Producer(
                     name,
                     nodes,
-                    orders,
+                    unsafe,
                     history,
                     acks=acks,
                     interval_ms=interval_ms,
                     stop_ms=stop_ms,
                 )
             )
+    everything = [*safe, TopicPartition(SPOOL, 0)]
     consumers = (
-        Consumer("reader", nodes, everything, history),
+        Consumer("reader", nodes, everything, history, may_lose=frozenset({SPOOL})),
         Consumer("neighbour", nodes, orders, history, home=dice.choice(nodes)),
     )
-    for client in (administrator, *producers, *consumers):
+    surveyor = Surveyor("surveyor", nodes, safe, history, stop_ms=stop_ms)
+    for client in (administrator, *producers, *consumers, surveyor):
         world.add_client(client)
     return Workload(history, administrator, tuple(producers), consumers)

@@ -1,6 +1,8 @@
 """Simulated consumers: assigned partitions, read in order from leaders or from any replica.
 
 Invariant  A consumer never skips an offset except over what somebody asked to delete (H6).
+Invariant  What it read stays: a leader that says otherwise has lost what was committed (D14), or
+           was elected although it was not in sync, in a topic that allows it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ PAUSE_MS: Final = 100
 HOMESICK: Final = 0.2
 """How likely it tries its home again after a pause."""
 EARLIEST: Final = -2
+NOTHING: Final = memoryview(b"")
 ANY_EPOCH: Final = -1
 
 _AGAIN: Final = "again"
@@ -44,11 +47,15 @@ class Consumer(ClusterClient):
         history: History,
         *,
         home: int | None = None,
+        may_lose: frozenset[str] = frozenset(),
     ) -> None:
+        """`may_lose` names the topics that allow unclean elections."""
         super().__init__(name, nodes, sorted({partition.topic for partition in partitions}))
         self.positions = dict.fromkeys(partitions, 0)
         self._history = history
         self._home = home
+        self._may_lose = may_lose
+        self.last_epochs = dict.fromkeys(partitions, ANY_EPOCH)
         self._avoid_home: set[TopicPartition] = set()
         self._fetching: set[int] = set()
         self._seeking: set[TopicPartition] = set()
@@ -105,7 +112,12 @@ class Consumer(ClusterClient):
         topics: dict[str, list[FetchPartition]] = {}
         for name in partitions:
             wanted = FetchPartition(
-                name.partition, self._epoch(name), self.positions[name], -1, -1, PARTITION_BYTES
+                name.partition,
+                self._epoch(name),
+                self.positions[name],
+                self.last_epochs[name],
+                -1,
+                PARTITION_BYTES,
             )
             topics.setdefault(name.topic, []).append(wanted)
         request = FetchRequest(
@@ -140,6 +152,9 @@ class Consumer(ClusterClient):
                 if fetched.error:
                     well = False
                     self._refused(node, name, ErrorCode(fetched.error))
+                elif fetched.diverging_epoch is not None:
+                    well = False
+                    self._go_back(node, name, fetched.diverging_epoch)
                 else:
                     well = self._take(node, name, fetched) and well
         if well:
@@ -148,10 +163,8 @@ class Consumer(ClusterClient):
             self._pause()
 
     def _take(self, node: int, name: TopicPartition, fetched: FetchedPartition) -> bool:
-        """Read what came; False when it cannot be used."""
-        records = fetched.records
-        if not isinstance(records, memoryview):
-            return True
+        """Read what came; False when it cannot be used, or when that replica is behind."""
+        records = fetched.records if isinstance(fetched.records, memoryview) else NOTHING
         for header, batch in whole_batches(records):
             if not crc_matches(batch):
                 self._avoid_home.add(name)
@@ -166,8 +179,10 @@ class Consumer(ClusterClient):
             for record in records_of(batch):
                 if record.offset >= position:
                     self._history.read(self.name, name, record.offset, record.value or b"")
-            self.positions[name] = max(position, header.next_offset)
-        return True
+            if header.next_offset > position:
+                self.positions[name] = header.next_offset
+                self.last_epochs[name] = header.leader_epoch
+        return fetched.high_watermark >= self.positions[name]
 
     def _refused(self, node: int, name: TopicPartition, error: ErrorCode) -> None:
         if node == self._home:
@@ -176,6 +191,17 @@ class Consumer(ClusterClient):
             self._seek(name)
         else:
             self.refresh()
+
+    def _go_back(self, node: int, name: TopicPartition, diverging: tuple[int, int]) -> None:
+        """What it read is not in that log: a replica that is behind, or a loss."""
+        if node == self._home:
+            self._avoid_home.add(name)
+        elif name.topic in self._may_lose:
+            self._seek(name)  # what it read further down may have gone as well
+        else:
+            read = f"{self.positions[name]} of {name} in epoch {self.last_epochs[name]}"
+            why = f"and for leader {node} epoch {diverging[0]} ends at {diverging[1]}"
+            raise Violation("D14", f"{self.name} has read up to {read}, {why}")
 
     def _pause(self) -> None:
         if not self._pausing:
@@ -215,6 +241,8 @@ class Consumer(ClusterClient):
         result = answer.topics[0].partitions[0]
         if result.error_code:
             self.refresh()
+        elif name.topic in self._may_lose:
+            self.positions[name], self.last_epochs[name] = result.offset, ANY_EPOCH
         elif result.offset > self.positions[name]:
             deleted_to = self._history.of(name).deleted_to
             if result.offset > deleted_to:

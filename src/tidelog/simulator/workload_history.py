@@ -51,7 +51,19 @@ class Read(NamedTuple):
     value: bytes
 
 
-Fresh: TypeAlias = Acked | Read
+class ToldEnd(NamedTuple):
+    """A leader said where its log ends for consumers."""
+
+    client: str
+    partition: TopicPartition
+    epoch: int
+    """The leader epoch that it was asked in."""
+    known_end: int
+    """Everything below was known to some client when the question was asked."""
+    offset: int
+
+
+Fresh: TypeAlias = Acked | Read | ToldEnd
 
 
 @dataclass(slots=True)
@@ -106,3 +118,7 @@ class History:
         known = self.of(partition)
         known.known_end = max(known.known_end, offset + 1)
         self.fresh.append(Read(consumer, partition, offset, value))
+
+    def told_end(self, told: ToldEnd) -> None:
+        """A leader said where its log ends."""
+        self.fresh.append(told)

@@ -18,6 +18,7 @@ from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
+FIRST_DIRTY: Final = "cleaner-offset-checkpoint"
 
 
 class OffsetCheckpoint:

@@ -40,11 +40,11 @@ class FlushState:
 
     __slots__ = (
         "_dirty_since_ms",
-        "_generation",
         "_names_synced",
         "_names_version",
         "_requested",
         "_snapshots",
+        "generation",
         "jobs_under_way",
         "recovery_point",
     )
@@ -52,8 +52,10 @@ class FlushState:
     def __init__(self, recovery_point: int, names_durable: bool) -> None:
         self.recovery_point = recovery_point
         self.jobs_under_way = 0
+        """Jobs that use files of the log, which therefore must not be closed."""
         self._requested = recovery_point
-        self._generation = 0
+        self.generation = 0
+        """Rises whenever the log is cut."""
         self._names_version = 0 if names_durable else 1
         self._names_synced = 0
         self._snapshots: list[int] = []
@@ -71,7 +73,7 @@ class FlushState:
         """The log was cut at `offset`: what lies above will be written anew."""
         self.recovery_point = min(self.recovery_point, offset)
         self._requested = self.recovery_point
-        self._generation += 1
+        self.generation += 1
 
     def is_due(self, segments: Segments, end_offset: int, config: LogConfig, now: Now) -> bool:
         """Whether a segment was rolled, or records wait for longer than the topic allows."""
@@ -120,10 +122,10 @@ class FlushState:
             steps.append(lambda: _sync_names(files, directory))
         self._requested = end_offset
         self._dirty_since_ms = None
-        self.jobs_under_way += 1
+        self.begun()
         return FlushJob(
             up_to=end_offset,
-            generation=self._generation,
+            generation=self.generation,
             names_version=self._names_version,
             steps=steps,
         )
@@ -132,8 +134,12 @@ class FlushState:
         """The job has run: the recovery point follows, unless the log was cut meanwhile."""
         self.ended()
         self._names_synced = max(self._names_synced, job.names_version)
-        if job.generation == self._generation:
+        if job.generation == self.generation:
             self.recovery_point = max(self.recovery_point, job.up_to)
+
+    def begun(self) -> None:
+        """A job that uses files of the log is under way."""
+        self.jobs_under_way += 1
 
     def ended(self) -> None:
         """A job is no longer under way, whatever came of it."""

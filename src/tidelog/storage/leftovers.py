@@ -13,10 +13,16 @@ from typing import Final
 
 from tidelog.storage.batch_scan import scan_headers
 from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.segment_files import DELETED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from tidelog.storage.segment_files import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+)
 
-CLEANED: Final = ".cleaned"
-SWAP: Final = ".swap"
 _INDEXES: Final = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 _DIGITS: Final = 20
 

@@ -25,3 +25,8 @@ class LogConfig(NamedTuple):
     file_delete_delay_ms: int = 60_000
     producer_expiry_ms: int = _DAY_MS
     max_message_bytes: int = 1_048_588
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = FOREVER
+    delete_retention_ms: int = _DAY_MS
+    verify_transactions: bool = False

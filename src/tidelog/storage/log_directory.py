@@ -18,7 +18,12 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError, DiskError, invariant
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.model.time import Now
-from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.checkpoint import (
+    FIRST_DIRTY,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import (
@@ -65,7 +70,13 @@ class LogDirectory:
         self._recovery_points = KeptCheckpoint(files, f"{path}/{RECOVERY_POINTS}")
         self._log_starts = KeptCheckpoint(files, f"{path}/{LOG_STARTS}")
         self._high_watermarks = KeptCheckpoint(files, f"{path}/{HIGH_WATERMARKS}")
-        self._checkpoints = (self._recovery_points, self._log_starts, self._high_watermarks)
+        self._first_dirty = KeptCheckpoint(files, f"{path}/{FIRST_DIRTY}")
+        self._checkpoints = (
+            self._recovery_points,
+            self._log_starts,
+            self._high_watermarks,
+            self._first_dirty,
+        )
         self._begun = False
         self._loaded = False
         self._removals: list[tuple[int, str, PartitionLog | None]] = []
@@ -141,7 +152,7 @@ class LogDirectory:
     def _load_log(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
     ) -> PartitionLog:
-        return load_log(
+        log = load_log(
             partition,
             topic_id,
             config,
@@ -151,6 +162,8 @@ class LogDirectory:
             recovery_point=self._recovery_points.offsets.get(partition),
             log_start=self._log_starts.offsets.get(partition),
         )
+        log.first_dirty_offset = self._first_dirty.offsets.get(partition, 0)
+        return log
 
     def _has_begun(self, path: str) -> bool:
         return read_topic_id(self._files, path) is not None or self._holds_records(path)
@@ -247,6 +260,12 @@ class LogDirectory:
             with self.health:
                 self._write(self._high_watermarks, high_watermarks)
 
+    def write_first_dirty(self) -> None:
+        """Write down how far every compacted log is cleaned."""
+        if self.health.offline_reason is None:
+            with self.health:
+                self._write(self._first_dirty, self._first_dirty_now())
+
     def _write(self, checkpoint: KeptCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
         """Write offsets down, beside what still holds for logs that are yet to be loaded."""
         if not self._loaded:
@@ -270,6 +289,8 @@ class LogDirectory:
             self._write(self._recovery_points, self._recovery_points_now())
         if self._log_starts.offsets.get(partition, 0) > log.start_offset:
             self._write(self._log_starts, self._log_starts_now())
+        if self._first_dirty.offsets.get(partition, 0) > log.first_dirty_offset:
+            self._write(self._first_dirty, self._first_dirty_now())
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         return {log.partition: log.recovery_point for log in self._all_logs()}
@@ -279,6 +300,13 @@ class LogDirectory:
             log.partition: log.start_offset
             for log in self._all_logs()
             if log.start_offset > log.segments.first.base_offset
+        }
+
+    def _first_dirty_now(self) -> dict[TopicPartition, int]:
+        return {
+            log.partition: log.first_dirty_offset
+            for log in self.logs.values()
+            if log.config.cleanup_compact and log.first_dirty_offset > 0
         }
 
     def _all_logs(self) -> Iterator[PartitionLog]:

@@ -45,7 +45,6 @@ class LogScan:
     damage: list[Damage] = field(default_factory=list)
     cut_bytes: int = 0
     _last_epoch: int = -1
-    _file_is_wrong: bool = False
 
     def run(self, slot: int, last_epoch: int) -> None:
         """Read from segment `slot` on.
@@ -160,7 +159,7 @@ class LogScan:
     def _epoch_fits(self, header: BatchHeader, following: FoundBatch | None) -> bool:
         """No checksum covers the epoch, neither in the batch nor in the file of epochs.
 
-        Where the two differ the batch behind decides: if it bears the header out, the file is old
+        Where the two differ the batches around decide: if one bears the header out, the file is old
         or damaged. A last batch is believed if it states less than the file does: a replica that
         claims too little has to fetch again, one that claims too much keeps what it should not.
         """
@@ -170,15 +169,12 @@ class LogScan:
         if self.known_epochs is None:
             return True
         known = self.known_epochs.epoch_for_offset(header.base_offset)
-        if known is None or epoch == known:
-            return True
-        if epoch == self._last_epoch and self._file_is_wrong:
+        if known is None or epoch in (known, self._last_epoch):
             return True
         if following is None:
             return epoch < known
         behind = following.header.leader_epoch
-        self._file_is_wrong = behind == epoch or behind > epoch > known
-        return self._file_is_wrong
+        return behind == epoch or behind > epoch > known
 
     def _next_whole(
         self, segment: Segment, position: int, hints: Sequence[int]

@@ -86,7 +86,8 @@ class ProducerState:
         if producer_id < 0 or origin >= _REPLICA:
             return None
         asked = self._verifications.of(producer_id)
-        if self.verify_transactions and header.attributes & TRANSACTIONAL:
+        asks = self.verify_transactions and origin == _CLIENT
+        if asks and header.attributes & TRANSACTIONAL:
             confirmed = verification is not None and verification is asked
         else:
             confirmed = True
@@ -158,8 +159,7 @@ class ProducerState:
 
         None when its transaction is under way here already, so that nobody needs to be asked.
         """
-        producer = self._producers.get(header.producer_id)
-        if producer is not None and producer.in_transaction(header.producer_epoch):
+        if self._is_in_transaction(header.producer_id, header.producer_epoch):
             return None
         return self._verifications.begin(
             header.producer_id,
@@ -168,6 +168,25 @@ class ProducerState:
             wall_ms,
             epoch_per_transaction=epoch_per_transaction,
         )
+
+    def begin_offsets_verification(
+        self, producer_id: int, epoch: int, wall_ms: int
+    ) -> Verification | None:
+        """The same for offsets, which a group coordinator writes in a producer's transaction."""
+        if self._is_in_transaction(producer_id, epoch):
+            return None
+        return self._verifications.begin(
+            producer_id, epoch, NONE, wall_ms, epoch_per_transaction=False
+        )
+
+    def is_confirmed(self, producer_id: int, epoch: int, verification: Verification) -> bool:
+        """Whether the answer to this question still holds: no end was written meanwhile."""
+        asked = self._verifications.of(producer_id)
+        return asked is verification or self._is_in_transaction(producer_id, epoch)
+
+    def _is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.in_transaction(epoch)
 
     def expire(self, wall_ms: int) -> int:
         """Forget the producers that were silent for too long; how many those were."""
@@ -192,6 +211,12 @@ class ProducerState:
                 producer.coordinator_epoch,
                 producer.transaction_start,
             )
+
+    def last_offsets(self) -> Iterator[tuple[int, int | None, int]]:
+        """Each producer with the offset its last batch ends at, if it is known, and its epoch."""
+        for producer_id, producer in self._producers.items():
+            last = producer.batches[-1].last_offset if producer.batches else None
+            yield producer_id, last, producer.epoch
 
     def load(self, start_offset: int, end_offset: int, wall_ms: int) -> int:
         """Go back to the newest usable snapshot of a log that spans these offsets.

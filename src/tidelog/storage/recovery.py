@@ -88,7 +88,12 @@ class _Loading:
         self.directory = place.directory
         self.now = now
         self.epochs = LeaderEpochCache(self.files, f"{self.directory}/{EPOCHS_FILE}")
-        self.producers = ProducerState(self.files, self.directory, config.producer_expiry_ms)
+        self.producers = ProducerState(
+            self.files,
+            self.directory,
+            config.producer_expiry_ms,
+            verify_transactions=config.verify_transactions,
+        )
         self.segments: list[Segment] = []
         self.end_offset = 0
         self.damage: list[Damage] = []

@@ -50,8 +50,9 @@ class Segment(SegmentFiles):
         config: LogConfig,
         created_ms: int,
         jitter_ms: int = 0,
+        ending: str = "",
     ) -> None:
-        super().__init__(files, directory, base_offset, config.index_bytes)
+        super().__init__(files, directory, base_offset, config.index_bytes, ending)
         self.size = size
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms

@@ -20,6 +20,8 @@ INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX: Final = ".txnindex"
 DELETED: Final = ".deleted"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -41,16 +43,21 @@ class SegmentFiles:
     )
 
     def __init__(
-        self, files: FileSystem, directory: str, base_offset: int, index_bytes: int
+        self,
+        files: FileSystem,
+        directory: str,
+        base_offset: int,
+        index_bytes: int,
+        ending: str = "",
     ) -> None:
         stem = f"{directory}/{base_offset:020d}"
         self._files = files
         self._file: File | None = None
-        self.path = stem + LOG
+        self.path = stem + LOG + ending
         self.base_offset = base_offset
-        self.offset_index = OffsetIndex(files, stem + INDEX, base_offset, index_bytes)
-        self.time_index = TimeIndex(files, stem + TIME_INDEX, base_offset, index_bytes)
-        self.transaction_index = TransactionIndex(files, stem + TRANSACTION_INDEX)
+        self.offset_index = OffsetIndex(files, stem + INDEX + ending, base_offset, index_bytes)
+        self.time_index = TimeIndex(files, stem + TIME_INDEX + ending, base_offset, index_bytes)
+        self.transaction_index = TransactionIndex(files, stem + TRANSACTION_INDEX + ending)
 
     @property
     def file(self) -> File:
@@ -84,11 +91,15 @@ class SegmentFiles:
 
     def set_aside(self) -> None:
         """Give every file a name that no start loads; whoever has one open can go on reading."""
+        self.change_ending("", DELETED)
+
+    def change_ending(self, before: str, after: str) -> None:
+        """Let the name of every file end in `after` where it ends in `before`."""
         file = self.file
-        self._files.rename(self.path, self.path + DELETED)
+        self._files.rename(self.path, self.path.removesuffix(before) + after)
         self.path = file.path
         for index in self._index_files():
-            index.rename_to(index.path + DELETED)
+            index.rename_to(index.path.removesuffix(before) + after)
 
     def remove(self) -> None:
         """Remove every file, whatever its name is by now."""

@@ -88,6 +88,8 @@ class SegmentedLog:
         self.cut_bytes = content.cut_bytes
         """How much the last start cut off because it was never whole."""
         self.flushes = FlushState(content.recovery_point, content.names_durable)
+        self.first_dirty_offset = 0
+        """Everything below was cleaned, if the log is a compacted one."""
         self.tail = TailBatches(content.end_offset)
         self.removals = Removals()
         self._has_durable_topic_id = content.has_durable_topic_id
@@ -108,6 +110,7 @@ class SegmentedLog:
         self._config = config
         self.segments.active.index_interval = config.index_interval_bytes
         self.producers.expiry_ms = config.producer_expiry_ms
+        self.producers.verify_transactions = config.verify_transactions
         self._roll_after_timestamp = UNKNOWN_TIMESTAMP
 
     @property

@@ -7,7 +7,7 @@ Invariant  Base offsets strictly rise.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidelog.model.errors import invariant
 from tidelog.storage.segment import Segment
@@ -65,6 +65,15 @@ class Segments:
         del self._segments[slot + 1 :], self._bases[slot + 1 :]
         self.active = self._segments[-1]
         return taken
+
+    def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
+        """Let one segment stand in for neighbours, of which the active one is none."""
+        slot = self.slot_of(segment.base_offset)
+        end = slot + len(replaced)
+        invariant(self._segments[slot:end] == list(replaced), "what is replaced is here")
+        invariant(end < len(self._segments), "the active segment stays")
+        self._segments[slot:end] = [segment]
+        self._bases[slot:end] = [segment.base_offset]
 
     def replace_all(self, segment: Segment) -> None:
         """Let one new segment stand in for all of them."""

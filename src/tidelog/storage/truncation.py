@@ -54,16 +54,19 @@ def truncate_fully_and_start_at(
     log: SegmentedLog, offset: int, start_offset: int, now: Now
 ) -> None:
     """Drop everything; the log goes on at `offset` and shows what is from `start_offset` on."""
-    _lower(log, min(offset, log.segments.first.base_offset), start_offset)
+    first = log.segments.first.base_offset
+    _lower(log, min(offset, first), min(log.start_offset, start_offset))
     _set_aside(log, list(log.segments), now)
     log.epochs.clear()
     log.producers.clear()
     log.segments.replace_all(log.new_segment(offset, now))
     log.ends_at(offset)
+    log.start_offset = start_offset
 
 
 def _lower(log: SegmentedLog, offset: int, start_offset: int) -> None:
     log.start_offset = start_offset
+    log.first_dirty_offset = min(log.first_dirty_offset, offset)
     log.flushes.lowered_to(offset)
     log.place.lowered()
 

@@ -14,13 +14,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.wire.apis import ApiKey
 from tidelog.wire.entity_reader import Cursor, Read, entity_reader
-from tidelog.wire.entity_schema import EntitySchema, MessageKind, UnknownMessage, message_schema
+from tidelog.wire.entity_schema import (
+    EPOCH,
+    EntitySchema,
+    MessageKind,
+    UnknownMessage,
+    message_schema,
+)
 from tidelog.wire.entity_writer import Write, entity_writer
 from tidelog.wire.primitives import (
     ELEMENTS_MAX,
@@ -34,6 +41,7 @@ from tidelog.wire.primitives import (
 )
 
 _HEADER: Final = struct.Struct(">hhi")
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError)
 
 
@@ -97,6 +105,16 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Any
 def field(entity: Any, name: str, default: Any) -> Any:
     """A field of an entity, or `default` where its version has no such field."""
     return getattr(entity, name, default)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A duration of an entity, as the rest of the code counts."""
+    return duration // _MILLISECOND
+
+
+def timestamp_ms(moment: datetime) -> int:
+    """A moment of an entity, in milliseconds since 1970."""
+    return (moment - EPOCH) // _MILLISECOND
 
 
 def _decode(api_key: int, version: int, kind: MessageKind, cursor: Cursor) -> Any:

@@ -153,13 +153,14 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(
 # Transactions, which no coordinator confirms here
 
 
-def test_a_transactional_batch_without_a_confirmed_transaction_is_refused(
+def test_a_transactional_batch_waits_for_a_coordinator_to_confirm_it(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
     bench.create_topic("orders")
     sent = batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     result = peer.produce("orders", sent, transactional_id="payments")
-    assert result.error == ErrorCode.invalid_txn_state
+    assert result.error == ErrorCode.not_enough_replicas, "there is no coordinator yet: retry"
+    assert bench.partition("orders").log.end_offset == 0
 
 
 def test_a_transactional_batch_without_a_transactional_id_fails_the_whole_request(

@@ -222,6 +222,12 @@ class TransactionSettings(Settings):
         "Segment size of the transaction topic.",
         at_least(1),
     )
+    transaction_two_phase_commit_enable = Setting(
+        ConfigType.BOOLEAN,
+        False,
+        "Whether producers may take part in a two-phase commit, with transactions that never time "
+        "out.",
+    )
     transactional_id_expiration_ms = Setting(
         ConfigType.INT,
         604_800_000,

@@ -124,6 +124,12 @@ class ReplicationSettings(Settings):
         "Connections a follower fetches over from each leader.",
         at_least(1),
     )
+    replica_alter_log_dirs_io_max_bytes_per_second = Setting(
+        ConfigType.LONG,
+        MAX_LONG,
+        "Known for compatibility: replicas do not move between the directories of a broker.",
+        at_least(0),
+    )
     replica_fetch_backoff_ms = Setting(
         ConfigType.INT,
         1000,

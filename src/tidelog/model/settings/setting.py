@@ -9,7 +9,7 @@ Invariant  Values of a `Settings` instance have passed their checks and never ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum, IntEnum
@@ -207,7 +207,7 @@ class Settings:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def unknown_key(name: str, known: Mapping[str, object], what: str = "setting") -> str:
+def unknown_key(name: str, known: Iterable[str], what: str = "setting") -> str:
     """The sentence that refuses an unknown key and names the nearest one."""
     nearest = get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""

@@ -17,6 +17,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.replication.parked import ParkedAnswer
 from tidelog.replication.partition import Partition
+from tidelog.wire.messages import milliseconds
 
 TO_HIGH_WATERMARK: Final = -1
 
@@ -76,7 +77,7 @@ def _answer_later(
     waiting: list[tuple[Partition, int, dict[str, Any]]],
 ) -> Reply:
     later = request.park()
-    timeout_ms = int(request.body.timeout.total_seconds() * 1000)
+    timeout_ms = milliseconds(request.body.timeout)
     left = len(waiting)
     parked: list[ParkedAnswer] = []
 

@@ -34,8 +34,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     later = request.park()
     if not context.is_session:
         context.watch_all(broker.replicas.get)
-    context.parked = ParkedFetch(broker.parked, request, fetch, context, look.missing_bytes)
-    request.connection.waiting[context.parked] = None
+    wait_ms = broker.awaited.patience_ms(fetch.replica_id, fetch.max_wait_ms)
+    parked = ParkedFetch(broker.parked, request, fetch, context, look.missing_bytes, wait_ms)
+    context.parked = parked
+    if fetch.replica_id >= 0:
+        broker.awaited.parks(fetch.replica_id, parked)
+    request.connection.waiting[parked] = None
     return later
 
 

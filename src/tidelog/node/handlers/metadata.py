@@ -10,9 +10,12 @@ from typing import Any, Final
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.controller.topic_names import bad_name
+from tidelog.controller.topics import NewTopic
+from tidelog.coordinator.internal_topics import internal_topic
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordinators import as_new_topic
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.wire.messages import field
 
@@ -32,12 +35,17 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     later = request.park()
     broker.control.create_topics(
         request.now,
-        missing,
+        [_wish(broker, name) for name in missing],
         lambda refusals: request.answer(
             _answer(broker, request, {name: why.code for name, why in refusals.items()})
         ),
     )
     return later
+
+
+def _wish(broker: BrokerState, name: str) -> NewTopic:
+    internal = internal_topic(name, broker.config)
+    return NewTopic(name) if internal is None else as_new_topic(internal)
 
 
 def _asks_by_id(request: Request) -> bool:
@@ -91,7 +99,7 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
     return {
         "brokers": [
             {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in broker.live_brokers(listener)
+            for node in broker.listed_brokers(listener)
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.any_live_broker(listener),
@@ -157,7 +165,8 @@ def partition_fields(
     """One partition as clients see it: its leader only when it can be reached."""
     leader = partition.leader
     error = ErrorCode.none
-    if leader == NO_LEADER or not broker.is_live(leader):
+    in_doubt = broker.departures.is_in_doubt(leader)
+    if leader == NO_LEADER or in_doubt or not broker.is_live(leader):
         leader, error = NO_LEADER, ErrorCode.leader_not_available
     elif broker.endpoint(leader, listener) is None:
         leader = NO_LEADER

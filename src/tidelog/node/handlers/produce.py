@@ -18,9 +18,11 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.deadlines import Deadline
 from tidelog.node.request import Later, Reply, Request
+from tidelog.node.transactional_produce import OPEN, Gate, wait_for_coordinator
 from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
 from tidelog.replication.partition import Partition
+from tidelog.storage.transaction_verification import Verification
 from tidelog.wire.produce import (
     ProducedPartition,
     ProduceRequest,
@@ -59,6 +61,14 @@ class Held(NamedTuple):
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
+    if request.body.transactional_id is not None:
+        later = wait_for_coordinator(broker, request, _produce)
+        if later is not None:
+            return later
+    return _produce(broker, request, OPEN)
+
+
+def _produce(broker: BrokerState, request: Request, gate: Gate) -> Reply:
     produce: ProduceRequest = request.body
     answers: Answers = []
     held: list[Held] = []
@@ -70,7 +80,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if whole_refused is not None:
             results += [_refused(index, whole_refused) for index, _ in topic.partitions]
         else:
-            _append_topic(broker, request, produce.acks, topic, results, held)
+            _append_topic(broker, request, produce.acks, topic, results, held, gate)
         failed = failed or any(result.error for result in results)
     if produce.acks == 0:
         return Later.HANG_UP if failed else Later.NO_REPLY
@@ -106,6 +116,7 @@ def _append_topic(
     topic: ProduceTopic,
     results: list[ProducedPartition],
     held: list[Held],
+    gate: Gate,
 ) -> None:
     name, topic_id = topic.name, topic.topic_id
     if topic_id is not None:
@@ -119,7 +130,11 @@ def _append_topic(
                 _refused_unread(broker, request, index, records, target, topic_refused, found)
             )
             continue
-        end_offset = _append(request, found, index, records, acks, results)
+        if found.name in gate.refusals:
+            results.append(_refused(index, gate.refusals[found.name]))
+            continue
+        question = gate.questions.get(found.name)
+        end_offset = _append(request, found, index, records, acks, results, question)
         if found.owed_flush is not None:
             broker.flushes.begin_owed(found)
         if end_offset is None:
@@ -176,9 +191,10 @@ def _append(
     records: memoryview | None,
     acks: int,
     results: list[ProducedPartition],
+    question: Verification | None,
 ) -> int | None:
     """Append and note the result; where the batch ends, or None when it was refused."""
-    appended = partition.append(records, request.now, request.api_version, acks)
+    appended = partition.append(records, request.now, request.api_version, acks, question)
     if isinstance(appended, RejectedBatch):
         results.append(_refused(index, *appended))
         return None

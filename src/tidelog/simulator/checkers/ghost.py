@@ -36,6 +36,10 @@ class PartitionGhost:
     """Below this a replica was compared with COMMITTED and found equal."""
     forgiven: list[HeldBatch] = field(default_factory=list)
     """Was committed, and lost in an unclean election."""
+    sent_away: set[int] = field(default_factory=set)
+    """Brokers that a reassignment took the partition from: they may throw their logs away."""
+    is_unclean: bool = False
+    """An unclean election was allowed: what older leaders still commit is promised to nobody."""
     is_murky: bool = False
     """A leader's files were damaged: nobody can say any more what it committed."""
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -45,6 +49,11 @@ class PartitionGhost:
     def true_mark(self) -> int:
         """One behind the last committed offset."""
         return self.committed[-1].next_offset if self.committed else 0
+
+    @property
+    def last_epoch(self) -> int:
+        """Of the last committed batch; -1 before there is one."""
+        return self.committed[-1].epoch if self.committed else -1
 
     def agreement(self, node_id: int) -> int:
         """How far from the start a replica holds what is committed, looked at now."""
@@ -66,6 +75,13 @@ class PartitionGhost:
         """A replica lost what it held from `offset` on."""
         self.agreed[node_id] = min(self.agreed.get(node_id, 0), offset)
 
+    def begins_anew(self, node_id: int) -> None:
+        """A broker that the partition was taken from has another log than before."""
+        if node_id in self.sent_away:
+            self.sent_away.discard(node_id)
+            self.held.pop(node_id, None)
+            self.agreed.pop(node_id, None)
+
     def commit(self, batch: HeldBatch) -> None:
         """A batch fell below somebody's mark."""
         self.place[batch.base_offset] = len(self.committed)
@@ -73,6 +89,7 @@ class PartitionGhost:
 
     def elect_unclean(self, leader: int) -> None:
         """What the new leader does not hold is committed no more."""
+        self.is_unclean = True
         keep = self.agreement(leader)
         while self.committed and self.committed[-1].next_offset > keep:
             lost = self.committed.pop()

@@ -52,7 +52,7 @@ class HeldLog:
         """Each epoch with records, and the offset of its first."""
         self.start_offset = 0
         self.unreadable = False
-        """Its files were damaged under the process: nobody knows what it holds."""
+        """Its files were damaged under this process: nobody knows what it holds."""
         self._log: PartitionLog | None = None
 
     def batch_before(self, added: Sequence[HeldBatch]) -> HeldBatch | None:
@@ -64,6 +64,13 @@ class HeldLog:
     def end_offset(self) -> int:
         return self.batches[-1].next_offset if self.batches else self.start_offset
 
+    def path_of(self, batch: HeldBatch) -> str | None:
+        """The file that a batch is in."""
+        log = self._log
+        if log is None:
+            return None
+        return log.segments[log.segments.slot_of(batch.base_offset)].path
+
     def look(self, log: PartitionLog, files: MemoryFileSystem, *, damaged: bool) -> Changed:
         """Read what is new; `damaged` says that nonsense in the files is no wonder."""
         cut_to: int | None = None
@@ -73,6 +80,7 @@ class HeldLog:
             self._log = log
             self.batches = []
             self.epoch_starts = []
+            self.unreadable = False
         self.start_offset = log.start_offset
         self._forget_removed(log.segments.first.base_offset)
         batches = self.batches

@@ -1,12 +1,19 @@
-"""What must become true once faults have stopped, L2 to L9, and the end of every history."""
+"""What must become true once faults have stopped, L3 to L11, and the end of every history."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from tidelog.model.ids import NO_LEADER
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.promise_rules import PromiseRules
 from tidelog.simulator.workload import Workload
+from tidelog.simulator.workload_consumer import ANY_EPOCH
 from tidelog.simulator.world import World
+
+BALANCE_SETTING: Final = "leader.imbalance.check.interval.seconds"
+BALANCE_WAIT_S: Final = 5
+"""Runs whose leaders are balanced less often end before that."""
 
 
 class LivenessRules:
@@ -28,6 +35,9 @@ class LivenessRules:
         self._world.expect("L5", self._answers)
         self._world.expect("L6", self._proposals)
         self._world.expect("L7", self._stillness)
+        self._world.expect("L10", self._moves)
+        if self._balances_soon():
+            self._world.expect("L11", self._balance)
         self._world.expect("H8", self._everything_read)
         self._world.expect("H", self._histories)
 
@@ -108,6 +118,31 @@ class LivenessRules:
                     )
         return None
 
+    def _moves(self) -> str | None:
+        """Reassignments and shutdowns have come to their end."""
+        image = self._ghost.image
+        for ghost in self._partitions():
+            if ghost.control is not None and (ghost.control.adding or ghost.control.removing):
+                return f"{ghost.name} is on its way to {ghost.control.replicas}"
+        for broker_id, registration in {} if image is None else image.brokers.items():
+            if registration.in_controlled_shutdown and broker_id not in self._world.plan.dead:
+                return f"{broker_id} is shutting down"
+        return None
+
+    def _balances_soon(self) -> bool:
+        interval_s = dict(self._world.plan.settings).get(BALANCE_SETTING)
+        return interval_s is not None and int(interval_s) <= BALANCE_WAIT_S
+
+    def _balance(self) -> str | None:
+        """So few partitions prefer each broker that one led elsewhere is over the threshold."""
+        for ghost in self._partitions():
+            control = ghost.control
+            if control is None or control.replicas[0] in self._world.plan.dead:
+                continue
+            if control.leader != control.replicas[0]:
+                return f"{ghost.name} is led by {control.leader} and prefers {control.replicas[0]}"
+        return None
+
     def _everything_read(self) -> str | None:
         for consumer in self._workload.consumers:
             for name, position in consumer.positions.items():
@@ -116,7 +151,10 @@ class LivenessRules:
                     return f"{name} is not there"
                 if self._is_damaged(ghost.control.leader):
                     continue
-                if position < ghost.true_mark:
+                if position != ghost.true_mark or consumer.last_epochs[name] not in (
+                    ANY_EPOCH,
+                    ghost.last_epoch,
+                ):
                     return f"{consumer.name} has read {name} up to {position} of {ghost.true_mark}"
         return None
 

@@ -1,8 +1,10 @@
-"""The rules of the control plane that committed metadata must keep, C13 to C16."""
+"""The rules of the control plane that committed metadata must keep, C7 and C13 to C19."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Final
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
@@ -14,6 +16,15 @@ from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
 
+TOPIC: Final = 2
+"""The kind of resource that a topic's configuration belongs to."""
+MIN_IN_SYNC: Final = "min.insync.replicas"
+COMPARED_EVERY: Final = 4
+"""Of so many metadata offsets the state is compared at one."""
+CLOCKS_AGREE: Final = 0.99
+"""Drifting clocks differ by less than that."""
+UNCLEAN: Final = "unclean.leader.election.enable"
+
 
 class MetadataRules:
     """Looks at the controller's image when it has moved on."""
@@ -24,18 +35,31 @@ class MetadataRules:
         self._world = world
         self._ghost = ghost
         self._changed = changed
+        self._settings = {MIN_IN_SYNC: "1", **dict(world.plan.settings)}
         self._epochs: dict[int, tuple[int, UUID]] = {}
+        self._live: dict[int, int] = {}
+        """The broker epoch of each broker that was unfenced and not shutting down."""
+        self._states: dict[int, bytes] = {}
+        """What the metadata below an offset makes, as the first node had it."""
+        self._compared: dict[int, int] = {}
 
     def look_at(self, machine: Machine) -> None:
         """After a step of this machine's node."""
         node = machine.node
-        if node is None or not node.broker.config.is_controller:
+        if node is None:
             return
         image = node.broker.image
+        if image.end_offset != self._compared.get(machine.node_id) and not image.in_transaction:
+            self._compared[machine.node_id] = image.end_offset
+            if image.end_offset % COMPARED_EVERY == 0:
+                self._judge_same(machine, image)
+        if not node.broker.config.is_controller:
+            return
         if image.end_offset <= self._ghost.image_end or image.in_transaction:
             return
         self._ghost.image, self._ghost.image_end = image, image.end_offset
         self._judge_brokers(image)
+        self._judge_fencing(machine, image)
         for topic in image.topics_by_name.values():
             for index, partition in topic.partitions.items():
                 ghost = self._ghost.partition(topic.topic_id, TopicPartition(topic.name, index))
@@ -47,6 +71,47 @@ class MetadataRules:
                     self._judge_change(ghost, before, partition)
                 self._judge_state(ghost, image, partition)
                 self._changed(ghost)
+
+    def _judge_same(self, machine: Machine, image: ClusterImage) -> None:
+        """C7: the same records make the same state, on every node and after every restart."""
+        state = blake2b(digest_size=16)
+        for record in image.snapshot_records():
+            state.update(repr(record).encode())
+        known = self._states.setdefault(image.end_offset, state.digest())
+        if known != state.digest():
+            why = f"the metadata below {image.end_offset} as something else than others"
+            raise Violation("C7", f"{machine.name} has {why}")
+
+    def _judge_fencing(self, controller: Machine, image: ClusterImage) -> None:
+        """C17: a controller that is new gives everybody a whole session first.
+
+        A closed connection is evidence of death, where that is configured to count.
+        """
+        live = {
+            broker_id: each.broker_epoch
+            for broker_id, each in image.brokers.items()
+            if not each.fenced and not each.in_controlled_shutdown
+        }
+        before, self._live = self._live, live
+        config = controller.config
+        own = image.brokers.get(controller.node_id)
+        if own is None or own.broker_epoch <= controller.registered_before:
+            return  # it still reads what the controller before it decided
+        patient = config.broker_disconnect_grace_ms == 0
+        runs_ms = self._world.now_ms - controller.started_ms
+        if not patient or runs_ms >= config.broker_session_timeout_ms * CLOCKS_AGREE:
+            return
+        for broker_id, epoch in before.items():
+            registration = image.brokers.get(broker_id)
+            asked_to_stop = not self._world.machines[broker_id].supervised
+            if (
+                registration is not None
+                and registration.broker_epoch == epoch
+                and registration.fenced
+                and not asked_to_stop
+            ):
+                why = f"fenced {broker_id} after {runs_ms} ms"
+                raise Violation("C17", f"controller {controller.name} {why}")
 
     def _judge_brokers(self, image: ClusterImage) -> None:
         for broker_id, registration in image.brokers.items():
@@ -64,7 +129,7 @@ class MetadataRules:
     def _judge_new_incarnation(self, broker_id: int, image: ClusterImage) -> None:
         """A process that died without a clean stop is in no ISR before it has caught up again."""
         machine = self._world.machines[broker_id]
-        if not machine.lossy or image.brokers[broker_id].fenced is False:
+        if not machine.lossy or machine.damaged or not image.brokers[broker_id].fenced:
             return
         for topic, index, partition in image.partitions_of(broker_id):
             if broker_id in partition.elr or (
@@ -84,12 +149,30 @@ class MetadataRules:
             raise Violation("C13", what)
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
             raise Violation("C13", what)
+        least = int(self._configs(ghost).get(MIN_IN_SYNC, self._settings[MIN_IN_SYNC]))
+        _judge_reassignment(before, after, least, what)
+        ghost.sent_away.update(set(before.replicas) - set(after.replicas))
         if after.leader in (NO_LEADER, before.leader):
             return
         if after.recovery_state != RECOVERED:
-            ghost.elect_unclean(after.leader)
+            self._judge_unclean(ghost, after.leader, what)
         elif after.partition_epoch == before.partition_epoch + 1:
             _judge_election(before, after, what)
+
+    def _judge_unclean(self, ghost: PartitionGhost, leader: int, what: str) -> None:
+        """Who led last and never lost anything may lead again; more only where a topic allows it.
+
+        Machines lose data only while others are in sync, so the last one that was has everything.
+        """
+        if self._configs(ghost).get(UNCLEAN) == "true" or self._world.machines[leader].damaged:
+            ghost.elect_unclean(leader)
+        elif ghost.agreement(leader) < ghost.true_mark and not ghost.is_murky:
+            lacks = f"lacks committed records from {ghost.agreement(leader)} to {ghost.true_mark}"
+            raise Violation("D1", f"{what}, and {leader} {lacks}")
+
+    def _configs(self, ghost: PartitionGhost) -> Mapping[str, str]:
+        image = self._ghost.image
+        return {} if image is None else image.configs.get((TOPIC, ghost.name.topic), {})
 
     def _judge_state(
         self, ghost: PartitionGhost, image: ClusterImage, partition: PartitionImage
@@ -113,11 +196,32 @@ class MetadataRules:
 
 
 def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:
-    """Whoever leads now was in sync, or eligible when nobody else was left."""
-    if after.leader in before.isr:
+    """Whoever leads now was in sync, or eligible when nobody else was left.
+
+    The end of a reassignment is a proposal that brings the last newcomer in and an election.
+    """
+    if after.leader in before.isr or (_is_end(before, after) and after.leader in after.isr):
         return
     if after.leader not in before.elr or after.isr != (after.leader,):
         raise Violation("C15", what)
+
+
+def _judge_reassignment(
+    before: PartitionImage, after: PartitionImage, least: int, what: str
+) -> None:
+    """C18: it puts nobody in sync, and ends only with all who come, and enough, in sync."""
+    if set(after.adding) - set(before.adding) and set(after.isr) - set(before.isr):
+        raise Violation("C18", f"{what} with {list(after.adding)} to come")
+    target = set(before.replicas) - set(before.removing)
+    if _is_end(before, after) and set(after.replicas) == target:
+        is_enough = len(after.isr) >= min(least, len(target))
+        if not is_enough or not set(before.adding) <= set(after.isr):
+            raise Violation("C18", f"{what}, and the reassignment to {sorted(target)} is over")
+
+
+def _is_end(before: PartitionImage, after: PartitionImage) -> bool:
+    """Whether a reassignment was under way and is no more."""
+    return bool(before.adding or before.removing) and not (after.adding or after.removing)
 
 
 def _words(partition: PartitionImage) -> str:

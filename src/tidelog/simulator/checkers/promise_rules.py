@@ -1,4 +1,4 @@
-"""The rules on what clients were told, D11, D12 and H1 to H9.
+"""The rules on what clients were told, D8, D11, D12 and H1 to H9.
 
 Answers are judged as they come; what can only be said of a whole history is judged at the end.
 """
@@ -10,7 +10,7 @@ from tidelog.records.record import records_of
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.held_log import HeldBatch
 from tidelog.simulator.violation import Violation
-from tidelog.simulator.workload_history import ACKS_ALL, Acked, History, Read, Send
+from tidelog.simulator.workload_history import ACKS_ALL, Acked, History, Read, Send, ToldEnd
 
 
 class PromiseRules:
@@ -25,16 +25,19 @@ class PromiseRules:
         fresh = self._history.fresh
         while fresh:
             heard = fresh.popleft()
-            if isinstance(heard, Acked):
-                self._judge_ack(heard.send)
-            else:
-                self._judge_read(heard)
+            match heard:
+                case Acked(send=send):
+                    self._judge_ack(send)
+                case ToldEnd():
+                    self._judge_end(heard)
+                case Read():
+                    self._judge_read(heard)
 
     def _judge_ack(self, send: Send) -> None:
         if send.acks != ACKS_ALL:
             return
         ghost = self._ghost.by_name(send.partition)
-        if ghost is None or ghost.is_murky or _is_forgiven(ghost, send.values):
+        if ghost is None or ghost.is_murky or ghost.is_unclean:
             return
         found = values_at(ghost, send.base_offset)
         if found != send.values:
@@ -51,11 +54,20 @@ class PromiseRules:
                 f"and was given {send.base_offset}",
             )
 
+    def _judge_end(self, told: ToldEnd) -> None:
+        """D8: the leader of the newest epoch never tells of less than others were shown before."""
+        ghost = self._ghost.by_name(told.partition)
+        if ghost is None or ghost.is_murky or ghost.is_unclean or ghost.control is None:
+            return
+        if ghost.control.leader_epoch == told.epoch and told.offset < told.known_end:
+            why = f"ends at {told.offset}, and {told.known_end - 1} had been seen before"
+            raise Violation("D8", f"{told.client} was told that {told.partition} {why}")
+
     def _judge_read(self, read: Read) -> None:
         known = self._history.of(read.partition).reads
         before = known.setdefault(read.offset, read.value)
         ghost = self._ghost.by_name(read.partition)
-        if ghost is None or ghost.is_murky or _is_forgiven(ghost, (read.value, before)):
+        if ghost is None or ghost.is_murky or ghost.is_unclean:
             known[read.offset] = read.value
             return
         if before != read.value:
@@ -91,7 +103,8 @@ class PromiseRules:
             if _is_forgiven(ghost, send.values):
                 continue
             at = [place for value in send.values for place in places.get(value, ())]
-            _judge_send(send, at)
+            if at or not ghost.is_unclean:
+                _judge_send(send, at)
             if at:
                 if at[0] < last.get(send.producer, -1):
                     why = f"{_text(send.values)} at {at[0]} stands before an earlier batch"

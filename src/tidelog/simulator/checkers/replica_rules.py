@@ -18,6 +18,7 @@ from tidelog.replication.messages import Leadership
 from tidelog.replication.partition import Partition
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.held_log import HeldBatch, HeldLog
+from tidelog.simulator.checkers.storage_rules import judge_end
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
@@ -87,6 +88,8 @@ class ReplicaRules:
         self, machine: Machine, broker: BrokerState, partition: Partition, seen: _Seen | None
     ) -> None:
         ghost = self._ghost.partition(partition.log.topic_id, partition.name)
+        if seen is None or seen.log is not partition.log:
+            ghost.begins_anew(machine.node_id)
         held = ghost.held.get(machine.node_id)
         if held is None:
             held = ghost.held[machine.node_id] = HeldLog(machine.node_id, partition.name)
@@ -101,6 +104,7 @@ class ReplicaRules:
         if held.unreadable or machine.damaged:
             ghost.is_murky = ghost.is_murky or partition.is_leader
             return
+        judge_end(machine, ghost, held, partition.log)
         _judge_epochs(machine, partition, held)
         self._commit(machine, partition, ghost, held)
         if partition.is_leader:
@@ -110,7 +114,7 @@ class ReplicaRules:
     def _judge_log(
         self, machine: Machine, partition: Partition, ghost: PartitionGhost, held: HeldLog
     ) -> None:
-        agreed = ghost.agreement(machine.node_id)
+        agreed = min(ghost.agreement(machine.node_id), ghost.true_mark)
         changed = held.look(partition.log, machine.disk.files, damaged=machine.damaged)
         is_excused = machine.lossy or machine.damaged or held.unreadable
         if changed.cut_to is not None:
@@ -134,6 +138,8 @@ class ReplicaRules:
         self, machine: Machine, partition: Partition, ghost: PartitionGhost, held: HeldLog
     ) -> None:
         """Everything below this replica's mark is committed; it must be what others had there."""
+        if ghost.is_unclean and not _leads_now(partition, ghost):
+            return
         mark = partition.high_watermark.offset
         if mark <= ghost.true_mark:
             if ghost.agreement(machine.node_id) < mark and not machine.lossy:
@@ -193,8 +199,7 @@ class ReplicaRules:
     # Those who lead or could.
 
     def _judge_leader(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
-        control = ghost.control
-        if control is None or control.leader_epoch != partition.leader_epoch:
+        if not _leads_now(partition, ghost):
             return
         if ghost.agreement(machine.node_id) < ghost.true_mark:
             raise Violation(
@@ -231,6 +236,16 @@ class ReplicaRules:
             return False
         registration = image.brokers.get(machine.node_id)
         return registration is not None and registration.broker_epoch == node.broker.broker_epoch
+
+
+def _leads_now(partition: Partition, ghost: PartitionGhost) -> bool:
+    """Whether this replica leads in the newest epoch there is."""
+    control = ghost.control
+    return (
+        partition.is_leader
+        and control is not None
+        and control.leader_epoch == partition.leader_epoch
+    )
 
 
 def _first_from(held: HeldLog, offset: int) -> int:

@@ -6,24 +6,55 @@ from tidelog.simulator.checkers.ghost import Ghost
 from tidelog.simulator.checkers.liveness_rules import LivenessRules
 from tidelog.simulator.checkers.metadata_rules import MetadataRules
 from tidelog.simulator.checkers.promise_rules import PromiseRules
+from tidelog.simulator.checkers.proposal_rules import ProposalRules
 from tidelog.simulator.checkers.replica_rules import ReplicaRules
-from tidelog.simulator.happenings import ClientActed, Happening, Started, Stepped
+from tidelog.simulator.checkers.storage_rules import StorageRules
+from tidelog.simulator.faults import RestoreDisk, Wipe
+from tidelog.simulator.happenings import (
+    ClientActed,
+    Happening,
+    PowerGoes,
+    Started,
+    Stepped,
+    Struck,
+)
 from tidelog.simulator.workload import Workload
 from tidelog.simulator.world import World
 
 
-def watch(world: World, workload: Workload) -> Ghost:
-    """Judge everything that happens from now on."""
+def watch_nodes(world: World) -> Ghost:
+    """Judge everything that nodes do from now on."""
     ghost = Ghost()
     replicas = ReplicaRules(world, ghost)
     metadata = MetadataRules(world, ghost, replicas.control_changed)
+    proposals = ProposalRules(world, ghost)
+    storage = StorageRules(ghost)
+
+    def look(_world: World, happening: Happening) -> None:
+        match happening:
+            case Started(machine=machine) | Stepped(machine=machine):
+                storage.look_at(machine)
+                metadata.look_at(machine)
+                replicas.look_at(machine)
+                proposals.look_at(machine)
+            case PowerGoes(machine=machine):
+                storage.power_goes(machine)
+            case Struck(fault=Wipe(node=node) | RestoreDisk(node=node)):
+                storage.forget(node)
+            case _:
+                pass
+
+    world.observers.append(look)
+    return ghost
+
+
+def watch(world: World, workload: Workload) -> Ghost:
+    """Judge everything that happens from now on, and what clients are told of it."""
+    ghost = watch_nodes(world)
     promises = PromiseRules(ghost, workload.history)
 
     def look(_world: World, happening: Happening) -> None:
-        if isinstance(happening, Started | Stepped):
-            metadata.look_at(happening.machine)
-            replicas.look_at(happening.machine)
-        elif isinstance(happening, ClientActed):
+        if isinstance(happening, ClientActed):
             promises.judge_fresh()
 
     world.observers.append(look)

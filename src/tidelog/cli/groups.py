@@ -1,0 +1,193 @@
+"""`tidelog groups`: list, describe with lag, reset offsets, delete."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.exits import answering, refuse
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from tidelog.client.blocking import Client
+    from tidelog.client.groups import DescribedGroup
+    from tidelog.model.ids import TopicPartition
+
+app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
+
+GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
+
+
+@app.command(name="list")
+def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+    """List the groups of the cluster."""
+    with answering():
+        from tidelog.client.blocking import Client
+        from tidelog.client.groups import Groups
+
+        with Client(bootstrap) as client:
+            found = Groups(client).list()
+        if as_json:
+            for each in found:
+                print_json(each._asdict())
+        else:
+            print_table(["group", "state", "type", "protocol", "coordinator"], found)
+
+
+@app.command()
+def describe(
+    group: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+) -> None:
+    """Show a group's members, offsets and lag, partition by partition."""
+    with answering():
+        from tidelog.client.blocking import Client
+        from tidelog.client.groups import Groups
+
+        with Client(bootstrap) as client:
+            groups = Groups(client)
+            found = groups.describe(group)
+            partitions = _progress(client, found, groups.offsets(group))
+        if as_json:
+            members = [
+                {**each._asdict(), "partitions": [str(name) for name in each.partitions]}
+                for each in found.members
+            ]
+            print_json({**found._asdict(), "members": members, "partitions": partitions})
+            return
+        count = len(found.members)
+        say(
+            f"{group} is {found.state}, a {found.type} group with {count} "
+            f"member{'' if count == 1 else 's'}, coordinated by broker {found.coordinator}"
+        )
+        columns = ["topic", "partition", "committed", "end", "lag", "member", "host"]
+        print_table(columns, [[line[name] for name in columns] for line in partitions])
+
+
+@app.command(name="reset-offsets")
+def reset_offsets(
+    group: GroupName,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic to move in; may be repeated.  [default: all with offsets]"),
+    ] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the first record.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_offset: Annotated[
+        int | None, typer.Option(min=0, help="To this offset, as far as the log reaches.")
+    ] = None,
+    to_timestamp: Annotated[
+        int | None, typer.Option(min=0, help="To the first record of this time or later, in ms.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(help="So many records on, or back when negative.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show where it would go and change nothing.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Move a group without members to other offsets."""
+    ways = [
+        to_earliest,
+        to_latest,
+        to_offset is not None,
+        to_timestamp is not None,
+        shift_by is not None,
+    ]
+    if sum(ways) != 1:
+        raise typer.BadParameter(
+            "say where to: one of --to-earliest, --to-latest, --to-offset, --to-timestamp, "
+            "--shift-by"
+        )
+    with answering():
+        from tidelog.client.blocking import Client
+        from tidelog.client.group_moves import Move, moved
+        from tidelog.client.groups import Groups
+
+        with Client(bootstrap) as client:
+            groups = Groups(client)
+            committed = groups.offsets(group)
+            move = Move(to_earliest, to_latest, to_offset, to_timestamp, shift_by)
+            names = topic or sorted({each.topic for each in committed})
+            targets = moved(client, names, committed, move)
+            if not targets:
+                refuse(f"group {group} has no offsets to move; name a topic with --topic")
+            if not dry_run:
+                groups.move(group, targets)
+        lines = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "before": committed.get(each),
+                "after": offset,
+            }
+            for each, offset in targets.items()
+        ]
+        if as_json:
+            for line in lines:
+                print_json(line)
+        else:
+            print_table(
+                ["topic", "partition", "before", "after"], [tuple(line.values()) for line in lines]
+            )
+        say("nothing was changed" if dry_run else f"moved {group}")
+
+
+@app.command()
+def delete(
+    group: Annotated[list[str], typer.Argument(metavar="GROUP")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete groups that have no members, and all their offsets."""
+    with answering():
+        from tidelog.client.blocking import Client
+        from tidelog.client.errors import RequestRefused
+        from tidelog.client.groups import Groups
+
+        failed = False
+        with Client(bootstrap) as client:
+            for name in group:
+                try:
+                    Groups(client).delete(name)
+                except RequestRefused as refusal:
+                    failed = True
+                    say(str(refusal))
+                else:
+                    say(f"deleted {name}")
+        if failed:
+            refuse("not every group was deleted")
+
+
+def _progress(
+    client: Client, group: DescribedGroup, committed: dict[TopicPartition, int]
+) -> list[dict[str, Any]]:
+    """Every partition that somebody reads or that has an offset, and how far behind it is."""
+    from tidelog.client.offsets import LATEST, find_offsets
+
+    readers = {name: member for member in group.members for name in member.partitions}
+    lines = []
+    ends: dict[tuple[str, int], int] = {}
+    for topic, names in groupby(sorted({*committed, *readers}), key=lambda name: name.topic):
+        wanted = {name.partition: LATEST for name in names}
+        found = find_offsets(client, topic, wanted)
+        ends |= {(topic, index): end for index, end in found.items()}
+    for name in sorted({*committed, *readers}):
+        offset, end, reader = committed.get(name), ends[name], readers.get(name)
+        lines.append(
+            {
+                "topic": name.topic,
+                "partition": name.partition,
+                "committed": offset,
+                "end": end,
+                "lag": None if offset is None else max(0, end - offset),
+                "member": None if reader is None else reader.member_id,
+                "host": None if reader is None else reader.host,
+            }
+        )
+    return lines

@@ -1,0 +1,200 @@
+"""Transactions from outside: who has one open, and bringing it to an end.
+
+A participant of a two-phase commit uses the same: it takes over what another process prepared
+(`initialise` with `keep_prepared`) and ends it (`end`).
+
+Invariant  Every method either did what it was asked, or raises the broker's refusal in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from tidelog.client.blocking import Client
+from tidelog.client.coordinators import KeyType, coordinator
+from tidelog.client.errors import RequestRefused
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import milliseconds, timestamp_ms
+
+T = TypeVar("T")
+NO_TIMEOUT: Final = 2**31 - 1
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id in one of its epochs."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Initialised(NamedTuple):
+    """The identity given to a producer, and whose transaction it still has to end."""
+
+    producer: ProducerIdentity
+    ongoing: ProducerIdentity | None
+
+
+class ListedTransaction(NamedTuple):
+    """One transactional id in a listing."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class DescribedTransaction(NamedTuple):
+    """All that the coordinator knows of a transactional id."""
+
+    transactional_id: str
+    coordinator: int
+    producer: ProducerIdentity
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+    @property
+    def never_times_out(self) -> bool:
+        """Whether it takes part in a two-phase commit."""
+        return self.timeout_ms == NO_TIMEOUT
+
+
+class Transactions:
+    """The requests about transactional ids."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def list(
+        self, *, states: Sequence[str] = (), longer_than_ms: int = -1
+    ) -> list[ListedTransaction]:
+        """The transactional ids of all coordinators, in order."""
+        fields = {
+            "state_filters": list(states),
+            "producer_id_filters": [],
+            "duration_filter": longer_than_ms,
+        }
+        found = []
+        for node_id in self._client.retrying(self._client.refresh).brokers:
+            answer = self._client.retrying(partial(self._list_at, node_id, fields))
+            found += [
+                ListedTransaction(
+                    each.transactional_id, node_id, int(each.producer_id), each.transaction_state
+                )
+                for each in answer
+            ]
+        return sorted(found)
+
+    def _list_at(self, node_id: int, fields: Mapping[str, Any]) -> Sequence[Any]:
+        answer = self._client.broker(node_id).call(ApiKey.LIST_TRANSACTIONS, fields)
+        _check(answer, f"transactions of broker {node_id}")
+        unknown = ", ".join(answer.unknown_state_filters)
+        if unknown:
+            raise RequestRefused(ErrorCode.invalid_request, "transactions", f"states: {unknown}")
+        return tuple(answer.transaction_states)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """What its coordinator knows."""
+        fields = {"transactional_ids": [transactional_id]}
+
+        def read(answer: Any) -> Any:
+            return answer.transaction_states[0]
+
+        node_id, found = self._ask(transactional_id, ApiKey.DESCRIBE_TRANSACTIONS, fields, read)
+        started_ms = timestamp_ms(found.transaction_start_time)
+        return DescribedTransaction(
+            transactional_id,
+            node_id,
+            ProducerIdentity(int(found.producer_id), int(found.producer_epoch)),
+            found.transaction_state,
+            milliseconds(found.transaction_timeout),
+            started_ms if started_ms > 0 else None,
+            tuple(
+                TopicPartition(topic.topic, int(partition))
+                for topic in found.topics
+                for partition in topic.partitions
+            ),
+        )
+
+    def initialise(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int = 60_000,
+        expected: ProducerIdentity | None = None,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
+    ) -> Initialised:
+        """Become the producer of a transactional id, and fence whoever was."""
+        known = expected or ProducerIdentity(-1, -1)
+        fields = {
+            "transactional_id": transactional_id,
+            "transaction_timeout": timeout_ms,
+            "producer_id": known.producer_id,
+            "producer_epoch": known.producer_epoch,
+            "enable2_pc": two_phase,
+            "keep_prepared_txn": keep_prepared,
+        }
+        _, found = self._ask(transactional_id, ApiKey.INIT_PRODUCER_ID, fields, _itself)
+        ongoing = None
+        if getattr(found, "ongoing_txn_producer_id", -1) >= 0:
+            ongoing = ProducerIdentity(
+                int(found.ongoing_txn_producer_id), int(found.ongoing_txn_producer_epoch)
+            )
+        producer = ProducerIdentity(int(found.producer_id), int(found.producer_epoch))
+        return Initialised(producer, ongoing)
+
+    def end(
+        self, transactional_id: str, producer: ProducerIdentity, *, commit: bool
+    ) -> ProducerIdentity:
+        """Commit or abort; the identity with which the producer goes on."""
+        fields = {
+            "transactional_id": transactional_id,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "committed": commit,
+        }
+        _, found = self._ask(transactional_id, ApiKey.END_TXN, fields, _itself)
+        return ProducerIdentity(int(found.producer_id), int(found.producer_epoch))
+
+    def abort(self, transactional_id: str) -> DescribedTransaction:
+        """Fence the producer of a transactional id and abort what it has open; how it was."""
+        before = self.describe(transactional_id)
+        self.initialise(
+            transactional_id,
+            timeout_ms=before.timeout_ms,
+            two_phase=before.never_times_out,
+        )
+        return before
+
+    def _ask(
+        self,
+        transactional_id: str,
+        api_key: ApiKey,
+        fields: Mapping[str, Any],
+        read: Callable[[Any], Any],
+    ) -> tuple[int, Any]:
+        """Ask the coordinator, wherever it is by then; its id, and what it said."""
+
+        def attempt() -> tuple[int, Any]:
+            found = coordinator(self._client, transactional_id, KeyType.TRANSACTION)
+            answer = read(found.connection.call(api_key, fields))
+            _check(answer, f"transactional id {transactional_id}")
+            return found.node_id, answer
+
+        return self._client.retrying(attempt)
+
+
+def _itself(answer: T) -> T:
+    return answer
+
+
+def _check(answer: Any, what: str) -> None:
+    code = ErrorCode(answer.error_code)
+    if code is not ErrorCode.none:
+        raise RequestRefused(code, what, getattr(answer, "error_message", None))

@@ -1,0 +1,43 @@
+"""What a coordinator answers a command with: records first, then the replies that they make true.
+
+Invariant  A reply leaves only when every record before it, this decision's own included, is below
+           the high watermark; what a coordinator says therefore survives the loss of its node.
+Invariant  A decision changes no state that is stored: replaying its records does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+Answer: TypeAlias = Callable[[Any], None]
+"""Takes the reply of somebody who was kept waiting, or a `Refusal`; called exactly once."""
+
+
+class Producer(NamedTuple):
+    """In whose transaction records are written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class LateReply(NamedTuple):
+    """The reply to somebody whom an earlier decision kept waiting."""
+
+    to: Answer
+    reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T, R]):
+    """Records, the reply to whoever asked, and replies to those who waited for this."""
+
+    records: tuple[T, ...]
+    reply: R
+    late: tuple[LateReply, ...] = ()
+    producer: Producer | None = None
+    """Given when the records count only once this producer's transaction commits."""

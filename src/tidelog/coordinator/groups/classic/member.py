@@ -1,0 +1,73 @@
+"""A member of a classic group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidelog.coordinator.decision import Answer
+from tidelog.coordinator.groups.classic_records import MemberMetadata
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Names in the order of preference, each with the member's metadata for it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicMember:
+    """What it told when it joined, what it was assigned, and whether it waits for an answer."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    awaits_join: Answer | None = None
+    awaits_sync: Answer | None = None
+    is_new: bool = False
+    """It has not been told of a generation yet, and so cannot send heartbeats."""
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def is_heard_of(self) -> bool:
+        """Whether a request of its own waits here, which is as good as a heartbeat."""
+        return (self.awaits_join is not None and not self.is_new) or self.awaits_sync is not None
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """Its metadata for a protocol."""
+        return dict(self.protocols).get(protocol or "", b"")
+
+    def stored(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
+        """The member as part of a generation."""
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.metadata_for(protocol),
+            assignment=assignment,
+        )
+
+
+def restored_member(stored: MemberMetadata, protocol: str | None) -> ClassicMember:
+    """A member as the log tells of it."""
+    rebalance_timeout_ms = stored.rebalance_timeout
+    if rebalance_timeout_ms == -1:
+        rebalance_timeout_ms = stored.session_timeout
+    return ClassicMember(
+        member_id=stored.member_id,
+        instance_id=stored.group_instance_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        session_timeout_ms=stored.session_timeout,
+        protocols=((protocol or "", stored.subscription),),
+        assignment=stored.assignment,
+    )

@@ -1,0 +1,227 @@
+"""Members that speak the classic protocol in a group of the consumer protocol.
+
+For them a join is a step of reconciliation: its generation is the member's epoch, nobody leads,
+and the sync that follows tells what the coordinator assigned.
+"""
+
+from __future__ import annotations
+
+from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.groups.classic.joining import ID_REQUIRED_SINCE, Joining, JoinWish
+from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
+from tidelog.coordinator.groups.classic.syncing import Leaver, Syncing, SyncWish
+from tidelog.coordinator.groups.consumer.draft import Draft
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.heartbeats import Heartbeats, replace_member
+from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberState
+from tidelog.coordinator.groups.consumer.migration import assignment_bytes, by_id
+from tidelog.coordinator.groups.consumer.sessions import Downgrade, Sessions
+from tidelog.coordinator.groups.consumer_protocol import (
+    CONSUMER,
+    ConsumerProtocolSubscription,
+    read_subscription,
+)
+from tidelog.coordinator.groups.consumer_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import Topics
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode
+from tidelog.model.time import Now
+
+
+class ClassicMembers:
+    """Serves them."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        entropy: Entropy,
+        topics: Topics,
+        sessions: Sessions,
+        heartbeats: Heartbeats,
+        downgrade: Downgrade,
+    ) -> None:
+        self._max_size = config.group_consumer_max_size
+        self._entropy = entropy
+        self._topics = topics
+        self._sessions = sessions
+        self._heartbeats = heartbeats
+        self._downgrade = downgrade
+
+    # -- joining -------------------------------------------------------------------------------
+
+    def join(self, group: ConsumerGroup, wish: JoinWish, now: Now) -> Joining:
+        """Join, or come back for what there is to have by now."""
+        member_id = wish.member_id or str(self._entropy.uuid())
+        if len(group.members) >= self._max_size and member_id not in group.members:
+            return _refused(ErrorCode.group_max_size_reached, "")
+        subscription = _subscription(group, wish)
+        if subscription is None:
+            return _refused(ErrorCode.inconsistent_group_protocol, wish.member_id)
+        is_new = not wish.member_id
+        if is_new and wish.instance_id is None and wish.version >= ID_REQUIRED_SINCE:
+            return _refused(ErrorCode.member_id_required, member_id)
+        draft = Draft(group)
+        if wish.instance_id is not None:
+            known = group.static_member(wish.instance_id)
+            if known is not None and is_new:
+                replace_member(draft, known, member_id)
+            elif known is None and not is_new:
+                return _refused(ErrorCode.unknown_member_id, member_id)
+            elif known is not None and known.member_id != member_id:
+                return _refused(ErrorCode.fenced_instance_id, member_id)
+        before = draft.group.members.get(member_id)
+        draft.write_member(member_id, _metadata(wish, subscription))
+        owned = by_id(subscription.owned_partitions, self._topics)
+        member = self._heartbeats.move_on(draft, member_id, before, owned, now)
+        self._sessions.expects_no_more("join", group.group_id, member_id)
+        self._sessions.heard_of(group.group_id, member, now)
+        self._sessions.expects("sync", group.group_id, member, now)
+        reply = JoinReply(
+            member_id=member_id,
+            generation=member.epoch,
+            protocol_type=CONSUMER,
+            protocol=wish.protocols[0][0],
+        )
+        records = self._downgrade(group, draft.group, now) or draft.records
+        return Decision(tuple(records), reply)
+
+    # -- syncing -------------------------------------------------------------------------------
+
+    def sync(self, group: ConsumerGroup, wish: SyncWish, now: Now) -> Syncing:
+        """What the member has."""
+        member = _find(group, wish.member_id, wish.instance_id)
+        if isinstance(member, ErrorCode):
+            return Decision((), SyncReply(error=member))
+        error = _sync_refused(group, member, wish)
+        if error is ErrorCode.rebalance_in_progress:
+            self._sessions.expects("join", group.group_id, member, now)
+        if error is not None:
+            return Decision((), SyncReply(error=error))
+        self._sessions.expects_no_more("sync", group.group_id, member.member_id)
+        self._sessions.heard_of(group.group_id, member, now)
+        return Decision(
+            (),
+            SyncReply(
+                protocol_type=wish.protocol_type,
+                protocol=wish.protocol,
+                assignment=assignment_bytes(member, self._topics),
+            ),
+        )
+
+    # -- heartbeats and leaving ----------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        now: Now,
+    ) -> ErrorCode:
+        """The member lives; it hears whether there is something to give back or to get."""
+        member = _find(group, member_id, instance_id)
+        if isinstance(member, ErrorCode):
+            return member
+        if generation != member.epoch:
+            return ErrorCode.illegal_generation
+        self._sessions.heard_of(group.group_id, member, now)
+        can_have_more = member.state is MemberState.UNRELEASED_PARTITIONS and (
+            not group.waits_for_others(member)
+        )
+        if (
+            member.epoch < group.epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or can_have_more
+        ):
+            self._sessions.expects("join", group.group_id, member, now)
+            return ErrorCode.rebalance_in_progress
+        return ErrorCode.none
+
+    def leave(
+        self, group: ConsumerGroup, leavers: list[Leaver], now: Now
+    ) -> Decision[GroupRecord, tuple[ErrorCode, ...]]:
+        """Let members go, each for itself."""
+        errors: list[ErrorCode] = []
+        leaving: list[str] = []
+        for leaver in leavers:
+            member_id = leaver.member_id
+            if not member_id and leaver.instance_id is not None:
+                member_id = group.static_ids.get(leaver.instance_id, "")
+            found = _find(group, member_id, leaver.instance_id)
+            if isinstance(found, ErrorCode):
+                errors.append(found)
+            elif member_id in leaving:
+                errors.append(ErrorCode.unknown_member_id)
+            else:
+                errors.append(ErrorCode.none)
+                leaving.append(member_id)
+        if not leaving:
+            return Decision((), tuple(errors))
+        step = self._sessions.members_left(group, leaving, now)
+        return Decision(step.records, tuple(errors), step.late)
+
+
+def _subscription(group: ConsumerGroup, wish: JoinWish) -> ConsumerProtocolSubscription | None:
+    """What a member wants to read, if it could live in this group."""
+    if wish.protocol_type != CONSUMER or not wish.protocols:
+        return None
+    offered = {name for name, _ in wish.protocols}
+    for member in group.members.values():
+        if member.classic is not None and member.member_id != wish.member_id:
+            offered &= {each.name for each in member.classic.supported_protocols}
+    return read_subscription(wish.protocols[0][1]) if offered else None
+
+
+def _metadata(
+    wish: JoinWish, subscription: ConsumerProtocolSubscription
+) -> ConsumerGroupMemberMetadataValue:
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=wish.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=wish.client_id,
+        client_host=wish.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        rebalance_timeout_ms=wish.rebalance_timeout_ms,
+        classic_member_metadata=ClassicMemberMetadata(
+            session_timeout_ms=wish.session_timeout_ms,
+            supported_protocols=tuple(
+                ClassicProtocol(name=name, metadata=metadata) for name, metadata in wish.protocols
+            ),
+        ),
+    )
+
+
+def _find(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerMember | ErrorCode:
+    if instance_id is not None:
+        known = group.static_member(instance_id)
+        if known is not None and known.member_id != member_id:
+            return ErrorCode.fenced_instance_id
+    member = group.members.get(member_id)
+    if member is None or member.classic is None:
+        return ErrorCode.unknown_member_id
+    return member
+
+
+def _sync_refused(group: ConsumerGroup, member: ConsumerMember, wish: SyncWish) -> ErrorCode | None:
+    if wish.generation != member.epoch:
+        return ErrorCode.illegal_generation
+    if wish.protocol_type not in (None, CONSUMER):
+        return ErrorCode.inconsistent_group_protocol
+    classic = member.classic
+    if classic is not None and wish.protocol not in (None, classic.supported_protocols[0].name):
+        return ErrorCode.inconsistent_group_protocol
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return ErrorCode.rebalance_in_progress
+    return None
+
+
+def _refused(error: ErrorCode, member_id: str) -> Joining:
+    return Decision((), JoinReply(error=error, member_id=member_id))

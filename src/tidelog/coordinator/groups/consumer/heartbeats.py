@@ -1,0 +1,217 @@
+"""ConsumerGroupHeartbeat: join, stay, follow the target, leave.
+
+Invariant  A member that comes with another epoch than its own is fenced: it must give everything
+           up and join anew. The epoch before is accepted while it owns nothing it was not given,
+           because the answer that raised it may have been lost.
+Invariant  A static member's place is taken over only after it said that it would be back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.groups.consumer.draft import Draft
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.member import (
+    AWAY_EPOCH,
+    JOINING_EPOCH,
+    ConsumerMember,
+    MemberState,
+)
+from tidelog.coordinator.groups.consumer.reconciliation import reconcile
+from tidelog.coordinator.groups.consumer.regex import malformed, resolve_all
+from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
+from tidelog.coordinator.groups.consumer.sessions import Sessions
+from tidelog.coordinator.groups.consumer_records import ConsumerGroupMemberMetadataValue
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import IdPartition, Topics
+from tidelog.model.config import NodeConfig
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+
+Beating: TypeAlias = Decision[GroupRecord, HeartbeatReply]
+NOBODY: Final = ConsumerGroupMemberMetadataValue(client_id="", client_host="")
+
+
+class Heartbeats:
+    """Keeps members alive and moves them on."""
+
+    def __init__(self, config: NodeConfig, topics: Topics, sessions: Sessions) -> None:
+        self._config = config
+        self._topics = topics
+        self._sessions = sessions
+
+    # -- staying -------------------------------------------------------------------------------
+
+    def heartbeat(self, draft: Draft, beat: Heartbeat, now: Now) -> Beating | Refusal:
+        """A member joins or lives; it is moved on towards the target."""
+        group = draft.group
+        is_full = len(group.members) >= self._config.group_consumer_max_size
+        if is_full and beat.member_id not in group.members:
+            why = "The consumer group has reached its maximum capacity."
+            return Refusal(ErrorCode.group_max_size_reached, why)
+        if beat.subscribed_topic_regex:
+            refusal = malformed(beat.subscribed_topic_regex)
+            if refusal is not None:
+                return refusal
+        refusal = self._find(draft, beat)
+        if refusal is not None:
+            return refusal
+        known = draft.group.members.get(beat.member_id)
+        draft.write_member(beat.member_id, told(known, beat))
+        member = self.move_on(draft, beat.member_id, known, beat.owned, now)
+        self._sessions.heard_of(group.group_id, member, now)
+        is_news = known is None or known.assigned.keys() != member.assigned.keys()
+        return Decision(
+            tuple(draft.records),
+            HeartbeatReply(
+                member_id=member.member_id,
+                member_epoch=member.epoch,
+                heartbeat_interval_ms=self._config.group_consumer_heartbeat_interval_ms,
+                assignment=frozenset(member.assigned) if is_news or beat.tells_everything else None,
+            ),
+        )
+
+    def move_on(
+        self,
+        draft: Draft,
+        member_id: str,
+        known: ConsumerMember | None,
+        owned: Collection[IdPartition] | None,
+        now: Now,
+    ) -> ConsumerMember:
+        """Raise the group epoch if something changed, renew the target, reconcile the member."""
+        if self._has_news(draft, draft.group.members[member_id], known, now):
+            draft.raise_epoch(self._topics)
+        if draft.group.epoch > draft.group.target_epoch:
+            draft.write_target(self._topics, self._config.group_consumer_assignors[0], now)
+        member = reconcile(draft.group, draft.group.members[member_id], owned)
+        draft.write_current(member)
+        return member
+
+    def _has_news(
+        self, draft: Draft, member: ConsumerMember, known: ConsumerMember | None, now: Now
+    ) -> bool:
+        had = None if known is None else _subscription(known)
+        changed = _subscription(member) != had
+        if changed or draft.group.topics_seen != self._topics.version:
+            changed = resolve_all(draft, self._topics, now) or changed
+        return draft.note_topics(self._topics) or changed
+
+    # -- who it is -----------------------------------------------------------------------------
+
+    def _find(self, draft: Draft, beat: Heartbeat) -> Refusal | None:
+        """Whether the member may go by this id and epoch; a static one may take its place again."""
+        group = draft.group
+        if beat.instance_id is not None:
+            known = group.static_member(beat.instance_id)
+            if beat.member_epoch == JOINING_EPOCH:
+                return None if known is None else self._take_place(draft, known, beat)
+            if known is None:
+                return _unknown(f"Instance id {beat.instance_id} is unknown.")
+            if known.member_id != beat.member_id:
+                why = f"Instance id {beat.instance_id} is used by another member."
+                return Refusal(ErrorCode.fenced_instance_id, why)
+        member = group.members.get(beat.member_id)
+        if member is None:
+            if beat.member_epoch == JOINING_EPOCH:
+                return None
+            return _unknown(f"Member {beat.member_id} is not a member of {group.group_id}.")
+        return _epoch_refused(member, beat)
+
+    def _take_place(self, draft: Draft, known: ConsumerMember, beat: Heartbeat) -> Refusal | None:
+        """A static member comes back under another id, and goes on with what it was to have."""
+        if known.member_id == beat.member_id:
+            return _epoch_refused(known, beat)
+        if known.epoch != AWAY_EPOCH and known.classic is None:
+            why = f"Instance id {beat.instance_id} is in use by member {known.member_id}."
+            return Refusal(ErrorCode.unreleased_instance_id, why)
+        replace_member(draft, known, beat.member_id)
+        return None
+
+    # -- leaving -------------------------------------------------------------------------------
+
+    def leave(self, group: ConsumerGroup, beat: Heartbeat, now: Now) -> Beating | Refusal:
+        """A member goes; a static one may be back."""
+        member = group.members.get(beat.member_id)
+        if beat.instance_id is not None:
+            member = group.static_member(beat.instance_id)
+            if member is not None and member.member_id != beat.member_id:
+                why = f"Instance id {beat.instance_id} is used by another member."
+                return Refusal(ErrorCode.fenced_instance_id, why)
+        if member is None:
+            return _unknown(f"Member {beat.member_id} is not a member of {group.group_id}.")
+        reply = HeartbeatReply(member_id=beat.member_id, member_epoch=beat.member_epoch)
+        if beat.member_epoch == AWAY_EPOCH:
+            draft = Draft(group)
+            draft.write_current(
+                replace(member, epoch=AWAY_EPOCH, state=MemberState.STABLE, to_revoke={})
+            )
+            return Decision(tuple(draft.records), reply)
+        left = self._sessions.members_left(group, [member.member_id], now)
+        return Decision(left.records, reply, left.late)
+
+
+def told(known: ConsumerMember | None, beat: Heartbeat) -> ConsumerGroupMemberMetadataValue:
+    """What is known of a member after it told what changed."""
+    before = NOBODY if known is None else known.metadata
+    names, expression = beat.subscribed_topic_names, beat.subscribed_topic_regex
+    timeout_ms = beat.rebalance_timeout_ms
+    return replace(
+        before,
+        instance_id=beat.instance_id or before.instance_id,
+        rack_id=beat.rack_id or before.rack_id,
+        client_id=beat.client_id,
+        client_host=beat.client_host,
+        subscribed_topic_names=before.subscribed_topic_names
+        if names is None
+        else tuple(sorted(set(names))),
+        subscribed_topic_regex=before.subscribed_topic_regex
+        if expression is None
+        else expression or None,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=beat.server_assignor or before.server_assignor,
+        classic_member_metadata=None,
+    )
+
+
+def replace_member(draft: Draft, known: ConsumerMember, new_id: str) -> None:
+    """Another process goes by a static member's instance id: it gets its place."""
+    target = draft.group.target_of(known.member_id)
+    draft.remove_member(known.member_id)
+    draft.write_member(new_id, known.metadata)
+    draft.write_member_target(new_id, target)
+    draft.write_current(
+        replace(
+            known,
+            member_id=new_id,
+            epoch=JOINING_EPOCH,
+            previous_epoch=JOINING_EPOCH,
+            state=MemberState.STABLE,
+            to_revoke={},
+        )
+    )
+
+
+def _subscription(member: ConsumerMember) -> tuple[object, ...]:
+    return member.metadata.subscribed_topic_names, member.metadata.subscribed_topic_regex
+
+
+def _unknown(why: str) -> Refusal:
+    return Refusal(ErrorCode.unknown_member_id, why)
+
+
+def _epoch_refused(member: ConsumerMember, beat: Heartbeat) -> Refusal | None:
+    if beat.member_epoch in (member.epoch, JOINING_EPOCH):
+        return None
+    is_previous = beat.member_epoch == member.previous_epoch < member.epoch
+    if is_previous and beat.owned is not None and beat.owned <= member.assigned.keys():
+        return None
+    why = (
+        f"The member is in epoch {member.epoch}, not {beat.member_epoch}; it must abandon all its "
+        "partitions and rejoin."
+    )
+    return Refusal(ErrorCode.fenced_member_epoch, why)

@@ -1,0 +1,55 @@
+"""Subscriptions by regular expression, resolved by the coordinator."""
+
+from __future__ import annotations
+
+import re
+
+from tidelog.coordinator.groups.consumer.draft import Draft
+from tidelog.coordinator.groups.consumer_records import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from tidelog.coordinator.groups.topics import Topics
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+
+
+def malformed(expression: str) -> Refusal | None:
+    """Why an expression cannot be used."""
+    try:
+        re.compile(expression)
+    except re.error as error:
+        why = f"SubscribedTopicRegex {expression!r} is not a valid regular expression: {error}."
+        return Refusal(ErrorCode.invalid_regular_expression, why)
+    return None
+
+
+def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
+    """Look which topics the members' expressions match now; whether that is news."""
+    group = draft.group
+    used = {
+        member.metadata.subscribed_topic_regex
+        for member in group.members.values()
+        if member.metadata.subscribed_topic_regex
+    }
+    news = False
+    for expression in sorted(set(group.resolved) - used):
+        draft.write(_key(draft, expression), None)
+        news = True
+    for expression in sorted(used):
+        pattern = re.compile(expression)
+        matched = tuple(sorted(name for name in topics.names() if pattern.fullmatch(name)))
+        known = group.resolved.get(expression)
+        if known is None or known.topics != matched:
+            value = ConsumerGroupRegularExpressionValue(
+                topics=matched, version=topics.version, timestamp=now.wall_ms
+            )
+            draft.write(_key(draft, expression), value)
+            news = True
+    return news
+
+
+def _key(draft: Draft, expression: str) -> ConsumerGroupRegularExpressionKey:
+    return ConsumerGroupRegularExpressionKey(
+        group_id=draft.group.group_id, regular_expression=expression
+    )

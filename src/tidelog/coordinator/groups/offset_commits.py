@@ -1,0 +1,145 @@
+"""OffsetCommit and TxnOffsetCommit: who may commit for a group, and what is stored of it.
+
+Invariant  Only a member of the present generation commits for a group that has members; anybody
+           may for one that has none, and so may a transaction that does not say who it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from tidelog.coordinator.decision import Decision, Producer
+from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.member import ConsumerMember
+from tidelog.coordinator.groups.group import Group
+from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import ZERO_UUID
+from tidelog.model.time import Now
+
+NO_GENERATION: Final = -1
+MEMBER_EPOCHS_SINCE: Final = 9
+
+
+class OffsetWish(NamedTuple):
+    """One offset to be committed."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    topic_id: UUID = ZERO_UUID
+
+
+class CommitWish(NamedTuple):
+    """Offsets, and who commits them."""
+
+    version: int
+    group_id: str
+    generation: int
+    """The member epoch in groups of the consumer protocol."""
+    member_id: str
+    instance_id: str | None
+    offsets: list[OffsetWish]
+    retention_ms: int | None = None
+    producer: Producer | None = None
+    """Given for offsets that count once this producer's transaction commits."""
+
+
+Committing: TypeAlias = Decision[GroupRecord, tuple[ErrorCode, ...]]
+"""One outcome for each offset."""
+
+
+def commit(
+    group: Group | None, wish: CommitWish, metadata_max: int, now: Now
+) -> Committing | Refusal:
+    """Commit the offsets that can be stored, or refuse them all."""
+    refused = _commit_refused(group, wish)
+    if refused is not None:
+        return Refusal(refused, f"offsets of group {wish.group_id} are not for this member")
+    outcomes: list[ErrorCode] = []
+    records: list[GroupRecord] = []
+    expires_ms = -1 if wish.retention_ms is None else now.wall_ms + wish.retention_ms
+    for offset in wish.offsets:
+        if offset.metadata is not None and len(offset.metadata) > metadata_max:
+            outcomes.append(ErrorCode.offset_metadata_too_large)
+            continue
+        outcomes.append(ErrorCode.none)
+        records.append(_record(wish.group_id, offset, expires_ms, now))
+    return Decision(tuple(records), tuple(outcomes), producer=wish.producer)
+
+
+def _record(group_id: str, offset: OffsetWish, expires_ms: int, now: Now) -> GroupRecord:
+    return GroupRecord(
+        OffsetCommitKey(group=group_id, topic=offset.topic, partition=offset.partition),
+        OffsetCommitValue(
+            offset=offset.offset,
+            leader_epoch=-1 if expires_ms >= 0 else offset.leader_epoch,
+            metadata=offset.metadata or "",
+            commit_timestamp=now.wall_ms,
+            expire_timestamp=expires_ms,
+            topic_id=ZERO_UUID if expires_ms >= 0 else offset.topic_id,
+        ),
+    )
+
+
+def _commit_refused(group: Group | None, wish: CommitWish) -> ErrorCode | None:
+    if group is None:
+        if wish.generation < 0:
+            return None
+        by_epoch = wish.producer is None and wish.version >= MEMBER_EPOCHS_SINCE
+        return ErrorCode.group_id_not_found if by_epoch else ErrorCode.illegal_generation
+    if isinstance(group, ConsumerGroup):
+        return _consumer_refused(group, wish)
+    return _classic_refused(group, wish)
+
+
+def _consumer_refused(group: ConsumerGroup, wish: CommitWish) -> ErrorCode | None:
+    if wish.generation < 0 and group.is_empty:
+        return None
+    is_nobody = wish.generation < 0 and not wish.member_id and wish.instance_id is None
+    if wish.producer is not None and is_nobody:
+        return None
+    member = group.members.get(wish.member_id)
+    if member is None:
+        return ErrorCode.unknown_member_id
+    if member.classic is not None:
+        return None if wish.generation == member.epoch else ErrorCode.illegal_generation
+    if wish.producer is None and wish.version < MEMBER_EPOCHS_SINCE:
+        return ErrorCode.unsupported_version
+    if wish.generation == member.epoch or _had_all(member, wish):
+        return None
+    stale = ErrorCode.stale_member_epoch
+    return stale if wish.producer is None else ErrorCode.illegal_generation
+
+
+def _had_all(member: ConsumerMember, wish: CommitWish) -> bool:
+    """Whether a member commits in an earlier epoch what it has had ever since (KIP-1251)."""
+    if wish.generation > member.epoch:
+        return False
+    for offset in wish.offsets:
+        given = member.assigned.get(IdPartition(offset.topic_id, offset.partition))
+        if given is None or wish.generation < given:
+            return False
+    return True
+
+
+def _classic_refused(group: ClassicGroup, wish: CommitWish) -> ErrorCode | None:
+    if wish.generation < 0 and group.state is State.EMPTY:
+        return None
+    if wish.generation >= 0 or wish.member_id or wish.instance_id is not None:
+        unfit = group.unfit_member(wish.member_id, wish.instance_id)
+        if unfit is not None:
+            return unfit
+        if wish.generation != group.generation:
+            return ErrorCode.illegal_generation
+    elif wish.producer is None:
+        return ErrorCode.unknown_member_id
+    if wish.producer is None and group.state is State.COMPLETING:
+        return ErrorCode.rebalance_in_progress
+    return None

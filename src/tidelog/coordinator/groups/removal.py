@@ -1,0 +1,113 @@
+"""The end of offsets and groups: on request, with their topic, or when their time is up.
+
+Invariant  Offsets that a group still reads by are not removed, and neither are those that an open
+           transaction may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.groups.classic_records import GroupMetadataKey
+from tidelog.coordinator.groups.consumer.draft import tombstones
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.group import Group
+from tidelog.coordinator.groups.offsets import CommittedOffset, Offsets, tombstone
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+
+UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")
+NOT_EMPTY = Refusal(ErrorCode.non_empty_group, "the group has members")
+
+
+def delete_offsets(
+    group: Group | None, offsets: Offsets, partitions: list[TopicPartition]
+) -> Decision[GroupRecord, tuple[ErrorCode, ...]] | Refusal:
+    """Forget offsets of topics that the group does not read."""
+    if group is None:
+        return UNKNOWN_GROUP
+    if not (group.is_empty or group.uses_consumer_protocol):
+        return NOT_EMPTY
+    known = {*offsets.of(group.group_id), *offsets.pending_in(group.group_id)}
+    outcomes: list[ErrorCode] = []
+    records: list[GroupRecord] = []
+    for partition in partitions:
+        if group.is_subscribed_to(partition.topic):
+            outcomes.append(ErrorCode.group_subscribed_to_topic)
+            continue
+        outcomes.append(ErrorCode.none)
+        if partition in known:
+            records.append(tombstone(group.group_id, partition))
+    return Decision(tuple(records), tuple(outcomes))
+
+
+def delete_group(group: Group | None, offsets: Offsets) -> Decision[GroupRecord, None] | Refusal:
+    """Forget a group that has no members, and all its offsets."""
+    if group is None:
+        return UNKNOWN_GROUP
+    if not group.is_empty:
+        return NOT_EMPTY
+    known = {*offsets.of(group.group_id), *offsets.pending_in(group.group_id)}
+    records = [tombstone(group.group_id, partition) for partition in sorted(known)]
+    return Decision((*records, *group_tombstones(group)), None)
+
+
+def group_tombstones(group: Group) -> Iterator[GroupRecord]:
+    """The end of everything that is stored of a group without members."""
+    if isinstance(group, ConsumerGroup):
+        yield from tombstones(group)
+    else:
+        yield GroupRecord(GroupMetadataKey(group=group.group_id), None)
+
+
+def forget_topics(
+    groups: Mapping[str, Group], offsets: Offsets, topics: Collection[str]
+) -> Decision[GroupRecord, None]:
+    """Topics were deleted: nobody reads on from an offset of theirs."""
+    records = [
+        tombstone(group_id, partition)
+        for group_id in groups
+        for partition in sorted({*offsets.of(group_id), *offsets.pending_in(group_id)})
+        if partition.topic in topics
+    ]
+    return Decision(tuple(records), None)
+
+
+def expire(
+    groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, now: Now
+) -> Decision[GroupRecord, None]:
+    """Forget offsets past their time, and groups that have neither members nor offsets."""
+    records: list[GroupRecord] = []
+    for group_id, group in groups.items():
+        committed, pending = offsets.of(group_id), offsets.pending_in(group_id)
+        is_over = _end_of(group, retention_ms, now)
+        expired = [
+            partition
+            for partition, offset in committed.items()
+            if partition not in pending and is_over(partition, offset)
+        ]
+        records += [tombstone(group_id, partition) for partition in sorted(expired)]
+        if group.is_abandoned and not pending and len(expired) == len(committed):
+            records += group_tombstones(group)
+    return Decision(tuple(records), None)
+
+
+def _end_of(
+    group: Group, retention_ms: int, now: Now
+) -> Callable[[TopicPartition, CommittedOffset], bool]:
+    """Whether an offset of this group is past its time."""
+    oldest = now.wall_ms - retention_ms
+
+    def is_over(partition: TopicPartition, offset: CommittedOffset) -> bool:
+        if group.is_subscribed_to(partition.topic):
+            return False
+        value = offset.value
+        if value.expire_timestamp >= 0:
+            return value.expire_timestamp <= now.wall_ms
+        since = group.offset_in_use_until(value.commit_timestamp)
+        return since is not None and since <= oldest
+
+    return is_over

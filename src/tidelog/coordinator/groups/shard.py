@@ -1,0 +1,286 @@
+"""The group coordinator of one partition of `__consumer_offsets`: commands in, decisions out.
+
+Each command finds its group and hands it to the module that knows the protocol it speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeAlias
+
+from tidelog.coordinator.decision import Answer, Decision, Producer
+from tidelog.coordinator.groups.classic.group import ClassicGroup
+from tidelog.coordinator.groups.classic.joining import Joining, Joins, JoinWish
+from tidelog.coordinator.groups.classic.rebalance import NOTHING, Rebalance, Step
+from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
+from tidelog.coordinator.groups.classic.syncing import Leaver, Membership, Syncing, SyncWish
+from tidelog.coordinator.groups.consumer.classic_members import ClassicMembers
+from tidelog.coordinator.groups.consumer.draft import Draft, tombstones
+from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.heartbeats import Beating, Heartbeats
+from tidelog.coordinator.groups.consumer.member import JOINING_EPOCH
+from tidelog.coordinator.groups.consumer.migration import Migration
+from tidelog.coordinator.groups.consumer.replies import Heartbeat
+from tidelog.coordinator.groups.consumer.sessions import Sessions
+from tidelog.coordinator.groups.group import Group
+from tidelog.coordinator.groups.listing import (
+    DescribedConsumerGroup,
+    DescribedGroup,
+    ListedGroup,
+    described,
+    described_consumers,
+    listed,
+)
+from tidelog.coordinator.groups.offset_commits import Committing, CommitWish, commit
+from tidelog.coordinator.groups.offset_reads import (
+    FetchedOffset,
+    WantedOffset,
+    fetch,
+    fetch_refused,
+)
+from tidelog.coordinator.groups.offsets import Offsets
+from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
+from tidelog.coordinator.groups.removal import (
+    UNKNOWN_GROUP,
+    delete_group,
+    delete_offsets,
+    expire,
+    forget_topics,
+)
+from tidelog.coordinator.groups.replay import replay
+from tidelog.coordinator.groups.topics import Topics
+from tidelog.coordinator.shard import Marker, Timers
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+
+Errors: TypeAlias = tuple[ErrorCode, ...]
+
+
+class GroupShard:
+    """Groups and their offsets."""
+
+    def __init__(
+        self, config: NodeConfig, entropy: Entropy, topics: Topics, timers: Timers
+    ) -> None:
+        self._config = config
+        self._timers = timers
+        self._rebalance = Rebalance(timers, config)
+        self._joins = Joins(self._rebalance, config, entropy)
+        self._membership = Membership(self._rebalance)
+        self._migration = Migration(config, topics)
+        self._sessions = Sessions(timers, config, topics, self._consumer_group, self._downgrade)
+        self._heartbeats = Heartbeats(config, topics, self._sessions)
+        self._classic_members = ClassicMembers(
+            config, entropy, topics, self._sessions, self._heartbeats, self._downgrade
+        )
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+
+    # -- the log -------------------------------------------------------------------------------
+
+    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
+        return encode_record(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        return decode_record(key, value)
+
+    def replay(self, record: GroupRecord, producer: Producer | None) -> None:
+        replay(self.groups, self.offsets, record, producer)
+
+    def replay_marker(self, marker: Marker) -> None:
+        self.offsets.replay_marker(marker)
+
+    def loaded(self, now: Now) -> Step:
+        """Members that the log tells of have a session from now on."""
+        for group in self.groups.values():
+            self._begin_sessions(group, now)
+        self._expire_later(now)
+        return NOTHING
+
+    def _begin_sessions(self, group: Group, now: Now) -> None:
+        if isinstance(group, ClassicGroup):
+            for member in group.members.values():
+                self._rebalance.heard_of(group, member, now)
+        else:
+            for consumer in group.members.values():
+                self._sessions.heard_of(group.group_id, consumer, now)
+
+    def unloaded(self, refusal: Refusal) -> None:
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    for answer in (member.awaits_join, member.awaits_sync):
+                        if answer is not None:
+                            answer(refusal)
+
+    # -- the classic protocol ------------------------------------------------------------------
+
+    def join(self, wish: JoinWish, answer: Answer, now: Now) -> Joining:
+        group = self.groups.get(wish.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._classic_members.join(group, wish, now)
+        if not isinstance(group, ClassicGroup) and wish.member_id:
+            unknown = JoinReply(error=ErrorCode.unknown_member_id, member_id=wish.member_id)
+            return Decision((), unknown)
+        if isinstance(group, ClassicGroup):
+            return self._joins.join(group, wish, answer, now)
+        ended = [] if group is None else tombstones(group)
+        begun = self.groups[wish.group_id] = ClassicGroup(wish.group_id, now.wall_ms)
+        joining = self._joins.join(begun, wish, answer, now)
+        return Decision((*ended, *joining.records), joining.reply, joining.late)
+
+    def sync(self, wish: SyncWish, answer: Answer, now: Now) -> Syncing:
+        group = self.groups.get(wish.group_id)
+        if group is None:
+            return Decision((), SyncReply(error=ErrorCode.unknown_member_id))
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.sync(group, wish, now)
+        return self._membership.sync(group, wish, answer, now)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
+    ) -> Decision[GroupRecord, ErrorCode]:
+        group = self.groups.get(group_id)
+        if group is None:
+            return Decision((), ErrorCode.unknown_member_id)
+        who = (member_id, instance_id, generation, now)
+        if isinstance(group, ConsumerGroup):
+            return Decision((), self._classic_members.heartbeat(group, *who))
+        return Decision((), self._membership.heartbeat(group, *who))
+
+    def leave(
+        self, group_id: str, leavers: list[Leaver], now: Now
+    ) -> Decision[GroupRecord, Errors]:
+        group = self.groups.get(group_id)
+        if group is None:
+            return Decision((), (ErrorCode.unknown_member_id,) * len(leavers))
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.leave(group, leavers, now)
+        return self._membership.leave(group, leavers, now)
+
+    # -- the consumer protocol -----------------------------------------------------------------
+
+    def consumer_heartbeat(self, beat: Heartbeat, now: Now) -> Beating | Refusal:
+        group = self.groups.get(beat.group_id)
+        if isinstance(group, ConsumerGroup) and beat.member_epoch < 0:
+            return self._heartbeats.leave(group, beat, now)
+        if isinstance(group, ConsumerGroup):
+            return self._heartbeats.heartbeat(Draft(group), beat, now)
+        if beat.member_epoch != JOINING_EPOCH:
+            return UNKNOWN_GROUP
+        if group is None:
+            return self._heartbeats.heartbeat(Draft(ConsumerGroup(beat.group_id)), beat, now)
+        return self._upgrade(group, beat, now)
+
+    def _upgrade(self, classic: ClassicGroup, beat: Heartbeat, now: Now) -> Beating | Refusal:
+        draft = self._migration.upgraded(classic, now)
+        if draft is None:
+            why = f"Group {classic.group_id} is not a consumer group."
+            return Refusal(ErrorCode.group_id_not_found, why)
+        members = draft.group
+        beating = self._heartbeats.heartbeat(draft, beat, now)
+        if isinstance(beating, Refusal):
+            return beating
+        self._begin_sessions(members, now)
+        late = self._rebalance.abandon(classic)
+        return Decision(beating.records, beating.reply, late)
+
+    def _downgrade(
+        self, group: ConsumerGroup, after: ConsumerGroup, now: Now
+    ) -> list[GroupRecord] | None:
+        """Let only classic members have a classic group, which then rebalances."""
+        records = self._migration.downgraded(group, after, now)
+        if records is not None:
+            group_id = group.group_id
+            self._timers.set(
+                ("downgrade", group_id),
+                now.monotonic_ms,
+                lambda later: self._rebalance_downgraded(group_id, later),
+            )
+        return records
+
+    def _rebalance_downgraded(self, group_id: str, now: Now) -> Step:
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup) or group.is_empty:
+            return NOTHING
+        self._begin_sessions(group, now)
+        return self._rebalance.prepare_or_complete(group, now)
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    # -- offsets -------------------------------------------------------------------------------
+
+    def commit_offsets(self, wish: CommitWish, now: Now) -> Committing | Refusal:
+        group = self.groups.get(wish.group_id)
+        decision = commit(group, wish, self._config.offset_metadata_max_bytes, now)
+        is_plain = wish.producer is None and isinstance(decision, Decision)
+        if isinstance(group, ClassicGroup) and is_plain:
+            member = group.members.get(wish.member_id)
+            if member is not None:
+                self._rebalance.heard_of(group, member, now)
+        return decision
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        wanted: list[WantedOffset] | None,
+        *,
+        stable_only: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
+    ) -> Decision[GroupRecord, list[FetchedOffset]] | Refusal:
+        refusal = fetch_refused(self.groups.get(group_id), member_id, member_epoch)
+        if refusal is not None:
+            return refusal
+        return Decision((), fetch(self.offsets, group_id, wanted, stable_only=stable_only))
+
+    def delete_offsets(
+        self, group_id: str, partitions: list[TopicPartition]
+    ) -> Decision[GroupRecord, Errors] | Refusal:
+        return delete_offsets(self.groups.get(group_id), self.offsets, partitions)
+
+    def topics_deleted(self, topics: Collection[str]) -> Step:
+        return forget_topics(self.groups, self.offsets, topics)
+
+    def _expire(self, now: Now) -> Step:
+        self._expire_later(now)
+        retention_ms = self._config.offsets_retention_minutes * 60_000
+        return expire(self.groups, self.offsets, retention_ms, now)
+
+    def _expire_later(self, now: Now) -> None:
+        due_ms = now.monotonic_ms + self._config.offsets_retention_check_interval_ms
+        self._timers.set("expiry", due_ms, self._expire)
+
+    # -- for people ----------------------------------------------------------------------------
+
+    def list_groups(self) -> list[ListedGroup]:
+        return [listed(group) for _, group in sorted(self.groups.items())]
+
+    def describe_group(self, group_id: str) -> Decision[GroupRecord, DescribedGroup] | Refusal:
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return Decision((), described(group))
+        if group is None:
+            return UNKNOWN_GROUP
+        why = f"Group {group_id} is not a classic group."
+        return Refusal(ErrorCode.group_id_not_found, why)
+
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> Decision[GroupRecord, DescribedConsumerGroup] | Refusal:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            default = self._config.group_consumer_assignors[0]
+            return Decision((), described_consumers(group, default))
+        if group is None:
+            return UNKNOWN_GROUP
+        why = f"Group {group_id} is not a consumer group."
+        return Refusal(ErrorCode.group_id_not_found, why)
+
+    def delete_group(self, group_id: str) -> Decision[GroupRecord, None] | Refusal:
+        return delete_group(self.groups.get(group_id), self.offsets)

@@ -1,0 +1,140 @@
+"""EndTxn: a producer commits or aborts its transaction.
+
+Invariant  The same wish, sent again by the same producer, has the same effect and answer; the
+           opposite wish is refused once an end is prepared.
+Invariant  From transaction version 2 on, the epoch tells a repeat (the one before) from the next
+           transaction (the current one).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.transaction import (
+    EPOCH_MAX,
+    EPOCH_PER_TRANSACTION,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    TransactionState,
+    prepared,
+)
+from tidelog.model.errors import ErrorCode, Refusal
+
+UNCHANGED: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
+"""What a client is told that goes on with the epoch it has."""
+
+
+class Ending(NamedTuple):
+    """What a producer asks for."""
+
+    transactional_id: str
+    producer: Producer
+    commit: bool
+    version: int
+    """The transaction version in which it speaks."""
+
+
+class Ended(NamedTuple):
+    """The transactional id afterwards, None if it stays as it is, and who the producer is then."""
+
+    transaction: Transaction | None
+    reply: Producer
+
+
+def end(asked: Ending, known: Transaction, fresh_producer_id: int, wall_ms: int) -> Ended | Refusal:
+    """Decide whether and how the transaction ends."""
+    if asked.version >= EPOCH_PER_TRANSACTION:
+        return _end_with_bump(asked, known, fresh_producer_id, wall_ms)
+    return _end_without_bump(asked, known, wall_ms)
+
+
+def _end_without_bump(asked: Ending, known: Transaction, wall_ms: int) -> Ended | Refusal:
+    if asked.producer.producer_id != known.heir.producer_id:
+        return _unknown_producer(asked)
+    if asked.producer != known.heir:
+        return _fenced(asked, known)
+    if known.is_ongoing:
+        after = prepared(
+            known,
+            commit=asked.commit,
+            version=asked.version,
+            fresh_producer_id=NO_PRODUCER_ID,
+            wall_ms=wall_ms,
+        )
+        return Ended(after, UNCHANGED)
+    if known.state is TransactionState.EMPTY or known.commits != asked.commit:
+        return _invalid(asked, known)
+    return _still_ending() if known.is_ending else Ended(None, UNCHANGED)
+
+
+def _end_with_bump(
+    asked: Ending, known: Transaction, fresh_producer_id: int, wall_ms: int
+) -> Ended | Refusal:
+    is_repeat = _is_repeat(asked.producer, known)
+    if asked.producer.producer_id != known.heir.producer_id and not is_repeat:
+        return _unknown_producer(asked)
+    if known.is_ending:
+        if not is_repeat:
+            return _fenced(asked, known)
+        return _still_ending() if known.commits == asked.commit else _invalid(asked, known)
+    if is_repeat:
+        if known.is_ongoing or known.state is TransactionState.EMPTY:
+            return _fenced(asked, known)
+        if known.commits != asked.commit:
+            return _invalid(asked, known)
+        return Ended(None, known.producer)
+    if asked.producer != known.heir:
+        return _fenced(asked, known)
+    if not known.is_ongoing and asked.commit:
+        return _invalid(asked, known)
+    after = prepared(
+        known,
+        commit=asked.commit,
+        version=asked.version,
+        fresh_producer_id=fresh_producer_id,
+        wall_ms=wall_ms,
+    )
+    return Ended(after, after.heir)
+
+
+def _is_repeat(producer: Producer, known: Transaction) -> bool:
+    """Whether the producer does not know yet that its epoch went up with the last end."""
+    epoch = producer.producer_epoch
+    if producer.producer_id == known.producer.producer_id:
+        return epoch + 1 == known.producer.producer_epoch
+    if epoch != EPOCH_MAX - 1:
+        return known.is_ending and _precedes(producer, known.heir)
+    return known.heir.producer_epoch == 0 and producer.producer_id == known.previous_producer_id
+
+
+def _precedes(producer: Producer, heir: Producer) -> bool:
+    return producer == Producer(heir.producer_id, heir.producer_epoch - 1)
+
+
+def _unknown_producer(asked: Ending) -> Refusal:
+    return Refusal(
+        ErrorCode.invalid_producer_id_mapping,
+        f"{asked.transactional_id} does not belong to producer {asked.producer.producer_id}",
+    )
+
+
+def _fenced(asked: Ending, known: Transaction) -> Refusal:
+    return Refusal(
+        ErrorCode.producer_fenced,
+        f"{asked.transactional_id} is in epoch {known.heir.producer_epoch}, not "
+        f"{asked.producer.producer_epoch}",
+    )
+
+
+def _invalid(asked: Ending, known: Transaction) -> Refusal:
+    wish = "committed" if asked.commit else "aborted"
+    return Refusal(
+        ErrorCode.invalid_txn_state,
+        f"{asked.transactional_id} is in state {known.state.title} and cannot be {wish}",
+    )
+
+
+def _still_ending() -> Refusal:
+    return Refusal(ErrorCode.concurrent_transactions, "the end is prepared, its markers are due")

@@ -1,0 +1,307 @@
+"""The transaction coordinator of one partition of `__transaction_state`.
+
+Invariant  Markers are sent only for an end that is stored for good, and again after every change
+           of coordinator, until all of them are written; only then is the end complete.
+Invariant  A transaction past its timeout is aborted and its producer fenced, unless it takes part
+           in a two-phase commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
+from tidelog.coordinator.shard import Marker, Timers
+from tidelog.coordinator.transactions.ending import Ending, end
+from tidelog.coordinator.transactions.initialisation import (
+    Initialisation,
+    Initialised,
+    initialise,
+)
+from tidelog.coordinator.transactions.markers import EndedTransaction, MarkerWriter
+from tidelog.coordinator.transactions.membership import Joining, join, verify
+from tidelog.coordinator.transactions.records import (
+    TransactionRecord,
+    decode_record,
+    encode_record,
+)
+from tidelog.coordinator.transactions.transaction import (
+    NO_PRODUCER_ID,
+    Transaction,
+    completed,
+    fenced,
+    is_exhausted,
+)
+from tidelog.coordinator.transactions.waiting import WaitingJoins
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+
+_TIMEOUTS: Final = "timeouts"
+_EXPIRY: Final = "expiry"
+_WAITING: Final = "waiting"
+_EXPIRED_AT_ONCE: Final = 1000
+"""Tombstones in one batch."""
+
+Outcome: TypeAlias = Decision[TransactionRecord, None]
+
+
+class KeptWaiting(Enum):
+    """A reply that says that there is none yet."""
+
+    KEPT = "kept waiting"
+
+
+class TransactionRules(NamedTuple):
+    """How long things last, by their settings."""
+
+    max_timeout_ms: int
+    timeout_check_ms: int
+    expiration_ms: int
+    expiration_check_ms: int
+    join_wait_ms: int
+    """How long a producer waits for its last transaction before it has to come again."""
+    two_phase_enabled: bool
+
+
+class TransactionShard:
+    """Transactional ids and their transactions."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        rules: TransactionRules,
+        coordinator_epoch: int,
+        markers: MarkerWriter,
+        version: Callable[[], int],
+        take_producer_id: Callable[[], int | None],
+    ) -> None:
+        """`version` is the transaction version of the cluster; a producer id must be at hand
+        whenever a producer asks for something."""
+        self._timers = timers
+        self._rules = rules
+        self._coordinator_epoch = coordinator_epoch
+        self._markers = markers
+        self._version = version
+        self._take_producer_id = take_producer_id
+        self._known: dict[str, Transaction] = {}
+        self._being_marked: set[str] = set()
+        self._waiting = WaitingJoins()
+
+    # -- the log -------------------------------------------------------------------------------
+
+    def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
+        return encode_record(record, self._version())
+
+    def decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
+        return decode_record(key, value)
+
+    def replay(self, record: TransactionRecord, producer: Producer | None) -> None:
+        if record.transaction is None:
+            self._known.pop(record.transactional_id, None)
+        else:
+            self._known[record.transactional_id] = record.transaction
+
+    def replay_marker(self, marker: Marker) -> None:
+        """Nobody's transaction spans this topic."""
+
+    def loaded(self, now: Now) -> Outcome:
+        self._set_timeouts(now)
+        self._set_expiry(now)
+        return Decision((), None, self._late(self._unmarked()))
+
+    def unloaded(self, refusal: Refusal) -> None:
+        self._markers.forget(self._being_marked)
+        self._being_marked.clear()
+        for answer in self._waiting.all():
+            answer(refusal)
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def initialise(
+        self, asked: Initialisation, now: Now
+    ) -> Decision[TransactionRecord, Initialised | Refusal] | Refusal:
+        """Give a producer its identity."""
+        refusal = self._refuse(asked)
+        if refusal is not None:
+            return refusal
+        known = self._known.get(asked.transactional_id)
+        fresh = self._fresh_producer_id(known)
+        if fresh is None:
+            return _NO_PRODUCER_ID
+        decided = initialise(asked, known, fresh, self._version(), now.wall_ms)
+        if isinstance(decided, Refusal):
+            return decided
+        return Decision(_stored(decided.transaction), decided.reply, self._late_end(decided[0]))
+
+    def _refuse(self, asked: Initialisation) -> Refusal | None:
+        if asked.two_phase and not self._rules.two_phase_enabled:
+            return Refusal(
+                ErrorCode.transactional_id_authorization_failed,
+                "transaction.two.phase.commit.enable is off",
+            )
+        if not asked.two_phase and not 0 < asked.timeout_ms <= self._rules.max_timeout_ms:
+            return Refusal(
+                ErrorCode.invalid_transaction_timeout,
+                f"a timeout of {asked.timeout_ms} ms is not within {self._rules.max_timeout_ms}",
+            )
+        return None
+
+    def join(
+        self, asked: Joining, answer: Answer, now: Now
+    ) -> Decision[TransactionRecord, KeptWaiting | None] | Refusal:
+        """Let partitions take part in a producer's transaction.
+
+        While the one before it is ending the reply is `KeptWaiting`, and `answer` is called later.
+        """
+        known = self._known.get(asked.transactional_id)
+        after = join(asked, known, now.wall_ms)
+        if isinstance(after, Refusal):
+            if after.code is not ErrorCode.concurrent_transactions:
+                return after
+            if self._waiting.add(asked, answer):
+                name = asked.transactional_id
+                due_ms = now.monotonic_ms + self._rules.join_wait_ms
+                self._timers.set((_WAITING, name), due_ms, partial(self._stop_waiting, name))
+            return Decision((), KeptWaiting.KEPT)
+        return Decision(() if after is known else _stored(after), None)
+
+    def _stop_waiting(self, transactional_id: str, now: Now) -> Outcome:
+        return Decision((), None, self._waiting.give_up(transactional_id))
+
+    def verify(
+        self, asked: Joining
+    ) -> Decision[TransactionRecord, Mapping[TopicPartition, ErrorCode]] | Refusal:
+        """Tell whether partitions take part in a producer's transaction."""
+        found = verify(asked, self._known.get(asked.transactional_id))
+        return found if isinstance(found, Refusal) else Decision((), found)
+
+    def end(self, asked: Ending, now: Now) -> Decision[TransactionRecord, Producer] | Refusal:
+        """Commit or abort a producer's transaction."""
+        known = self._known.get(asked.transactional_id)
+        if known is None:
+            return Refusal(
+                ErrorCode.invalid_producer_id_mapping, f"{asked.transactional_id} is not known"
+            )
+        fresh = self._fresh_producer_id(known)
+        if fresh is None:
+            return _NO_PRODUCER_ID
+        decided = end(asked, known, fresh, now.wall_ms)
+        if isinstance(decided, Refusal):
+            return decided
+        if decided.transaction is None:
+            return Decision((), decided.reply)
+        return Decision(
+            _stored(decided.transaction), decided.reply, self._late_end(decided.transaction)
+        )
+
+    def complete(self, ended: EndedTransaction, now: Now) -> Outcome:
+        """All markers of a transaction are written."""
+        known = self._known.get(ended.transactional_id)
+        if known is None or not known.is_ending or known.producer != ended.producer:
+            return Decision((), None)
+        self._being_marked.discard(ended.transactional_id)
+        self._timers.cancel((_WAITING, ended.transactional_id))
+        after = completed(known, now.wall_ms)
+        following, replies = self._waiting.admit(after, now.wall_ms)
+        records = tuple(
+            TransactionRecord(step.transactional_id, step) for step in (after, *following)
+        )
+        return Decision(records, None, replies)
+
+    def _fresh_producer_id(self, known: Transaction | None) -> int | None:
+        """An id that nobody has had, if one may be needed; None when there is none at hand."""
+        if known is not None and not is_exhausted(known.heir.producer_epoch):
+            return NO_PRODUCER_ID
+        return self._take_producer_id()
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> Transaction | None:
+        """What is known of a transactional id."""
+        return self._known.get(transactional_id)
+
+    def transactions(self) -> Iterator[Transaction]:
+        """All of them, by their ids."""
+        for _, known in sorted(self._known.items()):
+            yield known
+
+    # -- markers -------------------------------------------------------------------------------
+
+    def _late_end(self, transaction: Transaction) -> tuple[LateReply, ...]:
+        """Have the markers sent once the end, if it is one, is stored for good."""
+        return self._late([transaction]) if transaction.is_ending else ()
+
+    def _late(self, ending: Collection[Transaction]) -> tuple[LateReply, ...]:
+        replies = []
+        for transaction in ending:
+            transactional_id = transaction.transactional_id
+            self._being_marked.add(transactional_id)
+            replies.append(LateReply(partial(self._decided, transactional_id), transaction))
+        return tuple(replies)
+
+    def _decided(self, transactional_id: str, transaction: Transaction | Refusal) -> None:
+        """An end is stored; or it is not known whether it is, and `_look_for_overdue` asks."""
+        if isinstance(transaction, Refusal):
+            self._being_marked.discard(transactional_id)
+            return
+        self._markers.write(
+            EndedTransaction(
+                transactional_id=transactional_id,
+                producer=transaction.producer,
+                commit=transaction.commits,
+                partitions=transaction.partitions,
+                coordinator_epoch=self._coordinator_epoch,
+                version=transaction.client_version,
+            )
+        )
+
+    def _unmarked(self) -> list[Transaction]:
+        return [
+            known
+            for known in self.transactions()
+            if known.is_ending and known.transactional_id not in self._being_marked
+        ]
+
+    # -- by the clock --------------------------------------------------------------------------
+
+    def _set_timeouts(self, now: Now) -> None:
+        due_ms = now.monotonic_ms + self._rules.timeout_check_ms
+        self._timers.set(_TIMEOUTS, due_ms, self._look_for_overdue)
+
+    def _look_for_overdue(self, now: Now) -> Outcome:
+        self._set_timeouts(now)
+        version, unmarked = self._version(), self._unmarked()
+        ended = [
+            fenced(known, version, now.wall_ms)
+            for known in self.transactions()
+            if known.is_overdue(now.wall_ms)
+        ]
+        records = tuple(TransactionRecord(after.transactional_id, after) for after in ended)
+        return Decision(records, None, self._late([*unmarked, *ended]))
+
+    def _set_expiry(self, now: Now) -> None:
+        due_ms = now.monotonic_ms + self._rules.expiration_check_ms
+        self._timers.set(_EXPIRY, due_ms, self._expire)
+
+    def _expire(self, now: Now) -> Outcome:
+        self._set_expiry(now)
+        limit_ms = now.wall_ms - self._rules.expiration_ms
+        expired = [
+            TransactionRecord(known.transactional_id, None)
+            for known in self.transactions()
+            if known.is_idle and known.updated_ms <= limit_ms
+        ]
+        return Decision(tuple(expired[:_EXPIRED_AT_ONCE]), None)
+
+
+_NO_PRODUCER_ID: Final = Refusal(
+    ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
+)
+
+
+def _stored(transaction: Transaction) -> tuple[TransactionRecord, ...]:
+    return (TransactionRecord(transaction.transactional_id, transaction),)

@@ -1,0 +1,158 @@
+"""The cleaner of compacted logs: one pass at a time, over the dirtiest log, away from the loop.
+
+Invariant  The loop does no more than change names: reading, writing and syncing are jobs, cut into
+           slices so that a flush never waits for a whole pass.
+Invariant  How far a log is cleaned is written down only after the swapped names are durable: a
+           tombstone may go in a later pass only if what it deletes is gone for good.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from tidelog.model.errors import DiskError
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
+from tidelog.replication.partition import Partition
+from tidelog.storage.cleanable import (
+    CleanerMemory,
+    DirtyRange,
+    dirty_range,
+    is_worth_cleaning,
+    plan_compaction,
+)
+from tidelog.storage.compaction import Compaction
+from tidelog.storage.segment_swap import can_swap, swap
+
+RETRY_MS: Final = 300_000
+"""A log that could not be read or written is left alone for so long."""
+
+
+class Cleaner:
+    """Looks for work by the clock; starts once the logs are loaded."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._memory = CleanerMemory(
+            broker.config.log_cleaner_dedupe_buffer_size,
+            broker.config.log_cleaner_io_buffer_load_factor,
+        )
+        self._not_before_ms: dict[TopicPartition, int] = {}
+        self._stopping = False
+
+    def start(self, now: Now) -> None:
+        """Begin to look for dirty logs."""
+        if self._broker.config.log_cleaner_enable:
+            self._look_after(self._broker.config.log_cleaner_backoff_ms, now)
+
+    def stop(self) -> None:
+        """Let the slice under way be the last one."""
+        self._stopping = True
+
+    def _look_after(self, pause_ms: int, now: Now) -> None:
+        self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._look)
+
+    def _look(self, now: Now) -> None:
+        found = self._dirtiest(now)
+        if found is None:
+            self._look_after(self._broker.config.log_cleaner_backoff_ms, now)
+            return
+        partition, dirty = found
+        with suppress(DiskError), partition.log.health:
+            plan = plan_compaction(partition.log, dirty, self._memory, now)
+            partition.log.flushes.begun()
+            self._go_on(partition, Compaction(plan), dirty)
+            return
+        self._look_after(0, now)
+
+    def _dirtiest(self, now: Now) -> tuple[Partition, DirtyRange] | None:
+        found: list[tuple[bool, float, Partition, DirtyRange]] = []
+        for partition in self._broker.replicas:
+            log = partition.log
+            if not log.config.cleanup_compact or log.health.offline_reason is not None:
+                continue
+            if self._not_before_ms.get(partition.name, 0) > now.monotonic_ms:
+                continue
+            with suppress(DiskError), log.health:
+                dirty = dirty_range(log, partition.last_stable_offset, now)
+                if dirty is not None and is_worth_cleaning(log, dirty):
+                    found.append((dirty.is_overdue, dirty.ratio, partition, dirty))
+        if not found:
+            return None
+        _, _, partition, dirty = max(found, key=lambda candidate: candidate[:2])
+        return partition, dirty
+
+    def _go_on(self, partition: Partition, compaction: Compaction, dirty: DirtyRange) -> None:
+        def finished(now: Now, error: str | None) -> None:
+            if error is None and not self._stopping and self._is_hosted(partition):
+                error = self._slice_done(partition, compaction, dirty, now)
+                if error is None:
+                    return
+            self._give_up(partition, compaction, error, now)
+
+        self._broker.jobs.run(compaction.run_slice, finished)
+
+    def _slice_done(
+        self, partition: Partition, compaction: Compaction, dirty: DirtyRange, now: Now
+    ) -> str | None:
+        """Take over what a slice made and go on; or say why the pass is at its end."""
+        log = partition.log
+        try:
+            with log.health:
+                log.health.require()
+                cleaned = compaction.finished
+                if cleaned is not None:
+                    if not can_swap(log, cleaned, compaction.plan.generation):
+                        return "the log changed while it was being cleaned"
+                    compaction.finished = None
+                    swap(log, cleaned, now)
+        except DiskError as error:
+            return str(error)
+        if compaction.is_done:
+            self._pass_done(partition, compaction, dirty, now)
+        else:
+            self._go_on(partition, compaction, dirty)
+        return None
+
+    def _pass_done(
+        self, partition: Partition, compaction: Compaction, dirty: DirtyRange, now: Now
+    ) -> None:
+        log = partition.log
+        log.flushes.ended()
+        if log.flushes.generation == compaction.plan.generation:
+            log.first_dirty_offset = compaction.cleaned_to
+            for directory in self._broker.directories:
+                if directory.logs.get(partition.name) is log:
+                    with suppress(DiskError):  # noted in `offline_reason`
+                        directory.write_first_dirty()
+        self._broker.announce(
+            LogCleaned(
+                partition=partition.name,
+                cleaned_to=compaction.cleaned_to,
+                bytes_before=compaction.read_bytes,
+                bytes_after=compaction.written_bytes,
+                cause="max.compaction.lag.ms" if dirty.is_overdue else f"{dirty.ratio:.0%} dirty",
+            )
+        )
+        self._look_after(0, now)
+
+    def _give_up(
+        self, partition: Partition, compaction: Compaction, error: str | None, now: Now
+    ) -> None:
+        partition.log.flushes.ended()
+        with suppress(DiskError):
+            compaction.abandon()
+        if self._stopping:
+            return
+        if error is not None:
+            self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS
+            self._broker.announce(
+                CleaningFailed(partition=partition.name, retry_ms=RETRY_MS, cause=error)
+            )
+        self._look_after(0, now)
+
+    def _is_hosted(self, partition: Partition) -> bool:
+        return self._broker.replicas.get(partition.name) is partition

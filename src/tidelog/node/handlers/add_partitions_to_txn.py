@@ -1,0 +1,118 @@
+"""AddPartitionsToTxn (key 24, versions 0-5): partitions take part in a transaction.
+
+Clients send versions 0 to 3, for one transaction. Leaders send later ones, for several, to add a
+partition on behalf of a client or only to ask whether it takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.request import Fields, Reply, Request
+from tidelog.node.transaction_joining import Verdicts, ask_here
+
+MANY_SINCE: Final = 4
+FENCED_SINCE: Final = 2
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Let the coordinator decide about each transaction."""
+    if request.api_version >= MANY_SINCE:
+        return _handle_many(broker, request)
+    body = request.body
+    topics = body.v3_and_below_topics
+    unknown = _unknown(broker, topics)
+    if unknown:
+        outcomes = {
+            name: (
+                ErrorCode.unknown_topic_or_partition
+                if name in unknown
+                else ErrorCode.operation_not_attempted
+            )
+            for name in _names(topics)
+        }
+        return {"results_by_topic_v3_and_below": _by_topic(topics, outcomes)}
+    later = request.park()
+    asked = Joining(
+        body.v3_and_below_transactional_id,
+        Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch),
+        frozenset(_names(topics)),
+    )
+
+    def known(outcomes: Verdicts) -> None:
+        if request.api_version < FENCED_SINCE:
+            outcomes = {name: _as_old(code) for name, code in outcomes.items()}
+        request.answer({"results_by_topic_v3_and_below": _by_topic(topics, outcomes)})
+
+    ask_here(broker, request.now, asked, adds=True, then=known)
+    return later
+
+
+def _handle_many(broker: BrokerState, request: Request) -> Reply:
+    transactions = request.body.transactions
+    if not transactions:
+        return {"error_code": ErrorCode.none, "results_by_transaction": []}
+    later = request.park()
+    results: list[Fields] = []
+
+    def known(transaction: Any, outcomes: Verdicts) -> None:
+        results.append(
+            {
+                "transactional_id": transaction.transactional_id,
+                "topic_results": _by_topic(transaction.topics, outcomes),
+            }
+        )
+        if len(results) == len(transactions):
+            request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
+
+    for transaction in transactions:
+        asked = Joining(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            frozenset(_names(transaction.topics)),
+            EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
+        )
+        ask_here(
+            broker,
+            request.now,
+            asked,
+            adds=not transaction.verify_only,
+            then=partial(known, transaction),
+        )
+    return later
+
+
+def _as_old(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced else code
+
+
+def _names(topics: Sequence[Any]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _unknown(broker: BrokerState, topics: Sequence[Any]) -> set[TopicPartition]:
+    return {name for name in _names(topics) if broker.image.partition(*name) is None}
+
+
+def _by_topic(topics: Sequence[Any], outcomes: Mapping[TopicPartition, ErrorCode]) -> list[Fields]:
+    return [
+        {
+            "name": topic.name,
+            "results_by_partition": [
+                {
+                    "partition_index": index,
+                    "partition_error_code": outcomes[TopicPartition(topic.name, index)],
+                }
+                for index in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]

@@ -1,0 +1,157 @@
+"""TxnOffsetCommit (key 28, versions 0-5): offsets that count once a transaction commits.
+
+The coordinator of the transaction is asked first, as for any other write that begins one in a
+partition; from version 5 on the offsets' partition is added on behalf of the client.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
+from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
+from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.request import Fields, Reply, Request
+from tidelog.node.transaction_joining import Verdicts, ask_coordinator
+from tidelog.wire.messages import field
+
+ADDS_SINCE: Final = 5
+ABORTABLE_SINCE: Final = 4
+LOADING_SINCE: Final = 2
+_COORDINATOR_IS_AWAY: Final = (
+    ErrorCode.network_exception,
+    ErrorCode.not_coordinator,
+    ErrorCode.coordinator_not_available,
+)
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Commit the offsets of topics that exist, in the transaction."""
+    body = request.body
+    group_partition = broker.groups.partition_of(body.group_id)
+    partition = broker.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
+    if partition is None or not partition.is_leader:
+        return _all(request, ErrorCode.not_coordinator)
+    later = request.park()
+    producer = Producer(body.producer_id, body.producer_epoch)
+    adds = request.api_version >= ADDS_SINCE
+    asks = adds or broker.config.transaction_partition_verification_enable
+    producers = partition.log.producers
+    question = None
+    if asks:
+        question = producers.begin_offsets_verification(*producer, request.now.wall_ms)
+    if question is None:
+        _commit(broker, request, producer)
+        return later
+
+    def answered(verdicts: Verdicts, now: Now) -> None:
+        request.now = now
+        (code,) = verdicts.values()
+        if code:
+            request.answer(_all(request, _told(code, request.api_version)))
+        elif not producers.is_confirmed(*producer, question):
+            request.answer(_all(request, ErrorCode.invalid_txn_state))
+        else:
+            _commit(broker, request, producer)
+
+    version = EPOCH_PER_TRANSACTION if adds else 0
+    asked = Joining(body.transactional_id, producer, frozenset({partition.name}), version)
+    ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
+    return later
+
+
+def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
+    body = request.body
+    known = [
+        (topic, partition)
+        for topic in body.topics
+        for partition in topic.partitions
+        if broker.image.partition(topic.name, partition.partition_index) is not None
+    ]
+    wish = CommitWish(
+        version=request.api_version,
+        group_id=body.group_id,
+        generation=field(body, "generation_id", -1),
+        member_id=field(body, "member_id", ""),
+        instance_id=field(body, "group_instance_id", None),
+        offsets=[_wish(broker, topic.name, partition) for topic, partition in known],
+        producer=producer,
+    )
+
+    def committed(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
+        if isinstance(outcome, Refusal):
+            code = outcome.code
+            if code is ErrorCode.coordinator_load_in_progress:
+                code = _told(code, request.api_version)
+            request.answer(_all(request, code))
+            return
+        outcomes = {
+            (topic.name, partition.partition_index): code
+            for (topic, partition), code in zip(known, outcome, strict=True)
+        }
+        request.answer(_fields(request, outcomes, ErrorCode.unknown_topic_or_partition))
+
+    broker.groups.ask(
+        request.now,
+        body.group_id,
+        lambda shard: shard.commit_offsets(wish, request.now),
+        committed,
+    )
+
+
+def _wish(broker: BrokerState, topic: str, partition: Any) -> OffsetWish:
+    return OffsetWish(
+        topic,
+        partition.partition_index,
+        partition.committed_offset,
+        field(partition, "committed_leader_epoch", -1),
+        partition.committed_metadata,
+        broker.image.topics_by_name[topic].topic_id,
+    )
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """What a client of that version understands."""
+    if code is ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if code in _COORDINATOR_IS_AWAY:
+        return ErrorCode.coordinator_not_available
+    if code is ErrorCode.coordinator_load_in_progress and version < LOADING_SINCE:
+        return ErrorCode.coordinator_not_available
+    if code is ErrorCode.concurrent_transactions and version < ADDS_SINCE:
+        return ErrorCode.coordinator_not_available
+    if code is ErrorCode.transaction_abortable and version < ABORTABLE_SINCE:
+        return ErrorCode.invalid_txn_state
+    return code
+
+
+def _all(request: Request, code: ErrorCode) -> Fields:
+    return _fields(request, {}, code)
+
+
+def _fields(
+    request: Request, outcomes: dict[tuple[str, int], ErrorCode], otherwise: ErrorCode
+) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": partition.partition_index,
+                        "error_code": outcomes.get(
+                            (topic.name, partition.partition_index), otherwise
+                        ),
+                    }
+                    for partition in topic.partitions
+                ],
+            }
+            for topic in request.body.topics
+        ]
+    }

@@ -1,0 +1,30 @@
+"""The transaction coordinators of a node, by its settings and the features of its cluster."""
+
+from __future__ import annotations
+
+from tidelog.controller.features import TRANSACTION_VERSION
+from tidelog.coordinator.shard import Timers
+from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
+from tidelog.node.broker_state import BrokerState
+
+
+def transaction_shard(
+    broker: BrokerState, _partition: int, leader_epoch: int, timers: Timers
+) -> TransactionShard:
+    """A new coordinator; the epoch in which it leads fences the one before it."""
+    config = broker.config
+    return TransactionShard(
+        timers,
+        TransactionRules(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            timeout_check_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_ms=config.transactional_id_expiration_ms,
+            expiration_check_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            join_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+            two_phase_enabled=config.transaction_two_phase_commit_enable,
+        ),
+        leader_epoch,
+        broker.transaction_markers,
+        lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
+        lambda: broker.producer_ids.take(),
+    )

@@ -1,0 +1,121 @@
+"""What compaction leaves of one batch.
+
+Invariant  The newest record of a key stays, unless it is a tombstone whose time is over; so does
+           every record that the offset map does not reach.
+Invariant  A tombstone, or the marker of a transaction without data, is first given a horizon and
+           goes only in a pass after it: whoever reads slowly gets to see it for
+           `delete.retention.ms`.
+Invariant  The last batch of a producer, and of the part that is cleaned, keeps its place even
+           without records, so that sequences, epochs and the end of the log survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidelog.records.batch import BatchHeader
+from tidelog.records.fields import RecordFields
+from tidelog.records.rewriting import OpenedBatch, open_batch, with_records, without_records
+from tidelog.storage.cleaned_transactions import CleanedTransactions
+from tidelog.storage.filesystem import Buffer
+from tidelog.storage.offset_map import OffsetMap
+from tidelog.storage.transaction_index import AbortedTransaction
+from tidelog.storage.transaction_marker import read_transaction_marker
+
+
+class LastBatch(NamedTuple):
+    """Where a producer's state is kept in the log: its last batch, or a marker of its epoch."""
+
+    last_offset: int | None
+    epoch: int
+
+
+class BatchCleaning:
+    """The rules of one pass; batches must be shown in the order of their offsets."""
+
+    __slots__ = (
+        "_delete_retention_ms",
+        "_keys",
+        "_last_batches",
+        "_transactions",
+        "_wall_ms",
+        "aborted",
+    )
+
+    def __init__(
+        self,
+        keys: OffsetMap,
+        transactions: CleanedTransactions,
+        last_batches: Mapping[int, LastBatch],
+        wall_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._keys = keys
+        self._transactions = transactions
+        self._last_batches = last_batches
+        self._wall_ms = wall_ms
+        self._delete_retention_ms = delete_retention_ms
+        self.aborted: list[AbortedTransaction] = []
+        """What the transaction index of the cleaned segments must say; taken by whoever writes."""
+
+    def clean(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        """The batch as it goes on: untouched, with fewer records, with none, or not at all."""
+        if header.is_control:
+            return self._clean_marker(header, batch)
+        if self._transactions.holds_aborted(header):
+            return self._place_of(header)
+        opened = open_batch(header, batch)
+        kept = [record for record in opened.fields if self._stays(opened, record)]
+        if not kept:
+            return self._place_of(header)
+        has_tombstone = any(record.value_length < 0 for record in kept)
+        sets_horizon = has_tombstone and not header.has_delete_horizon
+        if len(kept) == header.record_count and not sets_horizon:
+            return batch
+        return with_records(opened, kept, self._horizon_of(header, sets_horizon))
+
+    def _clean_marker(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        marker = read_transaction_marker(batch)
+        is_spent, aborted = self._transactions.end(header, marker)
+        if aborted is not None:
+            self.aborted.append(aborted)
+        if not is_spent:
+            return batch
+        if marker is None or self._is_past_horizon(header):
+            return self._place_of(header)
+        if header.has_delete_horizon:
+            return batch
+        opened = open_batch(header, batch)
+        return with_records(opened, opened.fields, self._horizon_of(header, True))
+
+    def _stays(self, batch: OpenedBatch, record: RecordFields) -> bool:
+        offset = batch.header.base_offset + record.offset_delta
+        if offset >= self._keys.end_offset:
+            return True
+        key = batch.key(record)
+        if key is None or offset < self._keys.latest(key):
+            return False
+        return record.value_length >= 0 or not self._is_past_horizon(batch.header)
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        return header.has_delete_horizon and header.base_timestamp <= self._wall_ms
+
+    def _horizon_of(self, header: BatchHeader, sets_horizon: bool) -> int | None:
+        if sets_horizon:
+            return self._wall_ms + self._delete_retention_ms
+        return header.base_timestamp if header.has_delete_horizon else None
+
+    def _place_of(self, header: BatchHeader) -> bytearray | None:
+        """An empty batch where something depends on its place, else nothing."""
+        if header.next_offset == self._keys.end_offset or self._is_last_of_producer(header):
+            return without_records(header)
+        return None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        last = self._last_batches.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.last_offset is None:
+            return header.is_control and header.producer_epoch == last.epoch
+        return header.last_offset == last.last_offset

@@ -1,0 +1,139 @@
+"""`tidelog groups` against a real broker process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from tidelog.testing.cluster import Cluster
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+class Command:
+    """The command, with the running broker in its environment."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.bootstrap = cluster.bootstrap
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tidelog", *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env={**os.environ, "TIDELOG_BOOTSTRAP": self.bootstrap},
+        )
+
+    def objects(self, *arguments: str) -> list[dict[str, Any]]:
+        ended = self.run(*arguments, "--json")
+        assert ended.returncode == 0, ended.stderr
+        return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+@pytest.fixture
+def tidelog(cluster: Cluster) -> Command:
+    return Command(cluster)
+
+
+def filled(tidelog: Command, topic: str) -> None:
+    assert tidelog.run("topics", "create", topic, "--partitions", "2").returncode == 0
+    lines = "".join(f"{number}\n" for number in range(10))
+    for partition in ("0", "1"):
+        sent = tidelog.run("produce", topic, "--partition", partition, stdin=lines)
+        assert sent.returncode == 0, sent.stderr
+
+
+def read(tidelog: Command, topic: str, count: int, protocol: str = "classic") -> Consumer:
+    """A member of the group named after the topic that has read and committed so many records."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": tidelog.bootstrap,
+            "group.id": topic,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": True,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    messages = consumer.consume(count, TIMEOUT_S)
+    assert len(messages) == count
+    consumer.commit(asynchronous=False)
+    return consumer
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_listed_and_described_with_its_lag(tidelog: Command, protocol: str) -> None:
+    topic = f"described-{protocol}"
+    filled(tidelog, topic)
+    member = read(tidelog, topic, 20, protocol)
+    filled_more = tidelog.run("produce", topic, "--partition", "1", stdin="more\n")
+    assert filled_more.returncode == 0
+
+    [listed] = [each for each in tidelog.objects("groups", "list") if each["group"] == topic]
+    assert (listed["state"], listed["type"], listed["coordinator"]) == ("Stable", protocol, 100)
+    [described] = tidelog.objects("groups", "describe", topic)
+    assert [member["partitions"] for member in described["members"]] == [
+        [f"{topic}-0", f"{topic}-1"]
+    ]
+    assert [(line["committed"], line["end"], line["lag"]) for line in described["partitions"]] == [
+        (10, 10, 0),
+        (10, 11, 1),
+    ]
+    table = tidelog.run("groups", "describe", topic)
+    assert "is Stable" in table.stderr and "with 1 member," in table.stderr
+    assert table.stdout.splitlines()[0].split() == [
+        "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "HOST",
+    ]  # fmt: skip
+
+    refused = tidelog.run("groups", "delete", topic)
+    assert refused.returncode == 1 and "NON_EMPTY_GROUP" in refused.stderr
+    if protocol == "classic":
+        moved = tidelog.run("groups", "reset-offsets", topic, "--to-earliest")
+        assert moved.returncode == 1 and "stop them first" in moved.stderr
+    member.close()
+    assert tidelog.run("groups", "delete", topic).returncode == 0
+    assert tidelog.run("groups", "describe", topic).returncode == 1
+
+
+def test_a_group_without_members_is_moved(tidelog: Command) -> None:
+    filled(tidelog, "moved")
+    read(tidelog, "moved", 20).close()
+
+    def after(*where: str) -> list[int]:
+        return [
+            line["after"] for line in tidelog.objects("groups", "reset-offsets", "moved", *where)
+        ]
+
+    assert after("--shift-by", "-4", "--dry-run") == [6, 6]
+    assert after("--shift-by", "-3") == [7, 7]
+    assert after("--shift-by", "100") == [10, 10]
+    assert after("--to-earliest") == [0, 0]
+    assert after("--to-offset", "4", "--topic", "moved") == [4, 4]
+    assert after("--to-timestamp", "0") == [0, 0]
+    assert after("--to-latest") == [10, 10]
+    [described] = tidelog.objects("groups", "describe", "moved")
+    assert [line["committed"] for line in described["partitions"]] == [10, 10]
+
+
+def test_where_to_must_be_said_once(tidelog: Command) -> None:
+    for where in ([], ["--to-earliest", "--to-latest"]):
+        assert tidelog.run("groups", "reset-offsets", "group", *where).returncode == 2
+    refused = tidelog.run("groups", "reset-offsets", "nobody", "--to-latest")
+    assert refused.returncode == 1 and "--topic" in refused.stderr

@@ -1,0 +1,185 @@
+"""Online upgrade and downgrade between the classic and the consumer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.coordinator.group_bench import Asked, GroupBench
+
+from tidelog.coordinator.groups.classic.replies import JoinReply
+from tidelog.coordinator.groups.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    NamedPartitions,
+    read_assignment,
+    write_assignment,
+)
+from tidelog.model.errors import ErrorCode
+from tidelog.model.schema import Schema
+
+SUBSCRIPTION = Schema(ConsumerProtocolSubscription, versions=(0, 3), flexible_since=99)
+
+
+def subscribed(*owned: int) -> tuple[tuple[str, bytes], ...]:
+    subscription = ConsumerProtocolSubscription(
+        topics=("orders",),
+        owned_partitions=(NamedPartitions(topic="orders", partitions=owned),) if owned else (),
+    )
+    return (("range", b"\x00\x01" + SUBSCRIPTION.encode(subscription, 1)),)
+
+
+def assigned(data: bytes) -> list[int]:
+    return [index for topic in read_assignment(data) for index in topic.partitions]
+
+
+@pytest.fixture
+def bench() -> GroupBench:
+    made = GroupBench()
+    made.topics.put("orders", 4)
+    return made
+
+
+def classic(bench: GroupBench) -> JoinReply:
+    """A classic group whose one member has all partitions."""
+    [joined] = bench.joined(bench.join(protocols=subscribed()))
+    everything = (NamedPartitions(topic="orders", partitions=(0, 1, 2, 3)),)
+    bench.sync(joined, {joined.member_id: write_assignment(everything, 1)})
+    return joined
+
+
+def rejoin(bench: GroupBench, member_id: str, *owned: int) -> Any:
+    return bench.join(member_id, protocols=subscribed(*owned)).reply
+
+
+def test_a_member_of_the_new_protocol_takes_a_classic_group_along(bench: GroupBench) -> None:
+    old = classic(bench)
+    new = bench.beat("new", 0)
+    assert (new.member_epoch, new.assignment) == (2, frozenset())
+    assert bench.consumers.members[old.member_id].assigned.keys() == {*bench.consumers.holders}
+
+    assert bench.heartbeat(old) is ErrorCode.rebalance_in_progress
+    told = rejoin(bench, old.member_id, 0, 1, 2, 3)
+    assert (told.generation, told.leader) == (1, "")
+    assert assigned(bench.sync(told).reply.assignment) == [0, 1]
+    again = rejoin(bench, old.member_id, 0, 1)
+    assert again.generation == 2
+    assert assigned(bench.sync(again).reply.assignment) == [0, 1]
+    assert len(bench.beat("new", 2).assignment) == 2
+
+    bench.fail_over()
+    assert bench.heartbeat(again) is ErrorCode.none
+    assert bench.beat("new", 2).member_epoch == 2
+
+
+def test_whoever_waits_in_the_classic_group_joins_again(bench: GroupBench) -> None:
+    old = classic(bench)
+    waiting = bench.join(protocols=subscribed())
+    bench.beat("new", 0)
+    assert waiting.reply.error is ErrorCode.rebalance_in_progress
+    assert bench.heartbeat(old) is ErrorCode.rebalance_in_progress
+
+
+def test_the_group_is_classic_again_when_the_last_new_member_is_gone(bench: GroupBench) -> None:
+    old = classic(bench)
+    bench.beat("new", 0)
+    rejoin(bench, old.member_id, 0, 1, 2, 3)
+    member = rejoin(bench, old.member_id, 0, 1)
+    bench.sync(member)
+    bench.beat("new", -1)
+    bench.wait(0)
+    assert bench.state == "PreparingRebalance"
+
+    again = rejoin(bench, old.member_id, 0, 1)
+    assert (again.leader, len(again.members)) == (old.member_id, 1)
+    bench.sync(again, {old.member_id: b"all"})
+    bench.fail_over()
+    assert bench.state == "Stable"
+
+
+def test_a_new_member_whose_session_ends_lets_the_group_go_back(bench: GroupBench) -> None:
+    [old] = bench.joined(bench.join(protocols=subscribed(), session_ms=300_000))
+    bench.sync(old, {})
+    bench.beat("new", 0)
+    bench.wait(45_000)
+    assert bench.state == "PreparingRebalance"
+
+
+def test_empty_groups_change_their_protocol_without_ado(bench: GroupBench) -> None:
+    bench.commit(3)
+    assert bench.beat("new", 0).member_epoch == 1
+    assert bench.committed() == 3
+    bench.beat("new", -1)
+    [joined] = bench.joined(bench.join(protocols=subscribed()))
+    assert joined.generation == 1
+    assert bench.committed() == 3
+    bench.sync(joined, {})
+    bench.fail_over()
+    assert bench.state == "Stable"
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_the_policy_may_forbid_the_upgrade(policy: str) -> None:
+    bench = GroupBench(group_consumer_migration_policy=policy)
+    bench.topics.put("orders", 1)
+    classic(bench)
+    assert bench.beat("new", 0) is ErrorCode.group_id_not_found
+    assert bench.state == "Stable"
+
+
+def test_the_policy_may_forbid_the_downgrade() -> None:
+    bench = GroupBench(group_consumer_migration_policy="upgrade")
+    bench.topics.put("orders", 4)
+    old = classic(bench)
+    bench.beat("new", 0)
+    bench.beat("new", -1)
+    bench.wait(0)
+    assert bench.state == "Assigning"
+    assert bench.heartbeat(old) is ErrorCode.rebalance_in_progress
+
+
+def test_classic_groups_of_other_make_are_not_upgraded(bench: GroupBench) -> None:
+    bench.stable(protocol_type="connect")
+    assert bench.beat("new", 0) is ErrorCode.group_id_not_found
+
+
+def test_classic_members_join_a_consumer_group(bench: GroupBench) -> None:
+    bench.beat("new", 0)
+    first = bench.join(protocols=subscribed(), version=5).reply
+    assert first.error is ErrorCode.member_id_required
+    joined = rejoin(bench, first.member_id)
+    assert joined.generation == 2
+    assert assigned(bench.sync(joined).reply.assignment) == []
+    assert bench.heartbeat(joined) is ErrorCode.none
+
+    bench.beat("new", 1)
+    everything = bench.consumers.targets["new"]
+    bench.beat("new", 1, owned=everything)
+    assert bench.heartbeat(joined) is ErrorCode.rebalance_in_progress
+    more = rejoin(bench, first.member_id)
+    assert assigned(bench.sync(more).reply.assignment) == [2, 3]
+
+
+def test_classic_members_of_a_consumer_group_leave(bench: GroupBench) -> None:
+    bench.beat("new", 0)
+    joined = bench.join(protocols=subscribed()).reply
+    assert bench.leave("new", joined.member_id) == (ErrorCode.unknown_member_id, ErrorCode.none)
+    assert list(bench.consumers.members) == ["new"]
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_removed(bench: GroupBench) -> None:
+    bench.beat("new", 0)
+    joined = bench.join(protocols=subscribed(), session_ms=300_000, rebalance_ms=20_000).reply
+    bench.sync(joined)
+    bench.beat("other", 0)
+    assert bench.heartbeat(joined) is ErrorCode.rebalance_in_progress
+    bench.wait(20_000)
+    assert bench.heartbeat(joined) is ErrorCode.unknown_member_id
+
+
+def test_other_protocol_types_do_not_fit_a_consumer_group(bench: GroupBench) -> None:
+    bench.beat("new", 0)
+    refused = bench.join(protocol_type="connect", protocols=subscribed())
+    assert refused.reply.error is ErrorCode.inconsistent_group_protocol
+    asked = Asked()
+    bench.carry_out(bench.shard.describe_group("group"), asked)
+    assert asked.reply.code is ErrorCode.group_id_not_found

@@ -1,0 +1,142 @@
+"""Consume, transform, produce while brokers are killed: every input once in the output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidelog.testing.cluster import Cluster
+
+HERE = Path(__file__).parent
+JAVA_PROGRAM = HERE.parent / "java" / "Transformer.java"
+JARS = HERE.parents[1] / ".cache" / "java" / "tools"
+PARTITIONS = 3
+PATIENCE_S = 120.0
+QUICK = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "leader.imbalance.check.interval.seconds": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "transaction.state.log.num.partitions": "6",
+    "offsets.topic.num.partitions": "6",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Three brokers and two topics, of which every partition has three replicas."""
+    with Cluster(tmp_path / "cluster", brokers=3, settings=QUICK) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
+        config = {"min.insync.replicas": "2"}
+        topics = [NewTopic(name, PARTITIONS, 3, config=config) for name in ("input", "output")]
+        for created in admin.create_topics(topics).values():
+            created.result(20)
+        yield running
+
+
+@contextmanager
+def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(HERE / "transformer.py")
+    return [sys.executable, program, bootstrap, "input", "output", name]
+
+
+def java_transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(JAVA_PROGRAM)
+    jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", program]
+    return [*jvm, bootstrap, "input", "output", name]
+
+
+class Output:
+    """A reader of what is committed; remembers how often it saw what."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.seen: Counter[bytes] = Counter()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "checker",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition("output", at, 0) for at in range(PARTITIONS)])
+
+    def read_until(self, count: int, timeout_s: float = PATIENCE_S) -> None:
+        """Read until so many different records were seen."""
+        until = time.monotonic() + timeout_s
+        while len(self.seen) < count:
+            assert time.monotonic() < until, f"{len(self.seen)} of {count} records"
+            self._read(0.5)
+
+    def read_rest(self) -> None:
+        """Read to where the log is stable, as far as that goes on growing."""
+        while self._read(3):
+            pass
+
+    def _read(self, timeout_s: float) -> int:
+        read = [each for each in self._consumer.consume(500, timeout_s) if each.error() is None]
+        self.seen.update(message.value() for message in read)
+        return len(read)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def fill(bootstrap: str, count: int) -> list[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    values = [b"%d" % number for number in range(count)]
+    for number, value in enumerate(values):
+        producer.produce("input", value, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    return values
+
+
+@pytest.mark.parametrize("make_command", [transformer, java_transformer])
+def test_every_input_is_once_in_the_output_although_brokers_are_killed(
+    cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
+) -> None:
+    values = fill(cluster.bootstrap, 6000)
+    output = Output(cluster.bootstrap)
+    first = make_command(cluster.bootstrap, "transformer-1")
+    second = make_command(cluster.bootstrap, "transformer-2")
+    with (
+        running(first, tmp_path / "first.log"),
+        running(second, tmp_path / "second.log") as victim,
+    ):
+        output.read_until(300)
+        for step, node_id in enumerate((101, 102, 100), start=1):
+            cluster.kill(node_id)
+            if node_id != 100:  # the only controller; without it nobody takes over
+                output.read_until(300 + 700 * step)
+            cluster.start(node_id)
+            output.read_until(600 + 700 * step)
+        victim.kill()
+        victim.wait()
+        with running(second, tmp_path / "second-again.log"):
+            output.read_until(len(values))
+            output.read_rest()
+    output.close()
+    assert sorted(output.seen, key=int) == values
+    assert set(output.seen.values()) == {1}

@@ -1,0 +1,59 @@
+"""Take out each guard of the protocol in turn: the rules must notice within a few seeds.
+
+A mutant that lives means that a rule is too weak or that the clients do too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.simulator.mutants import MUTANTS, Mutant
+
+from tidelog.simulator.runner import run_seed
+from tidelog.simulator.transcript import replay
+from tidelog.simulator.violation import Violation
+
+SEEDS_MOST: Final = 20
+"""So many seeds are tried at most, the run that is known to show it first."""
+
+
+STORIES: Final = Path(__file__).parent.parent / "scenarios"
+
+
+def violation_in_story(name: str) -> Violation | None:
+    try:
+        replay((STORIES / f"{name}.txt").read_text(encoding="utf-8"))
+    except Violation as found:
+        return found
+    return None
+
+
+def violations(mutant: Mutant) -> Iterator[Violation | None]:
+    """What the runs that are tried find, one after the other."""
+    if mutant.story:
+        yield violation_in_story(mutant.story)
+    if mutant.seed is not None:
+        yield run_seed(mutant.seed).violation
+    yield from (run_seed(seed).violation for seed in range(1, SEEDS_MOST))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_missing_guard_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, attribute, instead in mutant.patches:
+        assert hasattr(owner, attribute)
+        monkeypatch.setattr(owner, attribute, instead)
+
+    assert any(violation is not None for violation in violations(mutant))
+
+
+@pytest.mark.parametrize("seed", sorted({each.seed for each in MUTANTS if each.seed is not None}))
+def test_with_all_guards_the_same_seeds_end_well(seed: int) -> None:
+    assert run_seed(seed).violation is None
+
+
+@pytest.mark.parametrize("story", sorted({each.story for each in MUTANTS if each.story}))
+def test_with_all_guards_the_same_stories_end_well(story: str) -> None:
+    assert violation_in_story(story) is None
