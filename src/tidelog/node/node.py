@@ -98,6 +98,8 @@ class Node:
         self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
         self._joining: ControllersJoining | None = None
+        self.quorum: Quorum[MetadataRecord]
+        """This node's part in the quorum, from the start on."""
         self._member: QuorumMember
         self._follower: MetadataFollower
 
@@ -173,7 +175,7 @@ class Node:
         broker = self.broker
         broker.directories = open_directories(broker.config, broker.files, broker.entropy)
         broker.cluster_id = broker.directories[0].identity.cluster_id
-        quorum = open_quorum(broker, now)
+        self.quorum = quorum = open_quorum(broker, now)
         self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
         locator = ControllerLocator(broker.config, quorum)
         broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)

@@ -143,6 +143,12 @@ class MetadataReplica(Generic[T]):
                     decoded = self._codec.decode(record.value)
                     yield Committed(record.offset, header.leader_epoch, decoded)
 
+    def committed_batches(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """The committed batches from `offset` on that are still in the log, as they lie there."""
+        start = max(offset, self._log.start_offset)
+        for header, batch in self._log.batches(start, self.high_watermark):
+            yield header.base_offset, bytes(batch)
+
     # Catching up with a leader
 
     def _append_fetched(self, records: memoryview, epoch: int, now: Now) -> bool:
