@@ -11,13 +11,14 @@ from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.election_state import ElectionState
-from tidelog.quorum.elections import Elections, LogEnd
+from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.membership import Membership
 from tidelog.quorum.messages import (
     EpochBegun,
     EpochEnded,
     Letter,
+    LogEnd,
     QuorumAnswer,
     ReplicaKey,
     VoteAsked,

@@ -83,18 +83,23 @@ MUTANTS: Final = (
             Patch(in_sync_replicas, "maximal", lambda c, p: c),
             Patch(LeaderReplica, "_might_join", _same(False)),
         ),
-        seed=0,
+        seed=1,
     ),
     _mutant(
         "members about to leave do not count",
         in_sync_replicas,
         "maximal",
         lambda c, p: frozenset(p),
+        seed=4,
     ),
-    _mutant("no fence", Partition, "fence", _same(None)),
-    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch),
+    _mutant("no fence", Partition, "fence", _same(None), seed=1),
+    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1),
     _mutant(
-        "members join before the epoch start", LeaderReplica, "_reached_epoch_start", _same(True)
+        "members join before the epoch start",
+        LeaderReplica,
+        "_reached_epoch_start",
+        _same(True),
+        seed=2,
     ),
     _mutant(
         "diverging answers tell the mark",
@@ -103,7 +108,7 @@ MUTANTS: Final = (
         _same(True),
         story="two_rounds_of_divergence",
     ),
-    _mutant("the mark moves with too few members", leader, "has_enough", _same(True)),
+    _mutant("the mark moves with too few members", leader, "has_enough", _same(True), seed=1),
     Mutant(
         "any incarnation may join",
         (
@@ -111,13 +116,21 @@ MUTANTS: Final = (
             Patch(leader, "is_same_incarnation", _same(True)),
             Patch(alter_partition, "_ineligible", _same(None)),
         ),
-        seed=0,
+        seed=43,
     ),
-    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([])),
-    _mutant("producers survive a truncation", ProducerState, "load", _load_once),
-    _mutant("parked answers outlive their epoch", ParkedAnswers, "end_epochs_before", _same(None)),
-    _mutant("acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none)),
-    _mutant("sequences are not checked", ProducerState, "check", _same(None)),
+    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
+    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=12),
+    _mutant(
+        "parked answers outlive their epoch",
+        ParkedAnswers,
+        "end_epochs_before",
+        _same(None),
+        seed=12,
+    ),
+    _mutant(
+        "acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none), seed=1
+    ),
+    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
     _mutant(
         "followers take damaged batches",
         follower_append,
@@ -125,14 +138,22 @@ MUTANTS: Final = (
         _same(True),
         story="damaged_batch_is_not_taken",
     ),
-    _mutant("marks leave the log", HighWatermark, "clamp", _same(None)),
-    _mutant("nobody diverges", partition, "divergence", _same(None)),
-    _mutant("epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None)),
-    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None)),
-    _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True)),
+    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=4),
+    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
+    _mutant(
+        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=5
+    ),
+    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=12),
+    _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
     _mutant("every refusal reverts", membership, "NOT_APPLIED", frozenset(ErrorCode)),
     _mutant("consumers read to the end", Look, "_records", _read_to_the_end),
-    _mutant("any proposal is taken", alter_partition, "_refused", _same(None)),
+    _mutant(
+        "any proposal is taken",
+        alter_partition,
+        "_refused",
+        _same(None),
+        story="two_rounds_of_divergence",
+    ),
     _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False),
     _mutant("a failed disk is used on", DirectoryHealth, "fail", _same(None)),
 )

@@ -20,7 +20,7 @@ from tidelog.testing.node_setup import (
 )
 from tidelog.testing.ports import free_ports, port_is_free
 
-ALONE = Neighbourhood("127.0.0.1:10092", 1)
+ALONE = Neighbourhood(("127.0.0.1:10092",), 1)
 
 
 def alone(port: int) -> NodeDescription:
@@ -33,16 +33,30 @@ def test_the_controller_listens_beside_the_broker_within_the_range_of_ports() ->
     assert all(0 < port < 65536 for port in alone(65535).ports)
 
 
-def test_the_first_of_several_brokers_is_the_controller() -> None:
-    first, second, third = local_nodes([9092, 9093, 9094])
+def test_three_of_several_brokers_are_controllers_so_that_one_may_fail() -> None:
+    nodes = local_nodes(range(9092, 9096))
 
-    assert (first.node_id, first.roles) == (100, ("broker", "controller"))
-    assert [node.node_id for node in (second, third)] == [101, 102]
-    assert second.ports == (9093,)
+    assert [node.node_id for node in nodes] == [100, 101, 102, 103]
+    assert [node.ports for node in nodes] == [(9092, 10092), (9093, 10093), (9094, 10094), (9095,)]
+    assert [node.roles for node in nodes[2:]] == [("broker", "controller"), ("broker",)]
+
+
+def test_one_of_two_brokers_is_the_controller_since_two_voters_are_no_safer_than_one() -> None:
+    assert [node.is_controller for node in local_nodes([9092, 9093])] == [True, False]
+
+
+def test_separate_controllers_have_numbers_and_ports_of_their_own() -> None:
+    broker, *controllers = local_nodes([9092], controllers=3)
+
+    assert (broker.roles, broker.ports) == (("broker",), (9092,))
+    assert [node.node_id for node in controllers] == [200, 201, 202]
+    assert [node.ports for node in controllers] == [(10092,), (10093,), (10094,)]
+    assert not any(node.is_broker for node in controllers)
 
 
 def test_three_brokers_keep_three_copies_of_which_two_must_be_in_sync(tmp_path: Path) -> None:
-    properties = node_properties(tmp_path, local_nodes([1, 2, 3])[2], Neighbourhood("h:9", 3))
+    around = Neighbourhood(("h:9",), 3)
+    properties = node_properties(tmp_path, local_nodes([1, 2, 3, 4])[3], around)
     config = NodeConfig.from_properties(properties)
 
     assert (config.default_replication_factor, config.min_insync_replicas) == (3, 2)
@@ -94,7 +108,7 @@ def test_a_setting_that_contradicts_the_description_is_refused(
 def test_a_local_node_may_listen_on_more_addresses(tmp_path: Path) -> None:
     port, controller_port = free_ports(2)
     everywhere = f"PLAINTEXT://:{port},CONTROLLER://127.0.0.1:{controller_port}"
-    nodes = local_nodes([port], controller_port)
+    nodes = local_nodes([port], [controller_port])
 
     set_up_nodes(tmp_path, nodes, development=False, settings={"listeners": everywhere})
 

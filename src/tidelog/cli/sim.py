@@ -37,6 +37,9 @@ def sim(
         bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
     ] = False,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
+    controllers: Annotated[
+        int, typer.Option("--controllers", min=1, max=9, help="How many of the nodes vote.")
+    ] = 1,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -62,9 +65,15 @@ def sim(
                 again = f"tidelog sim --scenario {scenario}"
                 _run_all([parse_plan(text)], lambda _: again, trace, as_json, save)
             return
+        if controllers > brokers:
+            refuse(f"of {brokers} nodes no {controllers} can vote")
         size = "" if brokers == 3 else f" --brokers {brokers}"
+        size += "" if controllers == 1 else f" --controllers {controllers}"
         _run_all(
-            [draw_plan(each, brokers=brokers) for each in range(seed, seed + seeds)],
+            [
+                draw_plan(each, brokers=brokers, controllers=controllers)
+                for each in range(seed, seed + seeds)
+            ],
             lambda failed: f"tidelog sim --seeds 1 --seed {failed}{size}",
             trace,
             as_json,

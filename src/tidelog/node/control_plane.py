@@ -32,6 +32,7 @@ from tidelog.observe.cluster_events import ControllerActivated, ControllerDeacti
 from tidelog.observe.events import Event
 from tidelog.quorum.description import QuorumDescription
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.voter_changes import VoterChange
 
 R = TypeVar("R")
 
@@ -181,6 +182,19 @@ class ControlPlane:
             end = self._pending[-1].end
         self._pending.append(_Pending(end, tuple(events_of(decision, why)), then, lost))
 
+    def change_voters(
+        self, change: VoterChange, now: Now, *, await_commit: bool = True
+    ) -> Refusal | None:
+        """Change who votes; whatever is decided from now on waits for it to be committed."""
+        end = self._quorum.change_voters(change, now)
+        if isinstance(end, Refusal):
+            return end
+        if await_commit:
+            self._pending.append(_Pending(end, (), _nothing, _nothing))
+        self.fetches.have_news = True
+        self.member.sync()
+        return None
+
     # Leading, committing, and losing the lead
 
     def quorum_changed(self, now: Now) -> None:
@@ -226,7 +240,7 @@ class ControlPlane:
             controller.broker_disconnected(self._quorum.lost_leader, now)
         self.chores.watch_sessions()
         if decision.records:
-            self._submit(decision, now, self._on_active, lambda later: None, "")
+            self._submit(decision, now, self._on_active, _nothing, "")
         else:
             self._on_active(now)
 
@@ -248,3 +262,7 @@ class ControlPlane:
         pending, self._pending = self._pending, deque()
         for each in pending:
             each.lost(now)
+
+
+def _nothing(now: Now) -> None:
+    """Nobody waits for this."""

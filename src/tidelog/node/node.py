@@ -63,6 +63,7 @@ from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.node.requests import frame_arrived
 from tidelog.node.transaction_markers import TransactionMarkers
 from tidelog.node.transaction_shards import transaction_shard
+from tidelog.node.voter_updates import VoterUpdates
 from tidelog.observe.events import NodeStarted, NodeStopped
 from tidelog.quorum.quorum import Quorum
 from tidelog.storage.filesystem import FileSystem
@@ -97,6 +98,8 @@ class Node:
         self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
         self._joining: ControllersJoining | None = None
+        self.quorum: Quorum[MetadataRecord]
+        """This node's part in the quorum, from the start on."""
         self._member: QuorumMember
         self._follower: MetadataFollower
 
@@ -172,7 +175,7 @@ class Node:
         broker = self.broker
         broker.directories = open_directories(broker.config, broker.files, broker.entropy)
         broker.cluster_id = broker.directories[0].identity.cluster_id
-        quorum = open_quorum(broker, now)
+        self.quorum = quorum = open_quorum(broker, now)
         self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
         locator = ControllerLocator(broker.config, quorum)
         broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)
@@ -184,7 +187,8 @@ class Node:
         if broker.config.is_controller:
             plane = self._become_controller(quorum, locator)
             broker.control = ActiveController(broker, plane, LocalController(broker, plane), remote)
-            member.on_change = [plane.quorum_changed, follower.look]
+            updates = VoterUpdates(broker, quorum)
+            member.on_change = [plane.quorum_changed, follower.look, updates.look]
         member.on_leader.append(lambda later: self._controller_changed(locator, later))
         broker.producer_ids = ProducerIds(broker.control.allocate_producer_ids)
         feed.load_snapshot(now)
@@ -230,12 +234,13 @@ class Node:
             self._lifecycle.controller_changed(now)
 
     def _apply(self, delta: ImageDelta, now: Now) -> None:
-        if self.broker.config.is_broker:
-            self._hosting.apply(delta, now)
-            if delta.topics_deleted:
-                deleted = {topic.name for topic in delta.topics_deleted.values()}
-                self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
-            self._lifecycle.metadata_changed(delta, now)
+        if not self.broker.config.is_broker:
+            return
+        self._hosting.apply(delta, now)
+        if delta.topics_deleted:
+            deleted = {topic.name for topic in delta.topics_deleted.values()}
+            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
+        self._lifecycle.metadata_changed(delta, now)
 
     def _leave_quorum(self, reason: str, now: Now) -> None:
         if self._stopping is None:

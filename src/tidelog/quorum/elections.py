@@ -15,7 +15,6 @@ Invariant  Pre-votes change nothing on the side that gives them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, invariant
@@ -29,6 +28,7 @@ from tidelog.quorum.messages import (
     EpochBegun,
     EpochEnded,
     Letter,
+    LogEnd,
     Question,
     QuorumAnswer,
     ReplicaKey,
@@ -46,16 +46,7 @@ from tidelog.quorum.roles import (
     voted_in,
 )
 from tidelog.quorum.tally import Reminders
-from tidelog.quorum.timeouts import QuorumTimeouts
-
-NEVER_MS: Final = 1 << 62
-
-
-class LogEnd(NamedTuple):
-    """Where a log ends: of two, the one with the later epoch has more, then the longer one."""
-
-    epoch: int
-    offset: int
+from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
 
 
 class Elections:
@@ -86,12 +77,14 @@ class Elections:
     def start(self, stored: ElectionState, log_end: LogEnd, now: Now) -> None:
         """Go on from what was promised before; nobody leads an epoch again that it led before."""
         self._promised = stored
-        soon_ms = now.monotonic_ms + self._timeouts.first_election(self._entropy)
-        due_ms = soon_ms if self._members.is_voter else NEVER_MS
+        due_ms = NEVER_MS
+        if self._members.has_rivals:
+            due_ms = now.monotonic_ms + self._timeouts.first_election(self._entropy)
         if stored.epoch < log_end.epoch:
             self._become(Unattached(log_end.epoch, due_ms))
         elif stored.leader_id == self._own.id:
             nobody = Reminders((), now.monotonic_ms)
+            soon_ms = min(due_ms, now.monotonic_ms + self._timeouts.election_ms)
             self.role = Resigned(
                 stored.epoch, soon_ms, nobody, leader_id=self._own.id, successors=()
             )
@@ -99,7 +92,7 @@ class Elections:
             self.role = Unattached(
                 stored.epoch, due_ms, leader_id=stored.leader_id, voted=voted_in(stored)
             )
-        if self._members.is_sole_voter:
+        if self._members.is_voter and not self._members.has_rivals:
             self._stand(log_end, now)
 
     # What it is
@@ -287,14 +280,15 @@ class Elections:
                 if is_due:
                     self._stand(log_end, now)
             case Resigned():
-                if is_due:
-                    self._become(Unattached(role.epoch + 1, self._fresh_ms(now)))
+                if is_due:  # only a voter may begin an epoch
+                    epoch = role.epoch + self._members.is_voter
+                    self._become(Unattached(epoch, self._fresh_ms(now)))
             case Leader():
                 self._look_after_followers(role, now)
         self._ask(log_end, now)
 
     def _look_after_followers(self, leader: Leader, now: Now) -> None:
-        if leader.has_lost_the_majority(now.monotonic_ms):
+        if leader.is_removed or leader.has_lost_the_majority(now.monotonic_ms):
             self.resign(now)
             return
         for voter_id in leader.silent_voters(now.monotonic_ms):
@@ -309,7 +303,7 @@ class Elections:
         successors = leader.successors()
         self.role = Resigned(
             leader.epoch,
-            self._fresh_ms(now),
+            now.monotonic_ms + self._timeouts.election(self._entropy),
             Reminders(successors, now.monotonic_ms),
             leader_id=leader.leader_id,
             successors=tuple(map(self._members.key_of, successors)),
@@ -400,6 +394,7 @@ class Elections:
             self._letters.append(Letter(voter, question))
 
     def _fresh_ms(self, now: Now) -> int:
-        if not self._members.is_voter:
+        """When to give up what is begun now; who cannot stand, or cannot lose, need not."""
+        if not self._members.has_rivals:
             return NEVER_MS
         return now.monotonic_ms + self._timeouts.election(self._entropy)

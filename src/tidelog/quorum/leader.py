@@ -29,6 +29,7 @@ class Leader:
         "_members",
         "_progress",
         "_remind_ms",
+        "_removed_at",
         "_timeouts",
         "epoch",
         "epoch_start_offset",
@@ -62,6 +63,8 @@ class Leader:
         self._remind_ms = now.monotonic_ms
         self._progress: dict[int, FetchProgress] = {}
         self._members = frozenset(voter_ids)
+        self._removed_at: int | None = None
+        """Behind which offset this node votes no longer."""
 
     @property
     def promised(self) -> ElectionState:
@@ -97,9 +100,11 @@ class Leader:
         before = self._progress.get(voter_id, FetchProgress(0, now, self.own_end))
         self._progress[voter_id] = before._replace(fetched=now)
 
-    def voters_are(self, voter_ids: Iterable[int]) -> bool:
-        """Another set of voters stands in the log: it decides from now on, in this matter too."""
+    def voters_are(self, voter_ids: Iterable[int], log_end: int) -> bool:
+        """Another set of voters stands in the log, which ends behind it: it decides from now on,
+        in this matter too."""
         self._members = frozenset(voter_ids)
+        self._removed_at = None if self.leader_id in self._members else log_end
         self._progress = {
             voter_id: progress
             for voter_id, progress in self._progress.items()
@@ -138,8 +143,15 @@ class Leader:
     @property
     def due_ms(self) -> int:
         """When to look at the voters again."""
+        if self.is_removed:
+            return self._elected_ms
         lost_ms = self._majority_lost_ms
         return self._remind_ms if lost_ms is None else min(self._remind_ms, lost_ms)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether it is committed that this node votes no longer; then it must not lead."""
+        return self._removed_at is not None and self.high_watermark >= self._removed_at
 
     def has_lost_the_majority(self, now_ms: int) -> bool:
         """Whether too few voters have fetched lately."""

@@ -16,7 +16,7 @@ class Membership:
     def __init__(self, own: ReplicaKey, listener: str, voters: Callable[[], VoterSet]) -> None:
         """`listener` is the one the members of the quorum use among themselves."""
         self.own = own
-        self._listener = listener
+        self.listener = listener
         self._voters = voters
 
     @property
@@ -25,8 +25,9 @@ class Membership:
         return self._voters().find(*self.own) is not None
 
     @property
-    def is_sole_voter(self) -> bool:
-        return self.is_voter and len(self._voters().voters) == 1
+    def has_rivals(self) -> bool:
+        """Whether this replica has a vote, and is not the only one."""
+        return self.is_voter and len(self._voters().voters) > 1
 
     def find(self, voter_id: int) -> Voter | None:
         return self._voters().by_id(voter_id)
@@ -39,7 +40,7 @@ class Membership:
     def address_of(self, voter_id: int) -> Address | None:
         """Where a voter listens for the quorum."""
         voter = self.find(voter_id)
-        return None if voter is None else voter.address(self._listener)
+        return None if voter is None else voter.address(self.listener)
 
     def rank_without(self, leader_id: int) -> tuple[int, int]:
         """The place of this voter among those besides the leader, and how many they are."""

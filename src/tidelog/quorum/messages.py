@@ -29,6 +29,13 @@ class ReplicaKey(NamedTuple):
         return self.id == other.id and len(directories) < 2
 
 
+class LogEnd(NamedTuple):
+    """Where a log ends: of two, the one with the later epoch has more, then the longer one."""
+
+    epoch: int
+    offset: int
+
+
 class VoteAsked(NamedTuple):
     """A voter wants to lead: the next epoch (pre-vote, which binds nobody), or this one."""
 

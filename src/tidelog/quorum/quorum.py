@@ -15,7 +15,6 @@ in with the time it happened at; what is to be said to others, and when to look 
     quorum.synced(job)                               # whether the high watermark moved
     quorum.committed_since(applied)                  # the records to replay
 
-Invariant  The epoch is durable in `quorum-state` before a record of it is written.
 Invariant  Nothing is committed before a majority of the voters has made it durable: a voter syncs
            before the fetch that tells so (C5). A failed sync stops the node, since the kernel may
            have dropped the very pages that were to be made durable.
@@ -29,37 +28,24 @@ from enum import Enum, auto
 from typing import Final, NoReturn, TypeVar
 
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import ConfigError, DiskError, ErrorCode, InvariantBroken, invariant
+from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken, Refusal, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.batches import control_batch, in_batches, in_one_batch, record_batch
-from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint
+from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint, Voters
 from tidelog.quorum.description import QuorumDescription, QuorumNode
-from tidelog.quorum.election_state import (
-    ElectionState,
-    read_election_state,
-    write_election_state,
-)
-from tidelog.quorum.elections import Elections, LogEnd
 from tidelog.quorum.epoch_opening import opening_records
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.membership import Membership
-from tidelog.quorum.messages import (
-    Address,
-    EpochBegun,
-    EpochEnded,
-    Letter,
-    QuorumAnswer,
-    ReplicaKey,
-    VoteAsked,
-)
+from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.observers import Observers
-from tidelog.quorum.replica import MetadataReplica, RecordCodec
-from tidelog.quorum.roles import Follower, Resigned, Role, Unattached
+from tidelog.quorum.replica import RecordCodec
+from tidelog.quorum.roles import Follower, Unattached
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece, snapshot_piece
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, QuorumTimeouts
+from tidelog.quorum.voter_changes import AddVoter, VoterChange, changed_voters
 from tidelog.quorum.voter_set import VoterSet
+from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_values import LogSlice
@@ -87,7 +73,7 @@ class Step(Enum):
     """The log does not go back far enough; get the snapshot that the answer names."""
 
 
-class Quorum(MetadataReplica[T]):
+class Quorum(VotingReplica[T]):
     """This node's part in the quorum."""
 
     def __init__(
@@ -111,47 +97,19 @@ class Quorum(MetadataReplica[T]):
         super().__init__(
             files=files,
             log=log,
+            own=own,
+            listener=listener,
             codec=codec,
+            entropy=entropy,
             now=now,
             rules=rules,
             static_voters=static_voters,
-            may_refetch=not can_vote,
+            timeouts=timeouts,
+            can_vote=can_vote,
         )
-        self._own = own
-        self._endpoints = endpoints
-        self._can_vote = can_vote
+        self.endpoints = endpoints
         self._observers = Observers()
         self._syncing: FlushJob | None = None
-        self._members = Membership(own, listener, lambda: self._voters)
-        self._elections = Elections(
-            members=self._members,
-            persist=self._persist,
-            lead=self._lead,
-            entropy=entropy,
-            timeouts=timeouts,
-        )
-        self._timeouts = timeouts
-
-    def start(self, now: Now) -> None:
-        """Take part; the sole voter leads at once."""
-        alone = self._voters.voter_ids == (self._own.id,)
-        if alone and self._can_vote and not self._members.is_voter:
-            raise ConfigError(
-                f"the only voter is node {self._own.id} with another metadata directory than "
-                f"{self._log.directory} ({self._own.directory_id}): start it with the one it was "
-                f"formatted with, or format an empty directory for a new cluster"
-            )
-        stored = read_election_state(self._files, self._log.directory)
-        self._elections.start(stored, self._log_end, now)
-
-    def _persist(self, state: ElectionState) -> None:
-        write_election_state(
-            self._files,
-            self._log.directory,
-            state,
-            kraft_version=self._voters.kraft_version,
-            voter_ids=self._voters.voter_ids,
-        )
 
     def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
         """Elected: the first records of the epoch say so, and commit what came before them."""
@@ -164,53 +122,23 @@ class Quorum(MetadataReplica[T]):
             timeouts=self._timeouts,
             now=now,
         )
-        opening = opening_records(self._voters, self._own, self._endpoints, granting)
+        opening = opening_records(self._voters, self._own, self.endpoints, granting)
         self._append_control(opening, epoch, now)
         return leader
 
-    # What it is
-
-    @property
-    def identity(self) -> ReplicaKey:
-        return self._own
-
-    @property
-    def role(self) -> Role:
-        """What this node is in the current epoch."""
-        return self._elections.role
-
-    @property
-    def epoch(self) -> int:
-        """The latest epoch this node has heard of; the leader's is the controller's epoch."""
-        return self._elections.epoch
-
-    @property
-    def leader_id(self) -> int:
-        """Who leads the quorum; -1 when that is not known."""
-        return self._elections.leader_id
-
-    @property
-    def leader_address(self) -> Address | None:
-        """Where another node, which leads, is found."""
-        return self._elections.leader_address
-
-    @property
-    def is_leader(self) -> bool:
-        return isinstance(self.role, Leader)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the controller may act: it leads, and its epoch's first record is committed."""
-        return isinstance(self.role, Leader) and self.role.has_committed
-
-    @property
-    def due_ms(self) -> int:
-        """When `time_passed` has something to do."""
-        return self._elections.due_ms
+    # What it knows
 
     @property
     def voters(self) -> VoterSet:
+        """Who votes, by the newest record in the log."""
         return self._voters
+
+    @property
+    def is_described_wrongly(self) -> bool:
+        """Whether the log says that this voter listens where it does not."""
+        known = self._voters.find(*self._own)
+        in_log = self._voters.kraft_version > 0
+        return in_log and known is not None and known.endpoints != self.endpoints
 
     @property
     def nodes(self) -> tuple[QuorumNode, ...]:
@@ -235,64 +163,6 @@ class Quorum(MetadataReplica[T]):
             observers=self._observers.progress(now),
             nodes=self.nodes,
         )
-
-    @property
-    def _log_end(self) -> LogEnd:
-        return LogEnd(self._log.latest_epoch, self._log.end_offset)
-
-    # Who leads
-
-    def time_passed(self, now: Now) -> None:
-        """Do what is due."""
-        self._elections.time_passed(self._log_end, now)
-
-    def vote_asked(self, asked: VoteAsked, now: Now) -> QuorumAnswer:
-        """Somebody wants this node's vote."""
-        return self._elections.vote_asked(asked, self._log_end, now)
-
-    def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
-        """Somebody says that it leads."""
-        return self._elections.epoch_begun(begun, now)
-
-    def epoch_ended(self, ended: EpochEnded, now: Now) -> QuorumAnswer:
-        """A leader says that it leads no longer."""
-        return self._elections.epoch_ended(ended, now)
-
-    def take_letters(self) -> list[Letter]:
-        """What is to be said to other voters."""
-        return self._elections.take_letters()
-
-    def answered(self, letter: Letter, answer: QuorumAnswer, now: Now) -> None:
-        """What a voter said to a letter."""
-        self._elections.answered(letter, answer, self._log_end, now)
-
-    def unanswered(self, letter: Letter, now: Now) -> None:
-        """A letter, or the answer to it, was lost."""
-        self._elections.unanswered(letter, now)
-
-    def leader_answered(self, now: Now) -> None:
-        """The leader gave something else than an answer to a fetch."""
-        self._elections.leader_answered(now)
-
-    def leader_hung_up(self, now: Now) -> None:
-        """The connection to the leader was closed, or refused."""
-        self._elections.leader_hung_up(now)
-
-    @property
-    def lost_leader(self) -> int | None:
-        """Who led before and hung up without a word, as far as this node knows."""
-        return self._elections.lost_leader
-
-    @property
-    def has_handed_over(self) -> bool:
-        """Whether this node leads nobody, and everybody knows."""
-        return not self.is_leader and (
-            not isinstance(self.role, Resigned) or self.role.reminders.are_done
-        )
-
-    def resign(self, now: Now) -> None:
-        """Give up leading, for this epoch; successors hear of it."""
-        self._elections.resign(now)
 
     # Following
 
@@ -385,6 +255,23 @@ class Quorum(MetadataReplica[T]):
         values = [self._codec.encode(record) for record in records]
         for run in (in_one_batch(values),) if atomic and values else in_batches(values):
             self._append(record_batch(run, now.wall_ms), leader.epoch, now)
+        return self._log.end_offset
+
+    def change_voters(self, change: VoterChange, now: Now) -> int | Refusal:
+        """Add, remove or describe a voter; where the log ends with it. In force at once."""
+        leader = self.role
+        if not isinstance(leader, Leader):
+            return Refusal(ErrorCode.not_leader_or_follower, "Another node leads the quorum.")
+        added = ReplicaKey(*change.voter.key) if isinstance(change, AddVoter) else None
+        progress = None if added is None else self._observers.find(added)
+        voters = changed_voters(self._voters, change, leader, self._members.listener, progress, now)
+        if isinstance(voters, Refusal):
+            return voters
+        self._append_control([Voters(voters=voters.voters)], leader.epoch, now)
+        if added is not None:
+            self._observers.forget(added)
+        if leader.voters_are(self._voters.voter_ids, self._log.end_offset):
+            self._committed_up_to(leader.high_watermark)
         return self._log.end_offset
 
     def _append_control(self, records: list[ControlRecord], epoch: int, now: Now) -> None:

@@ -143,6 +143,12 @@ class MetadataReplica(Generic[T]):
                     decoded = self._codec.decode(record.value)
                     yield Committed(record.offset, header.leader_epoch, decoded)
 
+    def committed_batches(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """The committed batches from `offset` on that are still in the log, as they lie there."""
+        start = max(offset, self._log.start_offset)
+        for header, batch in self._log.batches(start, self.high_watermark):
+            yield header.base_offset, bytes(batch)
+
     # Catching up with a leader
 
     def _append_fetched(self, records: memoryview, epoch: int, now: Now) -> bool:
@@ -185,6 +191,8 @@ class MetadataReplica(Generic[T]):
         """Whether enough was committed, or enough time went by, since the newest snapshot."""
         if self.high_watermark <= self._snapshot_id.offset:
             return False
+        if self._voters.written_at >= self.high_watermark:
+            return False  # it would hold voters that are not committed
         waited_ms = now.monotonic_ms - self._last_snapshot_ms
         return self._bytes_since_snapshot >= self._rules.bytes_between or (
             0 < self._rules.interval_ms <= waited_ms

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from tidelog.model.entropy import Entropy
 
+NEVER_MS: Final = 1 << 62
+
 
 class QuorumTimeouts(NamedTuple):
     """The settings of waiting; the defaults are Kafka's, but for the last."""

@@ -1,20 +1,21 @@
 """The nodes of a simulated cluster before their first start: configuration and formatting.
 
-Node 100 is broker and controller, the others are brokers. Each is alone on its machine, reachable
-at an address of its own.
+Node 100, and perhaps others after it, is broker and controller, the rest are brokers. Each is alone
+on its machine, reachable at an address of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from tidelog.controller.features import default_features
 from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
-from tidelog.model.entropy import Entropy
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
+from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.storage.filesystem import FileSystem
 
 FIRST_NODE: Final = 100
@@ -24,7 +25,7 @@ DATA: Final = "/data"
 
 
 def node_ids(brokers: int) -> tuple[int, ...]:
-    """The numbers of the nodes, the controller first."""
+    """The numbers of so many nodes, controllers first."""
     return tuple(range(FIRST_NODE, FIRST_NODE + brokers))
 
 
@@ -36,11 +37,12 @@ def client_address(number: int) -> str:
     return f"10.1.{number >> 8}.{number & 255}"
 
 
-def node_config(node_id: int, settings: Mapping[str, str]) -> NodeConfig:
+def node_config(node_id: int, settings: Mapping[str, str], controllers: int = 1) -> NodeConfig:
     """A node's configuration, with the run's own settings on top."""
     address = machine_address(node_id)
-    controls = node_id == FIRST_NODE
-    quorum = f"{machine_address(FIRST_NODE)}:{CONTROLLER_PORT}"
+    voters = node_ids(controllers)
+    controls = node_id in voters
+    quorum = ",".join(f"{machine_address(each)}:{CONTROLLER_PORT}" for each in voters)
     listeners = [f"PLAINTEXT://{address}:{BROKER_PORT}"]
     if controls:
         listeners.append(f"CONTROLLER://{address}:{CONTROLLER_PORT}")
@@ -58,17 +60,16 @@ def node_config(node_id: int, settings: Mapping[str, str]) -> NodeConfig:
 
 
 def format_disk(
-    files: FileSystem, config: NodeConfig, cluster_id: str, entropy: Entropy, wall_ms: int
+    files: FileSystem,
+    config: NodeConfig,
+    cluster_id: str,
+    directory_id: UUID,
+    voters: tuple[Voter, ...],
+    wall_ms: int,
 ) -> None:
-    """Make a blank disk the disk of this node."""
+    """Make a blank disk the disk of this node; `voters` are the first ones of the quorum."""
     files.make_directory(DATA)
     files.sync_directory("/")
-    directory_id = entropy.uuid()
-    endpoints = tuple(
-        VoterEndpoint(name=each.name, host=each.host, port=each.port)
-        for each in config.controller_endpoints
-    )
-    voter = Voter(voter_id=config.node_id, voter_directory_id=directory_id, endpoints=endpoints)
     format_directory(
         files,
         DATA,
@@ -76,6 +77,27 @@ def format_disk(
         node_id=config.node_id,
         directory_id=directory_id,
         bootstrap=[encode_record(record) for record in default_features()],
-        voters=(voter,) if config.is_controller else (),
+        voters=voters if config.is_controller else (),
         wall_ms=wall_ms,
+    )
+
+
+def first_directory(seed: int, node_id: int) -> UUID:
+    """The identity of the directory a node begins with."""
+    return SeededEntropy(stream(seed, "format", node_id, 1)).uuid()
+
+
+def first_voters(seed: int, controllers: int) -> tuple[Voter, ...]:
+    """The quorum a cluster begins with."""
+    return tuple(
+        Voter(
+            voter_id=node_id,
+            voter_directory_id=first_directory(seed, node_id),
+            endpoints=(
+                VoterEndpoint(
+                    name="CONTROLLER", host=machine_address(node_id), port=CONTROLLER_PORT
+                ),
+            ),
+        )
+        for node_id in node_ids(controllers)
     )

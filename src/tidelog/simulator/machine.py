@@ -18,7 +18,12 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError, TidelogError
 from tidelog.node.node import Node
 from tidelog.simulator.clock import Clock
-from tidelog.simulator.cluster import format_disk, machine_address, node_config
+from tidelog.simulator.cluster import (
+    first_voters,
+    format_disk,
+    machine_address,
+    node_config,
+)
 from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.simulator.disk import Disk, may_cost_records
 from tidelog.simulator.happenings import Died, PowerGoes
@@ -84,7 +89,8 @@ class Machine:
 
     @property
     def config(self) -> NodeConfig:
-        return node_config(self.node_id, dict(self.world.plan.settings))
+        plan = self.world.plan
+        return node_config(self.node_id, dict(plan.settings), plan.controllers)
 
     # What operators and supervisors do.
 
@@ -292,10 +298,13 @@ class Machine:
 
     def _format(self) -> None:
         self._formatted += 1
-        entropy = SeededEntropy(stream(self.world.seed, "format", self.node_id, self._formatted))
-        wall_ms = self.clock.at(self.world.timeline.now_us).wall_ms
+        world = self.world
+        entropy = SeededEntropy(stream(world.seed, "format", self.node_id, self._formatted))
+        wall_ms = self.clock.at(world.timeline.now_us).wall_ms
         self.disk.files.wall_ms = wall_ms
-        format_disk(self.disk.files, self.config, self.world.cluster_id, entropy, wall_ms)
+        voters = first_voters(world.seed, world.plan.controllers)
+        directory_id = entropy.uuid()
+        format_disk(self.disk.files, self.config, world.cluster_id, directory_id, voters, wall_ms)
 
     def _note(self, words: str) -> None:
         self.world.trace.note(f"{self.name} {words}")

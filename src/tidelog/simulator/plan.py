@@ -17,6 +17,8 @@ class Plan:
 
     seed: int
     brokers: int = 3
+    controllers: int = 1
+    """So many of the brokers, the first of them, are controllers as well."""
     settings: tuple[tuple[str, str], ...] = ()
     """Properties of every node, on top of the simulator's own."""
     conditions: Conditions = EVERYDAY

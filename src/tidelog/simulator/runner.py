@@ -35,9 +35,11 @@ class SeedResult(NamedTuple):
         return self.plan.seed
 
 
-def run_seed(seed: int, *, brokers: int = 3, setup: Setup = standard_setup) -> SeedResult:
+def run_seed(
+    seed: int, *, brokers: int = 3, controllers: int = 1, setup: Setup = standard_setup
+) -> SeedResult:
     """Draw the run of a seed and run it."""
-    return run_plan(draw_plan(seed, brokers=brokers), setup=setup)
+    return run_plan(draw_plan(seed, brokers=brokers, controllers=controllers), setup=setup)
 
 
 def run_plan(

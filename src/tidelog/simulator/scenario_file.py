@@ -22,7 +22,15 @@ from tidelog.simulator.fault_text import parse_timed_fault, timed_fault_text
 from tidelog.simulator.faults import TimedFault
 from tidelog.simulator.plan import Plan
 
-_NUMBERS: Final = ("seed", "brokers", "faults_ms", "calm_ms", "loss_budget", "events_most")
+_NUMBERS: Final = (
+    "seed",
+    "brokers",
+    "controllers",
+    "faults_ms",
+    "calm_ms",
+    "loss_budget",
+    "events_most",
+)
 
 
 def plan_text(plan: Plan) -> str:

@@ -50,21 +50,31 @@ _Scene: TypeAlias = Sequence[tuple[int, Fault]]
 """Faults that belong together, each with its distance from the first in milliseconds."""
 
 
-def draw_plan(seed: int, *, brokers: int = 3) -> Plan:
-    """The run of a seed."""
+def draw_plan(seed: int, *, brokers: int = 3, controllers: int = 1) -> Plan:
+    """The run of a seed; with several controllers, each of them keeps its disk."""
     dice = stream(seed, "swarm")
     faults_ms = dice.choice((10_000, 15_000, 20_000, 40_000))
     return Plan(
         seed=seed,
         brokers=brokers,
+        controllers=controllers,
         settings=_draw_settings(dice, brokers),
         conditions=draw_conditions(dice),
-        faults=_draw_faults(dice, node_ids(brokers), faults_ms),
+        faults=tuple(
+            timed
+            for timed in _draw_faults(dice, node_ids(brokers), faults_ms)
+            if not _costs_a_vote(timed.fault, node_ids(controllers))
+        ),
         faults_ms=faults_ms,
         calm_ms=120_000,
         dead=_draw_dead(dice, brokers),
         loss_budget=min(1, brokers - 1),
     )
+
+
+def _costs_a_vote(fault: Fault, controllers: Sequence[int]) -> bool:
+    """Whether a voter would come back with another disk, and so without its vote or its memory."""
+    return isinstance(fault, Wipe | RestoreDisk) and fault.node in controllers
 
 
 def _draw_settings(dice: Random, brokers: int) -> tuple[tuple[str, str], ...]:

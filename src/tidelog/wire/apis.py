@@ -189,10 +189,10 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _served(0, 1, 1, _BC),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _served(0, 1, 0, _BC),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _served(0, 0, 0, _BC),
-        ApiKey.OFFSET_DELETE: _served(0, 0, NEVER_FLEXIBLE, _B),
         ApiKey.VOTE: _served(0, 2, 0, _C),
         ApiKey.BEGIN_QUORUM_EPOCH: _served(0, 1, 1, _C),
         ApiKey.END_QUORUM_EPOCH: _served(0, 1, 1, _C),
+        ApiKey.OFFSET_DELETE: _served(0, 0, NEVER_FLEXIBLE, _B),
         ApiKey.DESCRIBE_QUORUM: _served(0, 2, 0, _BC),
         ApiKey.ALTER_PARTITION: _served(2, 3, 0, _C),
         ApiKey.UPDATE_FEATURES: _served(0, 2, 0, _BC),
@@ -206,11 +206,14 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.DESCRIBE_TRANSACTIONS: _served(0, 0, 0, _B),
         ApiKey.LIST_TRANSACTIONS: _served(0, 1, 0, _B),
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
+        ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _served(0, 1, 0, _B),
-        ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
+        ApiKey.ADD_RAFT_VOTER: _served(0, 1, 0, _BC),
+        ApiKey.REMOVE_RAFT_VOTER: _served(0, 0, 0, _BC),
+        ApiKey.UPDATE_RAFT_VOTER: _served(0, 0, 0, _C),
     }
 )
 
@@ -227,6 +230,8 @@ FORWARDED: Final = frozenset(
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
 """What a broker passes on to the active controller, in an Envelope."""

@@ -10,6 +10,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -58,10 +59,12 @@ from tidelog.node.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
     unregister_broker,
     update_features,
+    update_raft_voter,
     vote,
     write_txn_markers,
 )
@@ -116,6 +119,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
         ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
         ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+        ApiKey.CONTROLLER_REGISTRATION: controller_registration.handle,
         ApiKey.FIND_COORDINATOR: find_coordinator.handle,
         ApiKey.JOIN_GROUP: join_group.handle,
         ApiKey.SYNC_GROUP: sync_group.handle,
@@ -129,9 +133,11 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.DELETE_GROUPS: delete_groups.handle,
         ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
         ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
-        ApiKey.CONTROLLER_REGISTRATION: controller_registration.handle,
         ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+        ApiKey.ADD_RAFT_VOTER: add_raft_voter.handle,
+        ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter.handle,
+        ApiKey.UPDATE_RAFT_VOTER: update_raft_voter.handle,
     }
 )
 

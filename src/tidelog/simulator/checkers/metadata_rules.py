@@ -94,6 +94,9 @@ class MetadataRules:
         }
         before, self._live = self._live, live
         config = controller.config
+        node = controller.node
+        if node is None or not node.broker.control_plane.is_active:
+            return  # it reads what another controller decided
         own = image.brokers.get(controller.node_id)
         if own is None or own.broker_epoch <= controller.registered_before:
             return  # it still reads what the controller before it decided

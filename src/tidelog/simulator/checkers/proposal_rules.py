@@ -1,4 +1,4 @@
-"""Who may be proposed for the in-sync replicas and who dropped from them, D9 and D10.
+"""Who may be proposed for the in-sync replicas and who dropped from them, D9, D10 and C12.
 
 A proposal is judged once, when it comes about, by what its leader knew then and by what the logs
 really held.
@@ -29,12 +29,27 @@ class ProposalRules:
         node = machine.node
         for partition in () if node is None else node.broker.replicas:
             leader = partition.leader
+            if leader is not None:
+                self._judge_counting(machine, partition, leader)
             if leader is None or leader.in_sync.pending is None:
                 continue
             key = (machine.node_id, partition.log.topic_id, partition.name.partition)
             if self._judged.get(key) is not leader.in_sync.pending and node is not None:
                 self._judged[key] = leader.in_sync.pending
                 self._judge(machine, node.broker, partition, leader, leader.in_sync.pending)
+
+    def _judge_counting(
+        self, machine: Machine, partition: Partition, leader: LeaderReplica
+    ) -> None:
+        """C12: whoever the controller may have in sync counts, whatever became of a proposal."""
+        ghost = self._ghost.partition(partition.log.topic_id, partition.name)
+        control = ghost.control
+        if control is None or control.leader_epoch != leader.epoch:
+            return
+        if not leader.in_sync.maximal.issuperset(control.isr):
+            counted = sorted(leader.in_sync.maximal)
+            why = f"counts on {counted}, and the controller has {list(control.isr)} in sync"
+            raise Violation("C12", f"leader {machine.name} of {partition.name} {why}")
 
     def _judge(
         self,

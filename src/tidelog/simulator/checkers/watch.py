@@ -7,6 +7,7 @@ from tidelog.simulator.checkers.liveness_rules import LivenessRules
 from tidelog.simulator.checkers.metadata_rules import MetadataRules
 from tidelog.simulator.checkers.promise_rules import PromiseRules
 from tidelog.simulator.checkers.proposal_rules import ProposalRules
+from tidelog.simulator.checkers.quorum_rules import QuorumRules
 from tidelog.simulator.checkers.replica_rules import ReplicaRules
 from tidelog.simulator.checkers.storage_rules import StorageRules
 from tidelog.simulator.faults import RestoreDisk, Wipe
@@ -29,11 +30,13 @@ def watch_nodes(world: World) -> Ghost:
     metadata = MetadataRules(world, ghost, replicas.control_changed)
     proposals = ProposalRules(world, ghost)
     storage = StorageRules(ghost)
+    quorum = QuorumRules()
 
     def look(_world: World, happening: Happening) -> None:
         match happening:
             case Started(machine=machine) | Stepped(machine=machine):
                 storage.look_at(machine)
+                quorum.look_at(machine)
                 metadata.look_at(machine)
                 replicas.look_at(machine)
                 proposals.look_at(machine)
@@ -41,6 +44,7 @@ def watch_nodes(world: World) -> Ghost:
                 storage.power_goes(machine)
             case Struck(fault=Wipe(node=node) | RestoreDisk(node=node)):
                 storage.forget(node)
+                quorum.forget(node)
             case _:
                 pass
 

@@ -1,0 +1,204 @@
+"""A replica of the metadata log with its part in the elections: what it is, and what it says.
+
+Invariant  The epoch is durable in `quorum-state` before a record of it is written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import ConfigError
+from tidelog.model.time import Now
+from tidelog.quorum.control_records import Voter
+from tidelog.quorum.election_state import (
+    ElectionState,
+    read_election_state,
+    write_election_state,
+)
+from tidelog.quorum.elections import Elections
+from tidelog.quorum.leader import Leader
+from tidelog.quorum.membership import Membership
+from tidelog.quorum.messages import (
+    Address,
+    EpochBegun,
+    EpochEnded,
+    Letter,
+    LogEnd,
+    QuorumAnswer,
+    ReplicaKey,
+    VoteAsked,
+)
+from tidelog.quorum.replica import MetadataReplica, RecordCodec
+from tidelog.quorum.roles import Resigned, Role
+from tidelog.quorum.snapshots import SnapshotRules
+from tidelog.quorum.timeouts import QuorumTimeouts
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.partition_log import PartitionLog
+
+T = TypeVar("T")
+
+
+class VotingReplica(MetadataReplica[T], ABC):
+    """The log of a node that may be elected; one that cannot vote only follows."""
+
+    def __init__(
+        self,
+        *,
+        files: FileSystem,
+        log: PartitionLog,
+        own: ReplicaKey,
+        listener: str,
+        codec: RecordCodec[T],
+        entropy: Entropy,
+        now: Now,
+        rules: SnapshotRules,
+        static_voters: tuple[Voter, ...],
+        timeouts: QuorumTimeouts,
+        can_vote: bool,
+    ) -> None:
+        """`listener` is the one that all members of the quorum use among themselves."""
+        super().__init__(
+            files=files,
+            log=log,
+            codec=codec,
+            now=now,
+            rules=rules,
+            static_voters=static_voters,
+            may_refetch=not can_vote,
+        )
+        self._own = own
+        self._can_vote = can_vote
+        self._timeouts = timeouts
+        self._members = Membership(own, listener, lambda: self._voters)
+        self._elections = Elections(
+            members=self._members,
+            persist=self._persist,
+            lead=self._lead,
+            entropy=entropy,
+            timeouts=timeouts,
+        )
+
+    @abstractmethod
+    def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
+        """Elected by those: begin to lead the epoch."""
+
+    def start(self, now: Now) -> None:
+        """Take part; the sole voter leads at once."""
+        alone = self._voters.voter_ids == (self._own.id,)
+        if alone and self._can_vote and not self._members.is_voter:
+            raise ConfigError(
+                f"the only voter is node {self._own.id} with another metadata directory than "
+                f"{self._log.directory} ({self._own.directory_id}): start it with the one it was "
+                f"formatted with, or format an empty directory for a new cluster"
+            )
+        stored = read_election_state(self._files, self._log.directory)
+        self._elections.start(stored, self._log_end, now)
+
+    def _persist(self, state: ElectionState) -> None:
+        write_election_state(
+            self._files,
+            self._log.directory,
+            state,
+            kraft_version=self._voters.kraft_version,
+            voter_ids=self._voters.voter_ids,
+        )
+
+    # What it is
+
+    @property
+    def identity(self) -> ReplicaKey:
+        return self._own
+
+    @property
+    def role(self) -> Role:
+        """What this node is in the current epoch."""
+        return self._elections.role
+
+    @property
+    def epoch(self) -> int:
+        """The latest epoch this node has heard of; the leader's is the controller's epoch."""
+        return self._elections.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum; -1 when that is not known."""
+        return self._elections.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where another node, which leads, is found."""
+        return self._elections.leader_address
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leader)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller may act: it leads, and its epoch's first record is committed."""
+        return isinstance(self.role, Leader) and self.role.has_committed
+
+    @property
+    def due_ms(self) -> int:
+        """When `time_passed` has something to do."""
+        return self._elections.due_ms
+
+    @property
+    def _log_end(self) -> LogEnd:
+        return LogEnd(self._log.latest_epoch, self._log.end_offset)
+
+    # Who leads
+
+    def time_passed(self, now: Now) -> None:
+        """Do what is due."""
+        self._elections.time_passed(self._log_end, now)
+
+    def vote_asked(self, asked: VoteAsked, now: Now) -> QuorumAnswer:
+        """Somebody wants this node's vote."""
+        return self._elections.vote_asked(asked, self._log_end, now)
+
+    def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
+        """Somebody says that it leads."""
+        return self._elections.epoch_begun(begun, now)
+
+    def epoch_ended(self, ended: EpochEnded, now: Now) -> QuorumAnswer:
+        """A leader says that it leads no longer."""
+        return self._elections.epoch_ended(ended, now)
+
+    def take_letters(self) -> list[Letter]:
+        """What is to be said to other voters."""
+        return self._elections.take_letters()
+
+    def answered(self, letter: Letter, answer: QuorumAnswer, now: Now) -> None:
+        """What a voter said to a letter."""
+        self._elections.answered(letter, answer, self._log_end, now)
+
+    def unanswered(self, letter: Letter, now: Now) -> None:
+        """A letter, or the answer to it, was lost."""
+        self._elections.unanswered(letter, now)
+
+    def leader_answered(self, now: Now) -> None:
+        """The leader gave something else than an answer to a fetch."""
+        self._elections.leader_answered(now)
+
+    def leader_hung_up(self, now: Now) -> None:
+        """The connection to the leader was closed, or refused."""
+        self._elections.leader_hung_up(now)
+
+    @property
+    def lost_leader(self) -> int | None:
+        """Who led before and hung up without a word, as far as this node knows."""
+        return self._elections.lost_leader
+
+    @property
+    def has_handed_over(self) -> bool:
+        """Whether this node leads nobody, and everybody knows."""
+        return not self.is_leader and (
+            not isinstance(self.role, Resigned) or self.role.reminders.are_done
+        )
+
+    def resign(self, now: Now) -> None:
+        """Give up leading, for this epoch; successors hear of it."""
+        self._elections.resign(now)
