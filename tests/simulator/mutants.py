@@ -155,7 +155,7 @@ MUTANTS: Final = (
     _mutant(
         "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=5
     ),
-    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=12),
+    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=1),
     _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
     _mutant(
         "a proposal without an answer is given up",

@@ -332,8 +332,14 @@ def _judge_written(
 
 
 def _judge_epochs(machine: Machine, partition: Partition, held: HeldLog) -> None:
-    """D18: the epoch cache is what the log says, and perhaps an epoch that begins at its end."""
+    """D18: the epoch cache is what the log says, and perhaps an epoch that begins at its end.
+
+    A leader's own epoch is always there: whoever asks where an earlier one ends needs it.
+    """
     log = partition.log
+    if partition.is_leader and log.epochs.latest_epoch != partition.leader_epoch:
+        why = f"in epoch {partition.leader_epoch}, its epochs end with {log.epochs.latest_epoch}"
+        raise Violation("D18", f"{machine.name} leads {partition.name} {why}")
     entries = [tuple(entry) for entry in log.epochs.entries]
     starts = held.epoch_starts
     ends = [start for _, start in starts[1:]] + [log.end_offset]
