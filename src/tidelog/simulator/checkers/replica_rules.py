@@ -105,7 +105,8 @@ class ReplicaRules:
             ghost.is_murky = ghost.is_murky or partition.is_leader
             return
         judge_end(machine, ghost, held, partition.log)
-        _judge_epochs(machine, partition, held)
+        if partition.log.health.offline_reason is None:  # else nobody is given anything any more
+            _judge_epochs(machine, partition, held)
         self._commit(machine, partition, ghost, held)
         if partition.is_leader:
             self._judge_leader(machine, partition, ghost)
