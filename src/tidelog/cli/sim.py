@@ -15,6 +15,7 @@ from tidelog.cli.output import print_json, print_line, say
 if TYPE_CHECKING:
     from tidelog.simulator.plan import Plan
     from tidelog.simulator.runner import SeedResult
+    from tidelog.simulator.setup import Setup
 
 
 def sim(
@@ -38,6 +39,9 @@ def sim(
         ),
     ] = None,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Let transactional producers take part.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -53,6 +57,11 @@ def sim(
     with answering():
         from tidelog.simulator.report import LEGEND, summary
         from tidelog.simulator.scenario_file import parse_plan
+        from tidelog.simulator.setup import (
+            standard_setup,
+            transactional_setup,
+            with_transactions,
+        )
         from tidelog.simulator.swarm import draw_plan
 
         if trace:
@@ -64,21 +73,27 @@ def sim(
             chosen = range(first, first + seeds) if seed is None else (seed,)
             plans = [draw_plan(each, brokers=brokers) for each in chosen]
             again = f"tidelog sim --brokers {brokers} --seed "
+        setup = standard_setup
+        if transactions:
+            plans = [with_transactions(plan) for plan in plans]
+            setup = transactional_setup
+            again = again.replace("tidelog sim", "tidelog sim --transactions")
         began = time.process_time()
-        results = [_run(plan, trace=trace, as_json=as_json) for plan in plans]
+        results = [_run(plan, setup, trace=trace, as_json=as_json) for plan in plans]
         say(summary(results, time.process_time() - began))
         for result in results:
             if result.violation is not None:
-                _explain(result, again if scenario is not None else f"{again}{result.seed}", save)
+                replay = again if scenario is not None else f"{again}{result.seed}"
+                _explain(result, setup, replay, save)
                 refuse(f"seed {result.seed}: {result.violation}")
 
 
-def _run(plan: Plan, *, trace: bool, as_json: bool) -> SeedResult:
+def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
     from tidelog.simulator.report import as_json as result_json
     from tidelog.simulator.report import seed_line
     from tidelog.simulator.runner import run_plan
 
-    result = run_plan(plan, reader=print_line if trace else None)
+    result = run_plan(plan, setup=setup, reader=print_line if trace else None)
     if as_json:
         print_json(result_json(result))
     else:
@@ -86,14 +101,15 @@ def _run(plan: Plan, *, trace: bool, as_json: bool) -> SeedResult:
     return result
 
 
-def _explain(result: SeedResult, replay: str, save: Path | None) -> None:
+def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -> None:
     from tidelog.simulator.minimise import minimise
     from tidelog.simulator.report import failure_lines
     from tidelog.simulator.scenario_file import plan_text
 
-    reduced = minimise(result)
+    reduced = minimise(result, setup=setup)
     if save is not None:
         save.write_text(plan_text(reduced.plan), encoding="utf-8")
-        replay = f"tidelog sim --scenario {save}"
+        words = replay.partition(" --brokers")[0].partition(" --scenario")[0]
+        replay = f"{words} --scenario {save}"
     for line in failure_lines(reduced, len(result.plan.faults), replay):
         say(line)

@@ -13,10 +13,12 @@ from tidelog.simulator.workload_admin import Administrator, NewTopic
 from tidelog.simulator.workload_consumer import Consumer
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_producer import Producer
+from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
 ORDERS: Final = "orders"
 LEDGER: Final = "ledger"
+PAIRS: Final = "pairs"
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Clocks jump: a batch that is sent again may come from the future."""
 GOES_ON_MS: Final = 2_000
@@ -83,3 +85,32 @@ def add_workload(world: World) -> Workload:
     for client in (administrator, *producers, *consumers):
         world.add_client(client)
     return Workload(history, administrator, tuple(producers), consumers)
+
+
+def add_transactions(
+    world: World,
+) -> tuple[tuple[TopicPartition, ...], tuple[TransactionalProducer, ...]]:
+    """Give the world a topic for transactions, and two producers with one transactional id."""
+    dice = world.dice("transactions")
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    topic = NewTopic(PAIRS, 2, min(3, len(nodes)), ANY_TIME)
+    partitions = tuple(TopicPartition(PAIRS, index) for index in range(topic.partitions))
+    producers = tuple(
+        TransactionalProducer(
+            name,
+            nodes,
+            partitions,
+            adds=dice.random() < 0.5,
+            interval_ms=dice.choice((50, 300)),
+            start_ms=start_ms,
+            stop_ms=stop_ms,
+        )
+        for name, start_ms in (("first", 0), ("second", dice.choice((5_000, 15_000))))
+    )
+    administrator = Administrator(
+        "pairs admin", nodes, (topic,), History(), delete_every_ms=0, stop_ms=stop_ms
+    )
+    for client in (administrator, *producers):
+        world.add_client(client)
+    return partitions, producers
