@@ -505,6 +505,16 @@ def test_transactions_are_described_and_listed(bench: NodeBench, client: Client)
     assert listed(producer_id_filters=[4711]) == []
     assert listed(duration_filter=99) == ["tx"]
     assert listed(duration_filter=100) == []
+    assert listed(2, transactional_id_pattern="t.*") == ["tx"]
+    assert listed(2, transactional_id_pattern="t") == [], "the whole id must match"
+    malformed = client.peer.ask(
+        ApiKey.LIST_TRANSACTIONS,
+        2,
+        state_filters=[],
+        producer_id_filters=[],
+        transactional_id_pattern="(",
+    )
+    assert malformed.error_code == ErrorCode.invalid_regular_expression
     unknown = client.peer.ask(
         ApiKey.LIST_TRANSACTIONS, 0, state_filters=["Nonsense"], producer_id_filters=[]
     )
