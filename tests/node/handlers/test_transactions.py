@@ -551,6 +551,36 @@ def test_two_phases_must_be_allowed(new_bench: NewBench) -> None:
     assert refused == ErrorCode.transactional_id_authorization_failed
 
 
+# Odd requests
+
+
+def test_a_transactional_id_is_not_empty(bench: NodeBench) -> None:
+    client = Client(bench)
+    client.transactional_id = ""
+    assert client.init().error_code == ErrorCode.invalid_request
+    assert client.add(0) == ErrorCode.invalid_request
+    assert client.add_offsets() == ErrorCode.invalid_request
+    assert client.end(True).error_code == ErrorCode.invalid_request
+
+
+def test_a_producer_says_who_it_is_in_full_or_not_at_all(client: Client) -> None:
+    assert client.init(producer_id=7).error_code == ErrorCode.invalid_request
+    assert client.init(producer_epoch=7).error_code == ErrorCode.invalid_request
+
+
+def test_a_partition_named_twice_gets_one_marker(bench: NodeBench) -> None:
+    marker = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "coordinator_epoch": 0,
+        "topics": [{"name": "orders", "partition_indexes": [0, 0]}],
+    }
+    answer = bench.connect().ask(ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker])
+    assert len(answer.markers[0].topics[0].partitions) == 2
+    assert bench.partition("orders").log.end_offset == 1
+
+
 # Restarts
 
 

@@ -16,12 +16,12 @@ from tidelog.wire.messages import field
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Write every marker, and answer when the outcome of each is known."""
     outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
-    wanted = [
+    wanted = dict.fromkeys(
         (at, TopicPartition(topic.name, index))
         for at, marker in enumerate(request.body.markers)
         for topic in marker.topics
         for index in topic.partition_indexes
-    ]
+    )
     waits: Later | None = None
 
     def written(place: tuple[int, TopicPartition], code: ErrorCode) -> None:
@@ -29,7 +29,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if len(outcomes) == len(wanted) and waits is not None:
             request.answer(_fields(request, outcomes))
 
-    for place in dict.fromkeys(wanted):
+    for place in wanted:
         at, name = place
         marker = request.body.markers[at]
         order = MarkerOrder(
