@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,9 @@ def sim(
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Let transactional producers take part.")
     ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Let members of consumer groups take part.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -57,11 +61,7 @@ def sim(
     with answering():
         from tidelog.simulator.report import LEGEND, summary
         from tidelog.simulator.scenario_file import parse_plan
-        from tidelog.simulator.setup import (
-            standard_setup,
-            transactional_setup,
-            with_transactions,
-        )
+        from tidelog.simulator.setup import standard_setup, with_groups, with_transactions
         from tidelog.simulator.swarm import draw_plan
 
         if trace:
@@ -73,11 +73,13 @@ def sim(
             chosen = range(first, first + seeds) if seed is None else (seed,)
             plans = [draw_plan(each, brokers=brokers) for each in chosen]
             again = f"tidelog sim --brokers {brokers} --seed "
-        setup = standard_setup
+        setup = partial(standard_setup, with_transactions=transactions, with_groups=groups)
         if transactions:
             plans = [with_transactions(plan) for plan in plans]
-            setup = transactional_setup
             again = again.replace("tidelog sim", "tidelog sim --transactions")
+        if groups:
+            plans = [with_groups(plan) for plan in plans]
+            again = again.replace("tidelog sim", "tidelog sim --groups")
         began = time.process_time()
         results = [_run(plan, setup, trace=trace, as_json=as_json) for plan in plans]
         say(summary(results, time.process_time() - began))

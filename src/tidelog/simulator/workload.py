@@ -11,6 +11,7 @@ from typing import Final
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.workload_admin import Administrator, NewTopic
 from tidelog.simulator.workload_consumer import Consumer
+from tidelog.simulator.workload_groups import Committer, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_producer import Producer
 from tidelog.simulator.workload_transactions import TransactionalProducer
@@ -114,3 +115,14 @@ def add_transactions(
     for client in (administrator, *producers):
         world.add_client(client)
     return partitions, producers
+
+
+def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
+    """Give the world a group that shares a topic, and somebody who commits offsets."""
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    members = tuple(Member(name, nodes, ORDERS, stop_ms) for name in ("anna", "bert", "carl"))
+    committer = Committer("bookkeeper", nodes, LEDGER, stop_ms)
+    for client in (*members, committer):
+        world.add_client(client)
+    return members, committer
