@@ -16,7 +16,6 @@ from typing import Final
 
 from tidelog.model.errors import TidelogError
 
-
 LOOP_WAITS_MOST_S: Final = 0.0005
 """A job that computes, as cleaning does, gives way to the loop after this long."""
 
