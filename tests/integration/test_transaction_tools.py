@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.client.blocking import Client
+from tidelog.client.transactional_producer import TransactionalProducer
 from tidelog.client.transactions import Transactions
 from tidelog.testing.cluster import Cluster
 
@@ -295,3 +296,30 @@ def test_dump_log_segments_decodes_our_transaction_log_and_reads_a_compacted_one
     decoded = java(DUMP, "--transaction-log-decoder", "--files", str(coordinator))
     assert '"transactionalId":"cleans"' in decoded
     assert '"transactionStatus":4' in decoded
+
+
+def test_our_own_producer_takes_part_in_a_two_phase_commit(cluster: Cluster, topic: str) -> None:
+    create(cluster.bootstrap, topic)
+    with Client(cluster.bootstrap) as client:
+        first = TransactionalProducer(client, "sink-1", two_phase=True)
+        first.send(topic, b"committed at once", key=b"k")
+        first.commit()
+        first.send(topic, b"aborted at once", key=b"k")
+        first.prepare()
+        first.abort()
+        first.send(topic, b"noted", key=b"k")
+        noted = first.prepare()
+    with Client(cluster.bootstrap) as client:
+        second = TransactionalProducer(client, "sink-1", two_phase=True)
+        assert second.prepared == noted
+        assert second.resolve(noted)
+        second.send(topic, b"not noted", key=b"k")
+        second.prepare()
+    with Client(cluster.bootstrap) as client:
+        third = TransactionalProducer(client, "sink-1", two_phase=True)
+        assert not third.resolve(noted)
+        third.send(topic, b"last", key=b"k")
+        third.commit()
+    eventually(
+        lambda: committed(cluster.bootstrap, topic) == [b"committed at once", b"noted", b"last"]
+    )
