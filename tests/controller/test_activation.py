@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
 
 ELR = "eligible.leader.replicas.version"
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 MINIMUM = ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="2")
 BOOTSTRAP = (
     BeginTransactionRecord(name="Bootstrap records"),
     FeatureLevelRecord(name="metadata.version", feature_level=30),
     FeatureLevelRecord(name=ELR, feature_level=1),
+    FeatureLevelRecord(name=GROUP_VERSION, feature_level=1),
     FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=2),
     MINIMUM,
     EndTransactionRecord(),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
 
 ELR = "eligible.leader.replicas.version"
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 OFF = FeatureUpdate(ELR, 0, UpgradeType.SAFE_DOWNGRADE)
 ON = FeatureUpdate(ELR, 1)
@@ -27,6 +28,7 @@ def test_a_new_cluster_starts_with_the_latest_of_everything() -> None:
     assert default_features() == (
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name=ELR, feature_level=1),
+        FeatureLevelRecord(name=GROUP_VERSION, feature_level=1),
         FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=2),
     )
 

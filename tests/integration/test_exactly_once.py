@@ -19,6 +19,7 @@ from tidelog.testing.cluster import Cluster
 HERE = Path(__file__).parent
 JAVA_PROGRAM = HERE.parent / "java" / "Transformer.java"
 JARS = HERE.parents[1] / ".cache" / "java" / "tools"
+TRANSACTIONAL_WORK = HERE.parent / "java" / "TransactionalWork.java"
 PARTITIONS = 3
 PATIENCE_S = 120.0
 QUICK = {
@@ -140,3 +141,10 @@ def test_every_input_is_once_in_the_output_although_brokers_are_killed(
     output.close()
     assert sorted(output.seen, key=int) == values
     assert set(output.seen.values()) == {1}
+
+
+def test_the_java_client_goes_from_transaction_to_transaction_without_a_pause(
+    cluster: Cluster, java: Callable[..., str]
+) -> None:
+    said = java(str(TRANSACTIONAL_WORK), cluster.bootstrap, "three-brokers")
+    assert said.splitlines()[-1] == "all done"

@@ -171,11 +171,11 @@ def test_kafkas_console_consumer_and_group_tool_work(
         assert line.split()[3:6] == [limit, "30", str(30 - int(limit))]
     listed = java(GROUPS, *server, "--list", "--type", "consumer")
     assert f"{topic}-consumer" in listed and f"{topic}-classic" not in listed
-    group = ("--group", f"{topic}-classic")
-    java(GROUPS, *server, *group, "--reset-offsets", "--to-latest", "--topic", topic, "--execute")
+    old = ("--group", f"{topic}-classic")
+    java(GROUPS, *server, *old, "--reset-offsets", "--to-latest", "--topic", topic, "--execute")
     assert committed(bootstrap, f"{topic}-classic") == {0: 30}
-    assert "Successful" in java(GROUPS, *server, *group, "--delete-offsets", "--topic", topic)
-    assert "was successful" in java(GROUPS, *server, *group, "--delete")
+    assert "Successful" in java(GROUPS, *server, *old, "--delete-offsets", "--topic", topic)
+    assert "was successful" in java(GROUPS, *server, *old, "--delete")
 
 
 def test_kafkas_dump_tool_reads_the_records_of_our_offsets_topic(

@@ -18,11 +18,12 @@ from tidelog.testing.cluster import Cluster
 from tidelog.testing.ports import free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
+TRANSACTIONAL_WORK = Path(__file__).parents[1] / "java" / "TransactionalWork.java"
 TOPIC = "mixed"
 RECORDS = 1000
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-NOT_YET = ("group.version", "transaction.version", "share.version", "streams.version")
+NOT_YET = ("share.version", "streams.version")
 """Features of Apache Kafka that our brokers do not support, so a common cluster goes without."""
 
 Settings = Mapping[str, str]
@@ -163,3 +164,33 @@ def test_our_broker_joins_a_controller_of_apache_kafka(tmp_path: Path, run: Run)
     broker.terminate()
     assert broker.wait(60) == 0
     assert leaders(where) == {200}
+
+
+def test_transactions_span_brokers_of_both_kinds(
+    tmp_path: Path, run: Run, java: Callable[..., str]
+) -> None:
+    port, controller_port, our_port = free_ports(3)
+    theirs, ours = tmp_path / "apache", tmp_path / "ours"
+    controller, where = f"127.0.0.1:{controller_port}", f"127.0.0.1:{port}"
+    internal = {
+        "transaction.state.log.num.partitions": "6",
+        "transaction.state.log.replication.factor": "2",
+        "transaction.state.log.min.isr": "1",
+        "offsets.topic.num.partitions": "6",
+        "offsets.topic.replication.factor": "2",
+    }
+    settings = {**broker_settings(200, theirs, port, controller), **internal}
+    settings["process.roles"] = "broker,controller"
+    settings["listeners"] += f",CONTROLLER://{controller}"
+    run("apache", theirs, settings)
+    until(lambda: brokers(where) == [200], within_s=60)
+    run("tidelog", ours, {**broker_settings(101, ours, our_port, controller), **internal})
+    until(lambda: brokers(f"127.0.0.1:{our_port}") == [101, 200], within_s=30)
+
+    for name in ("one", "two", "three"):
+        said = java(str(TRANSACTIONAL_WORK), f"127.0.0.1:{our_port}", name)
+        assert said.splitlines()[-1] == "all done"
+
+    state = admin_of(where).list_topics("__transaction_state", timeout=10)
+    partitions = state.topics["__transaction_state"].partitions.values()
+    assert {partition.leader for partition in partitions} == {101, 200}

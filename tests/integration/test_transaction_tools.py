@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,10 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidelog.client.blocking import Client
+from tidelog.client.transactional_producer import TransactionalProducer
 from tidelog.client.transactions import Transactions
 from tidelog.testing.cluster import Cluster
 
@@ -21,6 +25,7 @@ Java = Callable[..., str]
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 COMPLAINTS = ("mismatch", "Misordered", "not found", "isvalid: false", "Could not read", "corrupt")
+KAFKA_PYTHON = Path(__file__).with_name("kafka_python_transactions.py")
 PROGRAM = Path(__file__).parents[1] / "java" / "TransactionalWork.java"
 
 
@@ -207,9 +212,43 @@ def test_a_prepared_transaction_survives_its_process_and_a_restart_of_the_broker
     assert committed(cluster.bootstrap, topic) == [b"prepared"]
 
 
-def test_the_java_client_works_in_transactions(java: Java, cluster: Cluster) -> None:
-    said = java(str(PROGRAM), cluster.bootstrap)
+@pytest.mark.parametrize("jars", ["tools", "older-client"])
+def test_the_java_client_works_in_transactions(java: Java, cluster: Cluster, jars: str) -> None:
+    said = java(str(PROGRAM), cluster.bootstrap, jars, jars=jars)
     assert said.splitlines()[-1] == "all done"
+
+
+def test_aiokafka_works_in_transactions(cluster: Cluster, topic: str) -> None:
+    create(cluster.bootstrap, topic)
+
+    async def work() -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap, transactional_id="aiokafka"
+        )
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"first")
+            await producer.send_offsets_to_transaction(
+                {KafkaPartition(topic, 0): 1}, "aiokafka-group"
+            )
+        with pytest.raises(ValueError, match="no"):
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"aborted")
+                raise ValueError("no")
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"second")
+        await producer.stop()
+
+    asyncio.run(work())
+    assert committed(cluster.bootstrap, topic) == [b"first", b"second"]
+
+
+def test_kafka_python_works_in_transactions(cluster: Cluster, topic: str) -> None:
+    create(cluster.bootstrap, topic)
+    command = [sys.executable, str(KAFKA_PYTHON), cluster.bootstrap, topic]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert committed(cluster.bootstrap, topic) == [b"first", b"second"]
 
 
 def test_dump_log_segments_decodes_our_transaction_log_and_reads_a_compacted_one(
@@ -257,3 +296,30 @@ def test_dump_log_segments_decodes_our_transaction_log_and_reads_a_compacted_one
     decoded = java(DUMP, "--transaction-log-decoder", "--files", str(coordinator))
     assert '"transactionalId":"cleans"' in decoded
     assert '"transactionStatus":4' in decoded
+
+
+def test_our_own_producer_takes_part_in_a_two_phase_commit(cluster: Cluster, topic: str) -> None:
+    create(cluster.bootstrap, topic)
+    with Client(cluster.bootstrap) as client:
+        first = TransactionalProducer(client, "sink-1", two_phase=True)
+        first.send(topic, b"committed at once", key=b"k")
+        first.commit()
+        first.send(topic, b"aborted at once", key=b"k")
+        first.prepare()
+        first.abort()
+        first.send(topic, b"noted", key=b"k")
+        noted = first.prepare()
+    with Client(cluster.bootstrap) as client:
+        second = TransactionalProducer(client, "sink-1", two_phase=True)
+        assert second.prepared == noted
+        assert second.resolve(noted)
+        second.send(topic, b"not noted", key=b"k")
+        second.prepare()
+    with Client(cluster.bootstrap) as client:
+        third = TransactionalProducer(client, "sink-1", two_phase=True)
+        assert not third.resolve(noted)
+        third.send(topic, b"last", key=b"k")
+        third.commit()
+    eventually(
+        lambda: committed(cluster.bootstrap, topic) == [b"committed at once", b"noted", b"last"]
+    )

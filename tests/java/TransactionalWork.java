@@ -11,11 +11,13 @@ import org.apache.kafka.common.serialization.*;
 /** A stock Java client at work in transactions; prints "ok: what" for each thing as expected. */
 public class TransactionalWork {
     static String bootstrap;
+    static String topic;
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
+        topic = "java-" + arguments[1];
         try (Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap))) {
-            get(admin.createTopics(List.of(new NewTopic("java-txn", 2, (short) 1))).all());
+            get(admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all());
             commitAndAbort();
             fencing(admin);
             offsets(admin);
@@ -45,7 +47,7 @@ public class TransactionalWork {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(Map.of(
                 "bootstrap.servers", bootstrap, "isolation.level", isolation),
                 new StringDeserializer(), new StringDeserializer())) {
-            List<TopicPartition> all = List.of(new TopicPartition("java-txn", 0), new TopicPartition("java-txn", 1));
+            List<TopicPartition> all = List.of(new TopicPartition(topic, 0), new TopicPartition(topic, 1));
             consumer.assign(all);
             consumer.seekToBeginning(all);
             Map<TopicPartition, Long> ends = consumer.endOffsets(all);
@@ -58,11 +60,11 @@ public class TransactionalWork {
     }
 
     static void commitAndAbort() throws Exception {
-        try (KafkaProducer<String, String> producer = producer("java-1")) {
+        try (KafkaProducer<String, String> producer = producer(topic + "-1")) {
             for (int round = 0; round < 20; round++) {
                 producer.beginTransaction();
-                producer.send(new ProducerRecord<>("java-txn", 0, "k", "a" + round));
-                producer.send(new ProducerRecord<>("java-txn", 1, "k", "b" + round));
+                producer.send(new ProducerRecord<>(topic, 0, "k", "a" + round));
+                producer.send(new ProducerRecord<>(topic, 1, "k", "b" + round));
                 if (round % 2 == 0) producer.commitTransaction();
                 else {
                     producer.flush();
@@ -80,17 +82,17 @@ public class TransactionalWork {
     }
 
     static void fencing(Admin admin) throws Exception {
-        try (KafkaProducer<String, String> zombie = producer("java-2")) {
+        try (KafkaProducer<String, String> zombie = producer(topic + "-2")) {
             zombie.beginTransaction();
-            zombie.send(new ProducerRecord<>("java-txn", 0, "k", "zombie")).get();
-            try (KafkaProducer<String, String> heir = producer("java-2")) {
+            zombie.send(new ProducerRecord<>(topic, 0, "k", "zombie")).get();
+            try (KafkaProducer<String, String> heir = producer(topic + "-2")) {
                 heir.beginTransaction();
-                heir.send(new ProducerRecord<>("java-txn", 0, "k", "heir"));
+                heir.send(new ProducerRecord<>(topic, 0, "k", "heir"));
                 heir.commitTransaction();
             }
             boolean fenced = false;
             try {
-                zombie.send(new ProducerRecord<>("java-txn", 1, "k", "zombie")).get();
+                zombie.send(new ProducerRecord<>(topic, 1, "k", "zombie")).get();
                 zombie.commitTransaction();
             } catch (ProducerFencedException | InvalidProducerEpochException | ExecutionException expected) {
                 fenced = true;
@@ -99,10 +101,10 @@ public class TransactionalWork {
         }
         List<String> seen = read("read_committed");
         check(seen.contains("heir") && !seen.contains("zombie"), "and its records are not seen");
-        try (KafkaProducer<String, String> told = producer("java-3")) {
+        try (KafkaProducer<String, String> told = producer(topic + "-3")) {
             told.beginTransaction();
-            told.send(new ProducerRecord<>("java-txn", 0, "k", "told")).get();
-            get(admin.fenceProducers(List.of("java-3")).all());
+            told.send(new ProducerRecord<>(topic, 0, "k", "told")).get();
+            get(admin.fenceProducers(List.of(topic + "-3")).all());
             boolean fenced = false;
             try {
                 told.commitTransaction();
@@ -114,30 +116,30 @@ public class TransactionalWork {
     }
 
     static void offsets(Admin admin) throws Exception {
-        TopicPartition place = new TopicPartition("java-txn", 0);
-        try (KafkaProducer<String, String> producer = producer("java-4")) {
+        TopicPartition place = new TopicPartition(topic, 0);
+        try (KafkaProducer<String, String> producer = producer(topic + "-4")) {
             for (boolean commits : new boolean[] {true, false}) {
                 producer.beginTransaction();
                 producer.sendOffsetsToTransaction(
-                    Map.of(place, new OffsetAndMetadata(commits ? 3 : 5)), new ConsumerGroupMetadata("java-group"));
+                    Map.of(place, new OffsetAndMetadata(commits ? 3 : 5)), new ConsumerGroupMetadata(topic + "-group"));
                 if (commits) producer.commitTransaction();
                 else producer.abortTransaction();
             }
         }
-        long offset = get(admin.listConsumerGroupOffsets("java-group").partitionsToOffsetAndMetadata()).get(place).offset();
+        long offset = get(admin.listConsumerGroupOffsets(topic + "-group").partitionsToOffsetAndMetadata()).get(place).offset();
         check(offset == 3, "offsets count when their transaction commits");
     }
 
     static void describing(Admin admin) throws Exception {
-        try (KafkaProducer<String, String> producer = producer("java-5")) {
+        try (KafkaProducer<String, String> producer = producer(topic + "-5")) {
             producer.beginTransaction();
-            producer.send(new ProducerRecord<>("java-txn", 1, "k", "open")).get();
+            producer.send(new ProducerRecord<>(topic, 1, "k", "open")).get();
             Collection<TransactionListing> open = get(admin.listTransactions(
                 new ListTransactionsOptions().filterStates(List.of(TransactionState.ONGOING))).all());
-            check(open.stream().anyMatch(each -> each.transactionalId().equals("java-5")), "an open transaction is listed");
-            TransactionDescription known = get(admin.describeTransactions(List.of("java-5")).description("java-5"));
+            check(open.stream().anyMatch(each -> each.transactionalId().equals(topic + "-5")), "an open transaction is listed");
+            TransactionDescription known = get(admin.describeTransactions(List.of(topic + "-5")).description(topic + "-5"));
             check(known.state() == TransactionState.ONGOING, "and described");
-            check(known.topicPartitions().equals(Set.of(new TopicPartition("java-txn", 1))), "with its partitions");
+            check(known.topicPartitions().equals(Set.of(new TopicPartition(topic, 1))), "with its partitions");
             producer.commitTransaction();
         }
     }

@@ -107,6 +107,30 @@ def test_a_broker_that_stops_does_not_wait_for_a_whole_pass(new_bench: NewBench)
 
     assert bench.of_kind(LogCleaned) == []
     assert bench.stopped is not None
+    restarted = bench.again()
+    assert not [name for name in bench.files.list("/data/orders-0") if name.endswith(".cleaned")]
+    assert keys_in(restarted) == b"abababc" * 3
+
+
+def test_a_segment_that_retention_takes_meanwhile_ends_the_pass_without_a_complaint(
+    new_bench: NewBench,
+) -> None:
+    bench = new_bench(log_cleaner_backoff_ms="1000", log_retention_check_interval_ms="500")
+    bench.create_topic(
+        "orders", segment_bytes="1048576", cleanup_policy="compact,delete", retention_ms="4000"
+    )
+    fill(bench, b"abababc")
+    bench.wait(1500)
+    bench.holds_jobs = True
+    bench.wait(600)
+    assert bench.jobs
+    bench.wait(4000)
+
+    bench.holds_jobs = False
+    bench.run_jobs()
+    bench.wait(5000)
+
+    assert bench.of_kind(CleaningFailed) == []
     assert not [name for name in bench.files.list("/data/orders-0") if name.endswith(".cleaned")]
 
 

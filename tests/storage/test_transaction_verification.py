@@ -44,7 +44,7 @@ def test_a_write_into_an_unconfirmed_transaction_is_refused() -> None:
     state = verifying_state()
 
     assert verdict(state, batch(0)) == ErrorCode.invalid_txn_state
-    assert verdict(state, batch(0), None, Origin.COORDINATOR) == ErrorCode.invalid_txn_state
+    assert verdict(state, batch(0), None, Origin.COORDINATOR) is None, "it asks on its own"
     assert verdict(state, batch(0), None, Origin.REPLICA) is None
     assert verdict(state, batch(0, transactional=False)) is None
 
@@ -136,3 +136,49 @@ def test_a_repeat_needs_no_confirmation() -> None:
     state.end_transaction(batch(-1), TransactionMarker(True, 0), 5)
 
     assert verdict(state, batch(0)) == Duplicate(4, 4, 1000)
+
+
+def ended(state: ProducerState, epoch: int) -> None:
+    state.end_transaction(batch(-1, epoch=epoch), TransactionMarker(True, 0), 5)
+
+
+def test_a_question_about_the_next_transaction_outlives_the_marker_of_the_last() -> None:
+    state = verifying_state()
+    state.update(batch(0), 0, 0)
+    verification = asked(state, batch(0, epoch=1), epoch_per_transaction=True)
+
+    ended(state, epoch=1)
+
+    assert verdict(state, batch(0, epoch=1), verification) is None
+
+
+def test_a_question_about_the_transaction_that_ends_is_void() -> None:
+    state = verifying_state()
+    late = asked(state, batch(0), epoch_per_transaction=True)
+    ended(state, epoch=1)
+    assert verdict(state, batch(0), late) == ErrorCode.invalid_txn_state
+
+    old_client = verifying_state()
+    late = asked(old_client, batch(0))
+    ended(old_client, epoch=0)
+    assert verdict(old_client, batch(0), late) == ErrorCode.invalid_txn_state
+
+
+def test_a_marker_of_an_older_epoch_ends_no_question() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(0, epoch=3))
+    ended(state, epoch=2)
+    assert verdict(state, batch(0, epoch=3), verification) is None
+
+
+def test_offsets_are_confirmed_until_their_transaction_ends() -> None:
+    state = verifying_state()
+    verification = state.begin_offsets_verification(7, 0, 1000, epoch_per_transaction=True)
+    assert verification is not None
+    assert state.is_confirmed(7, 0, verification)
+
+    state.update(batch(-1), 0, 0)
+    assert state.begin_offsets_verification(7, 0, 1000, epoch_per_transaction=True) is None
+    assert state.is_confirmed(7, 0, verification), "its transaction is under way here"
+    ended(state, epoch=1)
+    assert not state.is_confirmed(7, 0, verification)

@@ -9,10 +9,15 @@ Invariant  A job that fails because the world does (`TidelogError`) is reported 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from tidelog.model.errors import TidelogError
+
+LOOP_WAITS_MOST_S: Final = 0.0005
+"""A job that computes, as cleaning does, gives way to the loop after this long."""
 
 
 class Jobs:
@@ -24,6 +29,7 @@ class Jobs:
         self._loop = loop
         self._finished = finished
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidelog-job")
+        sys.setswitchinterval(LOOP_WAITS_MOST_S)
         self._closed = False
 
     def run(self, job_id: int, work: Callable[[], None]) -> None:

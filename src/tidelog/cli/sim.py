@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from tidelog.cli.output import print_json, print_line, say
 if TYPE_CHECKING:
     from tidelog.simulator.plan import Plan
     from tidelog.simulator.runner import SeedResult
+    from tidelog.simulator.setup import Setup
 
 
 def sim(
@@ -40,6 +42,12 @@ def sim(
     controllers: Annotated[
         int, typer.Option("--controllers", min=1, max=9, help="How many of the nodes vote.")
     ] = 1,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Let transactional producers take part.")
+    ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Let members of consumer groups take part.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -54,31 +62,36 @@ def sim(
     """
     with answering():
         from tidelog.simulator.scenario_file import parse_plan
+        from tidelog.simulator.setup import standard_setup, with_groups, with_transactions
         from tidelog.simulator.swarm import draw_plan
         from tidelog.simulator.transcript import is_transcript
 
+        clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
+        setup = partial(standard_setup, with_transactions=transactions, with_groups=groups)
         if scenario is not None:
             text = scenario.read_text(encoding="utf-8")
             if is_transcript(text):
                 _tell(scenario, text, accept=accept)
-            else:
-                again = f"tidelog sim --scenario {scenario}"
-                _run_all([parse_plan(text)], lambda _: again, trace, as_json, save)
-            return
-        if controllers > brokers:
-            refuse(f"of {brokers} nodes no {controllers} can vote")
-        size = "" if brokers == 3 else f" --brokers {brokers}"
-        size += "" if controllers == 1 else f" --controllers {controllers}"
-        _run_all(
-            [
-                draw_plan(each, brokers=brokers, controllers=controllers)
-                for each in range(seed, seed + seeds)
-            ],
-            lambda failed: f"tidelog sim --seeds 1 --seed {failed}{size}",
-            trace,
-            as_json,
-            save,
-        )
+                return
+            plans, which = [parse_plan(text)], f" --scenario {scenario}"
+        else:
+            if controllers > brokers:
+                refuse(f"of {brokers} nodes no {controllers} can vote")
+            chosen = range(seed, seed + seeds)
+            plans = [draw_plan(each, brokers=brokers, controllers=controllers) for each in chosen]
+            which = "" if brokers == 3 else f" --brokers {brokers}"
+            which += "" if controllers == 1 else f" --controllers {controllers}"
+            which += " --seeds 1 --seed {seed}"
+        if transactions:
+            plans = [with_transactions(plan) for plan in plans]
+        if groups:
+            plans = [with_groups(plan) for plan in plans]
+
+        def again(plan: Plan, saved: Path | None) -> str:
+            what = which.format(seed=plan.seed) if saved is None else f" --scenario {saved}"
+            return f"tidelog sim{clients}{what}"
+
+        _run_all(plans, setup, again, trace, as_json, save)
 
 
 def _tell(file: Path, text: str, *, accept: bool) -> None:
@@ -100,7 +113,8 @@ def _tell(file: Path, text: str, *, accept: bool) -> None:
 
 def _run_all(
     plans: Sequence[Plan],
-    replay: Callable[[int], str],
+    setup: Setup,
+    again: Callable[[Plan, Path | None], str],
     trace: bool,
     as_json: bool,
     save: Path | None,
@@ -111,20 +125,20 @@ def _run_all(
     if trace:
         say(LEGEND)
     began = time.process_time()
-    results = [_run(plan, trace=trace, as_json=as_json) for plan in plans]
+    results = [_run(plan, setup, trace=trace, as_json=as_json) for plan in plans]
     say(summary(results, time.process_time() - began))
     for result in results:
         if result.violation is not None:
-            _explain(result, replay(result.seed), save)
+            _explain(result, setup, again(result.plan, save), save)
             refuse(f"seed {result.seed}: {result.violation}")
 
 
-def _run(plan: Plan, *, trace: bool, as_json: bool) -> SeedResult:
+def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
     from tidelog.simulator.report import as_json as result_json
     from tidelog.simulator.report import seed_line
     from tidelog.simulator.runner import run_plan
 
-    result = run_plan(plan, reader=print_line if trace else None)
+    result = run_plan(plan, setup=setup, reader=print_line if trace else None)
     if as_json:
         print_json(result_json(result))
     else:
@@ -132,14 +146,13 @@ def _run(plan: Plan, *, trace: bool, as_json: bool) -> SeedResult:
     return result
 
 
-def _explain(result: SeedResult, replay: str, save: Path | None) -> None:
+def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -> None:
     from tidelog.simulator.minimise import minimise
     from tidelog.simulator.report import failure_lines
     from tidelog.simulator.scenario_file import plan_text
 
-    reduced = minimise(result)
+    reduced = minimise(result, setup=setup)
     if save is not None:
         save.write_text(plan_text(reduced.plan), encoding="utf-8")
-        replay = f"tidelog sim --scenario {save}"
     for line in failure_lines(reduced, len(result.plan.faults), replay):
         say(line)

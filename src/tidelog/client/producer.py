@@ -44,6 +44,13 @@ class Written(NamedTuple):
     records: int
 
 
+class Within(NamedTuple):
+    """The transaction that records belong to: whose it is, by name and by identity."""
+
+    transactional_id: str
+    producer: tuple[int, int]
+
+
 class _Waiting:
     """Records on their way to one partition."""
 
@@ -64,6 +71,7 @@ class Producer:
         acks: int = ACKS_ALL,
         codec: Codec = Codec.NONE,
         batch_bytes: int = 262_144,
+        within: Within | None = None,
     ) -> None:
         self._client, self._topic = client, topic
         self._acks, self._codec, self._batch_bytes = acks, codec, batch_bytes
@@ -71,6 +79,10 @@ class Producer:
         self._waiting: dict[int, _Waiting] = {}
         self._sticky = 0
         self._producer: tuple[int, int] | None = None if acks == ACKS_ALL else _NO_PRODUCER
+        self._transactional_id: str | None = None
+        if within is not None:
+            self._transactional_id = within.transactional_id
+            self._producer = within.producer
 
     def send(
         self,
@@ -121,6 +133,7 @@ class Producer:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=-1 if self._producer == _NO_PRODUCER else waiting.next_sequence,
+            transactional=self._transactional_id is not None,
         )
 
     def _send_all(self, batches: dict[int, bytearray], landed: list[Written]) -> None:
@@ -153,7 +166,7 @@ class Producer:
 
         def encode(version: int) -> bytes:
             topics = [(self._topic, topic_id, payload)]
-            return encode_produce(version, None, self._acks, timeout_ms, topics)
+            return encode_produce(version, self._transactional_id, self._acks, timeout_ms, topics)
 
         def decode(version: int, frame: memoryview) -> tuple[int, ProduceResponse]:
             response = decode_produce_response(frame, version)

@@ -22,7 +22,7 @@ from tidelog.controller.records import (
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 
-GROUP_FEATURE: Final = "group.version"
+GROUP_VERSION: Final = "group.version"
 """At level 1 groups may use the consumer protocol (KIP-848)."""
 LATEST_METADATA_VERSION: Final = 30
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -43,7 +43,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, LevelRange]] = MappingProxyType(
     {
         METADATA_VERSION: LevelRange(LATEST_METADATA_VERSION, LATEST_METADATA_VERSION),
         ELR_FEATURE: LevelRange(0, 1),
-        GROUP_FEATURE: LevelRange(0, 1),
+        GROUP_VERSION: LevelRange(0, 1),
         TRANSACTION_VERSION: LevelRange(0, 2),
     }
 )

@@ -27,6 +27,8 @@ class InternalTopic(NamedTuple):
     codec: Codec
     write_timeout_ms: int
     """How long an answer waits for the in-sync replicas."""
+    load_bytes: int
+    """Most bytes that are read at a time while a coordinator loads."""
 
 
 def offsets_topic(config: NodeConfig) -> InternalTopic:
@@ -42,6 +44,7 @@ def offsets_topic(config: NodeConfig) -> InternalTopic:
         },
         Codec(config.offsets_topic_compression_codec),
         config.offsets_commit_timeout_ms,
+        config.offsets_load_buffer_size,
     )
 
 
@@ -60,6 +63,7 @@ def transactions_topic(config: NodeConfig) -> InternalTopic:
         },
         Codec.NONE,
         config.request_timeout_ms,
+        config.transaction_state_log_load_buffer_size,
     )
 
 

@@ -20,7 +20,6 @@ INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")
 FLOAT64: Final = struct.Struct(">d")
 BOOL: Final = struct.Struct(">?")
-_PRESENT: Final = struct.Struct(">b")
 _STRING_MAX_BYTES: Final = 0x7FFF
 
 
@@ -189,16 +188,15 @@ def array(element: Codec, write_length: WriteLength, read_length: ReadLength) ->
 
 
 def optional(content: Codec) -> Codec:
-    """A struct that may be absent: a byte of -1 or 1 goes ahead."""
+    """A struct in a tagged field that may be null: a byte goes ahead, 1 when it is not."""
 
     def write(out: bytearray, value: Any) -> None:
-        out += _PRESENT.pack(-1 if value is None else 1)
+        out.append(0 if value is None else 1)
         if value is not None:
             content.write(out, value)
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
-        (present,) = _PRESENT.unpack_from(buffer, position)
-        position += _PRESENT.size
-        return (None, position) if present < 0 else content.read(buffer, position)
+        is_null = buffer[position] == 0
+        return (None, position + 1) if is_null else content.read(buffer, position + 1)
 
     return Codec(write, read)

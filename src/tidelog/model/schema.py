@@ -11,8 +11,8 @@ The annotation of a field says how it is encoded, `wire(...)` says in which vers
     OFFSET_COMMIT_VALUE = Schema(OffsetCommitValue, versions=(0, 4), flexible_since=4)
 
 Annotations: `bool`, `str`, `bytes`, `UUID`, `float`, the sized integers below, another such
-dataclass, `tuple[X, ...]` of any of them, and `X | None` for a nullable string, bytes, tuple or
-dataclass.
+dataclass, `tuple[X, ...]` of any of them, and `X | None` for a nullable string, bytes or tuple, or
+for a dataclass in a tagged field.
 
 Invariant  Encoding never drops what a version cannot say: a field outside the version must hold
            its default.

@@ -87,35 +87,38 @@ class Cleaner:
 
     def _go_on(self, partition: Partition, compaction: Compaction, dirty: DirtyRange) -> None:
         def finished(now: Now, error: str | None) -> None:
-            if error is None and not self._stopping and self._is_hosted(partition):
-                error = self._slice_done(partition, compaction, dirty, now)
-                if error is None:
-                    return
-            self._give_up(partition, compaction, error, now)
+            if error is not None:
+                self._failed(partition, error, now)
+            elif not self._stopping and self._is_hosted(partition):
+                try:
+                    with partition.log.health:
+                        if self._took_over(partition, compaction, now):
+                            self._slice_done(partition, compaction, dirty, now)
+                            return
+                except DiskError as problem:
+                    self._failed(partition, str(problem), now)
+            self._give_up(partition, compaction, now)
 
         self._broker.jobs.run(compaction.run_slice, finished)
 
+    def _took_over(self, partition: Partition, compaction: Compaction, now: Now) -> bool:
+        """Swap in what a slice finished; False when the log has changed too much for that."""
+        log, cleaned = partition.log, compaction.finished
+        log.health.require()
+        if cleaned is not None:
+            if not can_swap(log, cleaned, compaction.plan.generation):
+                return False
+            compaction.finished = None
+            swap(log, cleaned, now)
+        return True
+
     def _slice_done(
         self, partition: Partition, compaction: Compaction, dirty: DirtyRange, now: Now
-    ) -> str | None:
-        """Take over what a slice made and go on; or say why the pass is at its end."""
-        log = partition.log
-        try:
-            with log.health:
-                log.health.require()
-                cleaned = compaction.finished
-                if cleaned is not None:
-                    if not can_swap(log, cleaned, compaction.plan.generation):
-                        return "the log changed while it was being cleaned"
-                    compaction.finished = None
-                    swap(log, cleaned, now)
-        except DiskError as error:
-            return str(error)
+    ) -> None:
         if compaction.is_done:
             self._pass_done(partition, compaction, dirty, now)
         else:
             self._go_on(partition, compaction, dirty)
-        return None
 
     def _pass_done(
         self, partition: Partition, compaction: Compaction, dirty: DirtyRange, now: Now
@@ -139,20 +142,23 @@ class Cleaner:
         )
         self._look_after(0, now)
 
-    def _give_up(
-        self, partition: Partition, compaction: Compaction, error: str | None, now: Now
-    ) -> None:
-        partition.log.flushes.ended()
-        with suppress(DiskError):
-            compaction.abandon()
+    def _failed(self, partition: Partition, error: str, now: Now) -> None:
+        self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS
+        self._broker.announce(
+            CleaningFailed(partition=partition.name, retry_ms=RETRY_MS, cause=error)
+        )
+
+    def _give_up(self, partition: Partition, compaction: Compaction, now: Now) -> None:
+        """End a pass before its end; what it has written goes, at the next start if we stop."""
+
+        def removed(later: Now, _error: str | None) -> None:
+            partition.log.flushes.ended()
+            self._look_after(0, later)
+
         if self._stopping:
-            return
-        if error is not None:
-            self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS
-            self._broker.announce(
-                CleaningFailed(partition=partition.name, retry_ms=RETRY_MS, cause=error)
-            )
-        self._look_after(0, now)
+            partition.log.flushes.ended()
+        else:
+            self._broker.jobs.run(compaction.abandon, removed)
 
     def _is_hosted(self, partition: Partition) -> bool:
         return self._broker.replicas.get(partition.name) is partition

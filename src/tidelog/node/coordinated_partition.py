@@ -21,6 +21,7 @@ from tidelog.coordinator.decision import Decision, LateReply, Producer
 from tidelog.coordinator.internal_topics import InternalTopic
 from tidelog.coordinator.shard import Marker, Shard
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.schema import MalformedMessage
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.shard_log import ReplayedLog
@@ -74,7 +75,7 @@ class CoordinatedPartition(Generic[S]):
         self.leader_epoch = partition.leader_epoch
         self._timers = ShardTimers(broker.deadlines, self._run_timer)
         self.shard = make_shard(partition.name.partition, self.leader_epoch, self._timers)
-        self._log = ReplayedLog(partition.log, self.shard)
+        self._log = ReplayedLog(partition.log, self.shard, topic.load_bytes)
         self.state = State.LOADING
 
     # -- coming and going ----------------------------------------------------------------------
@@ -187,8 +188,12 @@ class CoordinatedPartition(Generic[S]):
 
     def _append(self, now: Now, decision: Decision[Any, Any]) -> Appended | Refusal:
         producer = decision.producer or NO_PRODUCER
+        try:
+            encoded = [self.shard.encode(record) for record in decision.records]
+        except MalformedMessage as error:  # a client may say more than a record can hold
+            return Refusal(ErrorCode.unknown_server_error, str(error))
         batch = build_batch(
-            [NewRecord(*self.shard.encode(record), now.wall_ms) for record in decision.records],
+            [NewRecord(key, value, now.wall_ms) for key, value in encoded],
             codec=self._topic.codec,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,

@@ -24,9 +24,10 @@ PIECE_BYTES: Final = 256 * 1024
 class ReplayedLog:
     """How far a log has been replayed."""
 
-    def __init__(self, log: PartitionLog, shard: Shard[Any]) -> None:
+    def __init__(self, log: PartitionLog, shard: Shard[Any], max_bytes: int) -> None:
         self._log = log
         self._shard = shard
+        self._piece_bytes = min(max_bytes, PIECE_BYTES)
         self._next = log.start_offset
         self._end = log.end_offset
         self.records = 0
@@ -46,7 +47,7 @@ class ReplayedLog:
 
     def _replay_from(self, offset: int) -> int:
         """Replay one slice of the log; the offset behind it."""
-        found = self._log.read(offset, PIECE_BYTES, self._end)
+        found = self._log.read(offset, self._piece_bytes, self._end)
         if found is None:
             return self._end
         for header, batch in whole_batches(found.read()):

@@ -68,9 +68,9 @@ def ask_here(
         elif not isinstance(outcome, KeptWaiting):
             then(outcome)
 
-    def decide(
-        shard: TransactionShard,
-    ) -> Decision[Any, Any] | Refusal:
+    def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
+        if not asked.transactional_id:
+            return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
         return shard.join(asked, known, now) if adds else shard.verify(asked)
 
     broker.transactions.ask(now, asked.transactional_id, decide, known)

@@ -69,11 +69,12 @@ class AskingClient(Client):
         *,
         acks: int,
         timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
     ) -> None:
         """Ask to append; `then` is None for acks=0, which is not answered."""
         number = self._take_correlation_id()
         header = self._header(ApiKey.PRODUCE, version, number)
-        request = header + encode_produce(version, None, acks, timeout_ms, topics)
+        request = header + encode_produce(version, transactional_id, acks, timeout_ms, topics)
         if then is None:
             self.send(connection, request)
             return

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
+from tidelog.simulator.checkers.group_rules import GroupRules
+from tidelog.simulator.checkers.transaction_rules import TransactionRules
 from tidelog.simulator.checkers.watch import watch
-from tidelog.simulator.workload import add_workload
+from tidelog.simulator.plan import Plan
+from tidelog.simulator.workload import add_groups, add_transactions, add_workload
+from tidelog.simulator.workload_groups import SESSION_MS
 from tidelog.simulator.world import World
 
 Setup: TypeAlias = Callable[[World], None]
@@ -27,7 +32,49 @@ def expect_started(world: World) -> None:
     world.expect("L2", missing)
 
 
-def standard_setup(world: World) -> None:
+def standard_setup(
+    world: World, *, with_transactions: bool = False, with_groups: bool = False
+) -> None:
     """The clients and rules of `tidelog sim`."""
     expect_started(world)
-    watch(world, add_workload(world))
+    ghost = watch(world, add_workload(world))
+    if with_transactions:
+        partitions, producers = add_transactions(world)
+        TransactionRules(world, ghost, producers, partitions).expect()
+    if with_groups:
+        GroupRules(world, ghost, *add_groups(world)).watch()
+
+
+def with_transactions(plan: Plan) -> Plan:
+    """The same run on nodes that are ready for `transactional_setup`."""
+    replicas = min(3, plan.brokers)
+    settings = {
+        "transaction.state.log.num.partitions": 2,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": min(2, replicas),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+    }
+    given = tuple((name, str(value)) for name, value in settings.items())
+    return replace(plan, settings=(*plan.settings, *given))
+
+
+def transactional_setup(world: World) -> None:
+    """The same, and producers that write to several partitions at once."""
+    standard_setup(world, with_transactions=True)
+
+
+def with_groups(plan: Plan) -> Plan:
+    """The same run on nodes that are ready for `grouped_setup`."""
+    settings = {
+        "offsets.topic.num.partitions": 2,
+        "offsets.topic.replication.factor": min(3, plan.brokers),
+        "group.consumer.session.timeout.ms": SESSION_MS,
+        "group.consumer.min.session.timeout.ms": SESSION_MS,
+    }
+    given = tuple((name, str(value)) for name, value in settings.items())
+    return replace(plan, settings=(*plan.settings, *given))
+
+
+def grouped_setup(world: World) -> None:
+    """The same, and a group of consumers whose coordinators come and go."""
+    standard_setup(world, with_groups=True)

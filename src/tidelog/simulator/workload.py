@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.model.ids import TopicPartition
-from tidelog.simulator.workload_admin import Administrator, AdminPaces, NewTopic
+from tidelog.simulator.workload_admin import NEVER, Administrator, AdminPaces, NewTopic
 from tidelog.simulator.workload_consumer import Consumer
+from tidelog.simulator.workload_groups import Committer, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_producer import Producer
 from tidelog.simulator.workload_surveyor import Surveyor
+from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
 ORDERS: Final = "orders"
@@ -22,6 +24,7 @@ SPOOL: Final = "spool"
 """Rather available than complete: one replica is enough, and whoever is left may lead."""
 SCRATCH: Final = "scratch"
 """Deleted and created again."""
+PAIRS: Final = "pairs"
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Clocks jump: a batch that is sent again may come from the future."""
 SPOOL_CONFIGS: Final = {
@@ -102,3 +105,43 @@ def add_workload(world: World) -> Workload:
     for client in (administrator, *producers, *consumers, surveyor):
         world.add_client(client)
     return Workload(history, administrator, tuple(producers), consumers)
+
+
+def add_transactions(
+    world: World,
+) -> tuple[tuple[TopicPartition, ...], tuple[TransactionalProducer, ...]]:
+    """Give the world a topic for transactions, and two producers with one transactional id."""
+    dice = world.dice("transactions")
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    topic = NewTopic(PAIRS, 2, min(3, len(nodes)), ANY_TIME)
+    partitions = tuple(TopicPartition(PAIRS, index) for index in range(topic.partitions))
+    producers = tuple(
+        TransactionalProducer(
+            name,
+            nodes,
+            partitions,
+            adds=dice.random() < 0.5,
+            interval_ms=dice.choice((50, 300)),
+            start_ms=start_ms,
+            stop_ms=stop_ms,
+        )
+        for name, start_ms in (("first", 0), ("second", dice.choice((5_000, 15_000))))
+    )
+    administrator = Administrator(
+        "pairs admin", nodes, (topic,), History(), scratch=topic, paces=NEVER, stop_ms=stop_ms
+    )
+    for client in (administrator, *producers):
+        world.add_client(client)
+    return partitions, producers
+
+
+def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
+    """Give the world a group that shares a topic, and somebody who commits offsets."""
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    members = tuple(Member(name, nodes, ORDERS, stop_ms) for name in ("anna", "bert", "carl"))
+    committer = Committer("bookkeeper", nodes, LEDGER, stop_ms)
+    for client in (*members, committer):
+        world.add_client(client)
+    return members, committer

@@ -53,6 +53,9 @@ class AdminPaces(NamedTuple):
     """Delete the scratch topic, or create it again."""
 
 
+NEVER: Final = AdminPaces(0, 0, 0, 0, 0)
+
+
 class Administrator(ClusterClient):
     """Asks until all topics are there, then now and then for something else."""
 

@@ -134,7 +134,7 @@ class ProducerState:
             producer = self._producers[producer_id] = Producer(header.producer_epoch)
         first_offset = producer.transaction_start
         producer.end_transaction(header.producer_epoch, marker, header.max_timestamp)
-        self._verifications.end(producer_id)
+        self._verifications.transaction_ended(producer_id, header.producer_epoch)
         if first_offset == NONE:  # nothing was written here: nothing becomes stable or aborted
             return None
         next_open = self._transactions.first_open_besides(producer_id)
@@ -170,13 +170,13 @@ class ProducerState:
         )
 
     def begin_offsets_verification(
-        self, producer_id: int, epoch: int, wall_ms: int
+        self, producer_id: int, epoch: int, wall_ms: int, *, epoch_per_transaction: bool
     ) -> Verification | None:
         """The same for offsets, which a group coordinator writes in a producer's transaction."""
         if self._is_in_transaction(producer_id, epoch):
             return None
         return self._verifications.begin(
-            producer_id, epoch, NONE, wall_ms, epoch_per_transaction=False
+            producer_id, epoch, NONE, wall_ms, epoch_per_transaction=epoch_per_transaction
         )
 
     def is_confirmed(self, producer_id: int, epoch: int, verification: Verification) -> bool:

@@ -4,8 +4,8 @@ A write that was delayed for long may arrive when its transaction is over and wo
 that nobody ends. So the first transactional write of a producer waits until the coordinator has
 confirmed it, and is let in only with the verification that was begun for it.
 
-Invariant  A verification serves once: the append that uses it, or the end of the transaction,
-           does away with it.
+Invariant  A verification serves once: the append that uses it, or the end of the transaction
+           that it is about, does away with it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,18 @@ class Verifications:
 
     def end(self, producer_id: int) -> None:
         self._by_producer.pop(producer_id, None)
+
+    def transaction_ended(self, producer_id: int, marker_epoch: int) -> None:
+        """A marker was written: whoever asked about the transaction it ends asked in vain.
+
+        A producer that takes an epoch for every transaction may be in the next one by now, in the
+        very epoch of the marker; that question stays.
+        """
+        asked = self._by_producer.get(producer_id)
+        if asked is None or asked.epoch > marker_epoch:
+            return
+        if asked.epoch < marker_epoch or not asked.epoch_per_transaction:
+            del self._by_producer[producer_id]
 
     def expire(self, before_ms: int) -> None:
         """Forget the questions begun at `before_ms` or earlier: nobody waits for them any more."""

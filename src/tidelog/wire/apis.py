@@ -204,7 +204,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.BROKER_HEARTBEAT: _served(0, 2, 0, _C),
         ApiKey.UNREGISTER_BROKER: _served(0, 0, 0, _BC),
         ApiKey.DESCRIBE_TRANSACTIONS: _served(0, 0, 0, _B),
-        ApiKey.LIST_TRANSACTIONS: _served(0, 1, 0, _B),
+        ApiKey.LIST_TRANSACTIONS: _served(0, 2, 0, _B),
         ApiKey.ALLOCATE_PRODUCER_IDS: _served(0, 0, 0, _C),
         ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.node.peer import Peer
 
 ELR = "eligible.leader.replicas.version"
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 METADATA_VERSION = "metadata.version"
 
@@ -80,7 +81,7 @@ def test_features_that_begin_at_0_are_listed_from_version_4_on(peer: Peer) -> No
     early = {each.name for each in ask(peer, 3).supported_features}
     late = {each.name: each for each in ask(peer, 4).supported_features}
     assert early == {METADATA_VERSION}
-    assert set(late) == {METADATA_VERSION, ELR, TRANSACTION_VERSION}
+    assert set(late) == {METADATA_VERSION, ELR, GROUP_VERSION, TRANSACTION_VERSION}
     assert (late[ELR].min_version, late[ELR].max_version) == (0, 1)
 
 
@@ -91,6 +92,7 @@ def test_finalized_features_come_with_the_offset_at_which_they_were_true(
     assert {each.name: each.max_version_level for each in before.finalized_features} == {
         METADATA_VERSION: 30,
         ELR: 1,
+        GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
     }
     assert before.finalized_features_epoch == bench.node.broker.image.end_offset - 1

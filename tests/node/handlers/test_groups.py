@@ -419,3 +419,9 @@ def test_a_restarted_coordinator_knows_what_it_promised(bench: NodeBench, peer: 
     index = partition_of("group", 4)
     [loaded] = again.bench.of_kind(CoordinatorLoaded)
     assert loaded.partition == (OFFSETS_TOPIC, index)
+
+
+def test_a_client_that_says_more_than_a_record_can_hold_is_refused(peer: Peer) -> None:
+    refused = heartbeat(peer, member_id="m" * 40_000)
+    assert refused.error_code == ErrorCode.unknown_server_error
+    assert heartbeat(peer).error_code == ErrorCode.none

@@ -43,8 +43,8 @@ class ClassicProtocol:
 class ClassicMemberMetadata:
     """What is known of a member that still speaks the classic protocol."""
 
-    session_timeout_ms: Int32
-    supported_protocols: tuple[ClassicProtocol, ...]
+    session_timeout_ms: Int32 = 0
+    supported_protocols: tuple[ClassicProtocol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,9 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None = None
     classic_member_metadata: ClassicMemberMetadata | None = field(
-        default=None, metadata=wire(tag=0)
+        default=ClassicMemberMetadata(), metadata=wire(tag=0)
     )
+    """None for a member of the consumer protocol, which must be said: an absent tag is no None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
 
-NO_GENERATION: Final = -1
+LATEST_MS: Final = (1 << 63) - 1
 MEMBER_EPOCHS_SINCE: Final = 9
 
 
@@ -64,7 +64,9 @@ def commit(
         return Refusal(refused, f"offsets of group {wish.group_id} are not for this member")
     outcomes: list[ErrorCode] = []
     records: list[GroupRecord] = []
-    expires_ms = -1 if wish.retention_ms is None else now.wall_ms + wish.retention_ms
+    expires_ms = -1
+    if wish.retention_ms is not None:
+        expires_ms = min(max(0, now.wall_ms + wish.retention_ms), LATEST_MS)
     for offset in wish.offsets:
         if offset.metadata is not None and len(offset.metadata) > metadata_max:
             outcomes.append(ErrorCode.offset_metadata_too_large)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
@@ -29,6 +30,7 @@ from tidelog.coordinator.transactions.records import (
     encode_record,
 )
 from tidelog.coordinator.transactions.transaction import (
+    EPOCH_PER_TRANSACTION,
     NO_PRODUCER_ID,
     Transaction,
     completed,
@@ -110,7 +112,7 @@ class TransactionShard:
 
     def loaded(self, now: Now) -> Outcome:
         self._set_timeouts(now)
-        self._set_expiry(now)
+        self._set_expiry(now, self._rules.expiration_check_ms)
         return Decision((), None, self._late(self._unmarked()))
 
     def unloaded(self, refusal: Refusal) -> None:
@@ -138,6 +140,11 @@ class TransactionShard:
         return Decision(_stored(decided.transaction), decided.reply, self._late_end(decided[0]))
 
     def _refuse(self, asked: Initialisation) -> Refusal | None:
+        if asked.two_phase and self._version() < EPOCH_PER_TRANSACTION:
+            return Refusal(
+                ErrorCode.unsupported_version,
+                f"two phases need transaction.version {EPOCH_PER_TRANSACTION}",
+            )
         if asked.two_phase and not self._rules.two_phase_enabled:
             return Refusal(
                 ErrorCode.transactional_id_authorization_failed,
@@ -262,7 +269,7 @@ class TransactionShard:
     def _unmarked(self) -> list[Transaction]:
         return [
             known
-            for known in self.transactions()
+            for known in self._known.values()
             if known.is_ending and known.transactional_id not in self._being_marked
         ]
 
@@ -277,25 +284,27 @@ class TransactionShard:
         version, unmarked = self._version(), self._unmarked()
         ended = [
             fenced(known, version, now.wall_ms)
-            for known in self.transactions()
+            for known in self._known.values()
             if known.is_overdue(now.wall_ms)
         ]
         records = tuple(TransactionRecord(after.transactional_id, after) for after in ended)
         return Decision(records, None, self._late([*unmarked, *ended]))
 
-    def _set_expiry(self, now: Now) -> None:
-        due_ms = now.monotonic_ms + self._rules.expiration_check_ms
-        self._timers.set(_EXPIRY, due_ms, self._expire)
+    def _set_expiry(self, now: Now, after_ms: int) -> None:
+        self._timers.set(_EXPIRY, now.monotonic_ms + after_ms, self._expire)
 
     def _expire(self, now: Now) -> Outcome:
-        self._set_expiry(now)
         limit_ms = now.wall_ms - self._rules.expiration_ms
-        expired = [
+        expired = (
             TransactionRecord(known.transactional_id, None)
-            for known in self.transactions()
+            for known in self._known.values()
             if known.is_idle and known.updated_ms <= limit_ms
-        ]
-        return Decision(tuple(expired[:_EXPIRED_AT_ONCE]), None)
+        )
+        tombstones = tuple(islice(expired, _EXPIRED_AT_ONCE))
+        there_may_be_more = len(tombstones) == _EXPIRED_AT_ONCE
+        soon_ms, later_ms = self._rules.timeout_check_ms, self._rules.expiration_check_ms
+        self._set_expiry(now, soon_ms if there_may_be_more else later_ms)
+        return Decision(tombstones, None)
 
 
 _NO_PRODUCER_ID: Final = Refusal(

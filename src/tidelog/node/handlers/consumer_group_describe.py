@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from tidelog.controller.features import GROUP_FEATURE
+from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsumerGroup
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
@@ -22,7 +22,7 @@ CONSUMER_MEMBER: Final = 1
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Describe each group for itself."""
     group_ids = request.body.group_ids
-    if not broker.image.features.get(GROUP_FEATURE):
+    if not broker.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         unsupported = Refusal(ErrorCode.unsupported_version, why)
         return {"groups": [_refused(group_id, unsupported) for group_id in group_ids]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from tidelog.controller.features import GROUP_FEATURE
+from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
 from tidelog.coordinator.groups.consumer.validation import invalid
 from tidelog.coordinator.groups.topics import IdPartition
@@ -18,7 +18,7 @@ from tidelog.wire.messages import field, milliseconds
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Join, stay or leave; hear what to read."""
-    if not broker.image.features.get(GROUP_FEATURE):
+    if not broker.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         return _refused(Refusal(ErrorCode.unsupported_version, why))
     beat = _heartbeat(request)

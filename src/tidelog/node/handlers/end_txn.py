@@ -23,6 +23,8 @@ BUMPS_SINCE: Final = 5
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Let the coordinator decide."""
     body = request.body
+    if not body.transactional_id:
+        return {"error_code": ErrorCode.invalid_request}
     asked = Ending(
         body.transactional_id,
         Producer(body.producer_id, body.producer_epoch),

@@ -26,7 +26,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     transactional_id = request.body.transactional_id
     if transactional_id is None:
         return _give_any(broker, request)
-    if not transactional_id:
+    knows_id = field(request.body, "producer_id", -1) >= 0
+    knows_epoch = field(request.body, "producer_epoch", -1) >= 0
+    if not transactional_id or knows_id != knows_epoch:
         return _refused(request, ErrorCode.invalid_request)
     later = request.park()
     with_producer_id_at_hand(broker, request, lambda: _ask(broker, request))

@@ -1,22 +1,24 @@
-"""ListTransactions (key 66, versions 0-1): the transactional ids that this broker coordinates."""
+"""ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates."""
 
 from __future__ import annotations
 
+from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.errors import ErrorCode
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.request import Reply, Request
+from tidelog.node.request import Fields, Reply, Request
 from tidelog.wire.messages import field
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """List those that pass every filter; an empty filter lets all pass."""
     if broker.transactions.are_loading:
-        return {
-            "error_code": ErrorCode.coordinator_load_in_progress,
-            "unknown_state_filters": [],
-            "transaction_states": [],
-        }
+        return _refused(ErrorCode.coordinator_load_in_progress)
+    pattern = field(request.body, "transactional_id_pattern", None)
+    try:
+        expression = Expression(pattern) if pattern else None
+    except MalformedExpression:
+        return _refused(ErrorCode.invalid_regular_expression)
     known = {state.title for state in TransactionState}
     asked = request.body.state_filters
     return {
@@ -31,8 +33,13 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             for shard in broker.transactions.active()
             for transaction in shard.transactions()
             if _passes(transaction, request)
+            and (expression is None or expression.matches(transaction.transactional_id))
         ],
     }
+
+
+def _refused(error: ErrorCode) -> Fields:
+    return {"error_code": error, "unknown_state_filters": [], "transaction_states": []}
 
 
 def _passes(transaction: Transaction, request: Request) -> bool:

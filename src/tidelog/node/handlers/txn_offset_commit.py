@@ -45,7 +45,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     producers = partition.log.producers
     question = None
     if asks:
-        question = producers.begin_offsets_verification(*producer, request.now.wall_ms)
+        question = producers.begin_offsets_verification(
+            *producer, request.now.wall_ms, epoch_per_transaction=adds
+        )
     if question is None:
         _commit(broker, request, producer)
         return later

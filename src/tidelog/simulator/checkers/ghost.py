@@ -98,7 +98,7 @@ class PartitionGhost:
         self.sequences.clear()
         for batch in self.committed:
             header = read_header(batch.data)
-            if header.producer_id >= 0:
+            if header.producer_id >= 0 and header.base_sequence >= 0:
                 self.sequences[header.producer_id, header.producer_epoch] = header.last_sequence
         for node_id, agreed in self.agreed.items():
             self.agreed[node_id] = min(agreed, self.true_mark)

@@ -362,7 +362,7 @@ def _judge_epochs(machine: Machine, partition: Partition, held: HeldLog) -> None
 def _judge_sequence(ghost: PartitionGhost, batch: HeldBatch) -> None:
     """D19: what one producer wrote stands there once and without a gap."""
     header = read_header(batch.data)
-    if header.producer_id < 0:
+    if header.producer_id < 0 or header.base_sequence < 0:  # coordinators do not number theirs
         return
     key = (header.producer_id, header.producer_epoch)
     last = ghost.sequences.get(key)

@@ -57,7 +57,8 @@ class ConsumerMember:
     @property
     def classic(self) -> ClassicMemberMetadata | None:
         """What is known of a member that speaks the classic protocol."""
-        return self.metadata.classic_member_metadata
+        known = self.metadata.classic_member_metadata
+        return known if known is not None and known.supported_protocols else None
 
     @property
     def held(self) -> Iterable[IdPartition]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
 
 from tidelog.coordinator.groups.consumer.draft import Draft
+from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
@@ -17,8 +18,8 @@ from tidelog.model.time import Now
 def malformed(expression: str) -> Refusal | None:
     """Why an expression cannot be used."""
     try:
-        re.compile(expression)
-    except re.error as error:
+        _compiled(expression)
+    except MalformedExpression as error:
         why = f"SubscribedTopicRegex {expression!r} is not a valid regular expression: {error}."
         return Refusal(ErrorCode.invalid_regular_expression, why)
     return None
@@ -37,8 +38,8 @@ def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
         draft.write(_key(draft, expression), None)
         news = True
     for expression in sorted(used):
-        pattern = re.compile(expression)
-        matched = tuple(sorted(name for name in topics.names() if pattern.fullmatch(name)))
+        compiled = _compiled(expression)
+        matched = tuple(sorted(name for name in topics.names() if compiled.matches(name)))
         known = group.resolved.get(expression)
         if known is None or known.topics != matched:
             value = ConsumerGroupRegularExpressionValue(
@@ -47,6 +48,11 @@ def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
             draft.write(_key(draft, expression), value)
             news = True
     return news
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> Expression:
+    return Expression(expression)
 
 
 def _key(draft: Draft, expression: str) -> ConsumerGroupRegularExpressionKey:

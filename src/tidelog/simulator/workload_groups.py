@@ -1,0 +1,221 @@
+"""Simulated members of a group of the consumer protocol, and a client that commits offsets.
+
+Invariant  A member reads a partition only while it may be sure that it still has it: it gives
+           everything up when no heartbeat of the last while was answered.
+Invariant  The committer commits rising numbers, each one again and again until it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from tidelog.model.errors import ErrorCode
+from tidelog.simulator.asking import Lost
+from tidelog.simulator.workload_client import ClusterClient
+from tidelog.wire.apis import ApiKey
+
+GROUP: Final = "readers"
+SIMPLE_GROUP: Final = "bookkeeper"
+SESSION_MS: Final = 12_000
+SURE_FOR_MS: Final = SESSION_MS // 3
+PAUSE_MS: Final = 200
+LEAVES: Final = 0.01
+"""How likely a member leaves instead of sending its next heartbeat."""
+FIND_VERSION: Final = 2
+COMMIT_VERSION: Final = 8
+FETCH_VERSION: Final = 7
+NOTHING: Final = -1
+
+_GO: Final = "go"
+_REMOVED: Final = frozenset({ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id})
+_ELSEWHERE: Final = frozenset(
+    {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available, ErrorCode.group_id_not_found}
+)
+
+
+class GroupClient(ClusterClient):
+    """Finds the coordinator of its group, and asks it one thing at a time."""
+
+    def __init__(
+        self, name: str, nodes: Sequence[int], topics: Sequence[str], group: str, stop_ms: int
+    ) -> None:
+        super().__init__(name, nodes, topics)
+        self.group = group
+        self.stop_ms = stop_ms
+        self._coordinator: int | None = None
+        self._is_asking = False
+
+    def act(self) -> None:
+        """Ask the coordinator something; it is known, and nothing else is asked."""
+        raise NotImplementedError
+
+    def on_started(self) -> None:
+        self.refresh()
+        self.set_timer(PAUSE_MS, _GO)
+
+    def on_token(self, token: object) -> None:
+        self.set_timer(PAUSE_MS, _GO)
+        if self._is_asking:
+            return
+        if self._coordinator is None:
+            fields = {"key": self.group, "key_type": 0}
+            node = self.dice.choice(self.nodes)
+            self._ask(node, ApiKey.FIND_COORDINATOR, FIND_VERSION, fields, self._found)
+        else:
+            self.act()
+
+    def ask_coordinator(self, api: ApiKey, version: int, fields: dict[str, Any], then: Any) -> bool:
+        """Whether it could be asked; `then` gets the answer, or `Lost`."""
+        assert self._coordinator is not None
+        return self._ask(self._coordinator, api, version, fields, then)
+
+    def refused(self, error: ErrorCode) -> None:
+        """Look for the coordinator elsewhere, if that is what the error says."""
+        if error in _ELSEWHERE:
+            self._coordinator = None
+
+    def _ask(self, node: int, api: ApiKey, version: int, fields: dict[str, Any], then: Any) -> bool:
+        connection = self.line(node)
+        if connection is None:
+            self._coordinator = None
+            return False
+        self._is_asking = True
+        self.ask(connection, api, version, fields, partial(self._answered, then))
+        self.expects_answer(connection)
+        return True
+
+    def _answered(self, then: Any, answer: Any) -> None:
+        self._is_asking = False
+        if isinstance(answer, Lost):
+            self._coordinator = None
+        then(answer)
+
+    def _found(self, answer: Any) -> None:
+        if not isinstance(answer, Lost) and not answer.error_code:
+            self._coordinator = int(answer.node_id)
+
+
+class Member(GroupClient):
+    """Joins, follows what it is assigned, leaves now and then while faults strike."""
+
+    def __init__(self, name: str, nodes: Sequence[int], topic: str, stop_ms: int) -> None:
+        super().__init__(name, nodes, (topic,), GROUP, stop_ms)
+        self.topic = topic
+        self._epoch = 0
+        self._owned: frozenset[tuple[UUID, int]] = frozenset()
+        self._sure_until_ms = 0
+
+    @property
+    def owned(self) -> frozenset[tuple[UUID, int]]:
+        """What it reads."""
+        return self._owned if self.now_ms < self._sure_until_ms else frozenset()
+
+    def act(self) -> None:
+        if not self.owned and self._owned:
+            self._give_up()
+        leaves = self._epoch > 0 and self.now_ms < self.stop_ms and self.dice.random() < LEAVES
+        epoch = -1 if leaves else self._epoch
+        if leaves:
+            self._owned = frozenset()
+        fields = {
+            "group_id": GROUP,
+            "member_id": self.name,
+            "member_epoch": epoch,
+            "rebalance_timeout": SESSION_MS,
+            "subscribed_topic_names": [self.topic],
+            "topic_partitions": [
+                {"topic_id": topic_id, "partitions": [partition]}
+                for topic_id, partition in sorted(self._owned)
+            ],
+        }
+        self.ask_coordinator(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields, partial(self._beaten, epoch, self.now_ms)
+        )
+
+    def _beaten(self, sent_epoch: int, sent_ms: int, answer: Any) -> None:
+        if isinstance(answer, Lost):
+            return
+        error = ErrorCode(answer.error_code)
+        if error in _REMOVED or sent_epoch < 0:
+            self._give_up()
+        if error or sent_epoch < 0:
+            self.refused(error)
+            return
+        self._epoch = int(answer.member_epoch)
+        self._sure_until_ms = sent_ms + SURE_FOR_MS
+        if answer.assignment is not None:
+            self._owned = frozenset(
+                (topic.topic_id, int(partition))
+                for topic in answer.assignment.topic_partitions
+                for partition in topic.partitions
+            )
+
+    def _give_up(self) -> None:
+        self._epoch = 0
+        self._owned = frozenset()
+
+
+class Committer(GroupClient):
+    """Commits 1, 2, 3 and so on for one partition, and reads back what is stored."""
+
+    def __init__(self, name: str, nodes: Sequence[int], topic: str, stop_ms: int) -> None:
+        super().__init__(name, nodes, (topic,), SIMPLE_GROUP, stop_ms)
+        self._topic = topic
+        self.promised = NOTHING
+        """The last number that was stored, said the coordinator."""
+        self._tried = NOTHING
+        self.uncertain: set[int] = set()
+        """Numbers that were asked for without an answer: they may be stored at any time."""
+        self.reads: list[tuple[int, int, int]] = []
+        """What was read, the least and the most it may have been; nobody judged it yet."""
+
+    def act(self) -> None:
+        if self.now_ms >= self.stop_ms or self.dice.random() < 0.5:
+            self._read()
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        number = max(1, self.promised + 1)
+        partition = {"partition_index": 0, "committed_offset": number, "committed_metadata": ""}
+        fields = {
+            "group_id": SIMPLE_GROUP,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": [{"name": self._topic, "partitions": [partition]}],
+        }
+        if self.ask_coordinator(
+            ApiKey.OFFSET_COMMIT, COMMIT_VERSION, fields, partial(self._committed, number)
+        ):
+            self._tried = number
+
+    def _committed(self, number: int, answer: Any) -> None:
+        if isinstance(answer, Lost):
+            self.uncertain.add(number)
+            return
+        error = ErrorCode(answer.topics[0].partitions[0].error_code)
+        if error is ErrorCode.none:
+            self.promised = max(self.promised, number)
+            return
+        self.uncertain.add(number)
+        self.refused(error)
+
+    def _read(self) -> None:
+        topics = [{"name": self._topic, "partition_indexes": [0]}]
+        fields = {"group_id": SIMPLE_GROUP, "topics": topics, "require_stable": True}
+        self.ask_coordinator(
+            ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, partial(self._fetched, self.promised)
+        )
+
+    def _fetched(self, least: int, answer: Any) -> None:
+        if isinstance(answer, Lost):
+            return
+        error = ErrorCode(answer.error_code)
+        if error is not ErrorCode.none:
+            self.refused(error)
+            return
+        partition = answer.topics[0].partitions[0]
+        self.reads.append((int(partition.committed_offset), least, self._tried))

@@ -1,0 +1,156 @@
+"""A transactional client of a node in a test, as far as the node can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.node.node_bench import NodeBench
+
+from tidelog.coordinator.decision import Producer
+from tidelog.model.errors import ErrorCode
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import decode_response
+from tidelog.wire.produce import ProducedPartition
+
+SETTINGS = {
+    "transaction_state_log_num_partitions": "2",
+    "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+    "offsets_topic_num_partitions": "2",
+    "offsets_topic_replication_factor": "1",
+    "transaction_two_phase_commit_enable": "true",
+}
+"""Of a broker that is alone."""
+
+
+class Client:
+    """Finds its coordinators when it is made; then does what it is told, one request at a time."""
+
+    def __init__(self, bench: NodeBench, transactional_id: str = "tx") -> None:
+        self.bench = bench
+        self.transactional_id = transactional_id
+        self.peer = bench.connect()
+        self.producer = Producer(-1, -1)
+        self.sequences: dict[int, int] = {}
+        for key_type in (0, 1):
+            self._ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=key_type)
+        found = self._ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=1)
+        assert found.error_code == 0
+
+    def _ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
+        self.peer.send(api, version, **fields)
+        self.settle()
+        return decode_response(api, version, self.peer.answer())[1]
+
+    def settle(self) -> None:
+        """Let everything happen that needs no time."""
+        for _ in range(4):
+            self.bench.wait(0)
+            self.bench.end_tick()
+
+    def init(self, version: int = 5, **fields: Any) -> Any:
+        given = {
+            "transactional_id": self.transactional_id,
+            "transaction_timeout": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+            **fields,
+        }
+        answer = self._ask(ApiKey.INIT_PRODUCER_ID, version, **given)
+        if answer.error_code == 0:
+            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.sequences = {}
+        return answer
+
+    def add(self, *partitions: int, version: int = 3, topic: str = "orders") -> ErrorCode:
+        topics = [{"name": topic, "partitions": list(partitions)}]
+        answer = self._ask(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            version,
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer.producer_id,
+            v3_and_below_producer_epoch=self.producer.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+        (told,) = answer.results_by_topic_v3_and_below
+        return ErrorCode(told.results_by_partition[0].partition_error_code)
+
+    def batch(self, partition: int = 0, value: bytes = b"v") -> bytes:
+        sequence = self.sequences.get(partition, 0)
+        self.sequences[partition] = sequence + 1
+        record = NewRecord(b"k", value, self.bench.now.wall_ms)
+        return bytes(
+            build_batch(
+                [record],
+                producer_id=self.producer.producer_id,
+                producer_epoch=self.producer.producer_epoch,
+                base_sequence=sequence,
+                transactional=True,
+            )
+        )
+
+    def produce(
+        self, partition: int = 0, value: bytes = b"v", *, version: int = 11
+    ) -> ProducedPartition:
+        self.peer.send_produce(
+            {("orders", partition): self.batch(partition, value)},
+            version=version,
+            transactional_id=self.transactional_id,
+        )
+        self.settle()
+        ((_, _, (result,)),) = self.peer.produced(version).topics
+        return result
+
+    def end(self, commit: bool, version: int = 4) -> Any:
+        answer = self._ask(
+            ApiKey.END_TXN,
+            version,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            committed=commit,
+        )
+        if version >= 5 and answer.error_code == 0:
+            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.sequences = {}
+        return answer
+
+    def commit_offset(self, offset: int, version: int = 3, **fields: Any) -> ErrorCode:
+        place = {
+            "partition_index": 0,
+            "committed_offset": offset,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        answer = self._ask(
+            ApiKey.TXN_OFFSET_COMMIT,
+            version,
+            transactional_id=self.transactional_id,
+            group_id="group",
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            topics=[{"name": "orders", "partitions": [place]}],
+            **fields,
+        )
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    def committed_offset(self) -> int:
+        answer = self._ask(
+            ApiKey.OFFSET_FETCH,
+            5,
+            group_id="group",
+            topics=[{"name": "orders", "partition_indexes": [0]}],
+        )
+        return int(answer.topics[0].partitions[0].committed_offset)
+
+    def add_offsets(self, version: int = 3) -> ErrorCode:
+        answer = self._ask(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            version,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            group_id="group",
+        )
+        return ErrorCode(answer.error_code)
