@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka bench-failover lock clean
+.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +19,11 @@ setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for
 .cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml
 	@scripts/setup-java
 
+setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
+
+.cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/go.mod tests/js/everyday.mjs tests/js/package-lock.json
+	@scripts/setup-clients
+
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
 	@$(BIN)/tidelog up --port $(PORT)
 
@@ -32,7 +37,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/tidiness
 
-test: setup setup-java check ## All checks and all tests, stock clients and Apache Kafka's tools included
+test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
 	$(BIN)/pytest -n 2 --dist loadfile
 
 format: setup ## Rewrite the code in the project's format
@@ -50,6 +55,9 @@ bench-vs-kafka: setup setup-java ## The same table with Apache Kafka beside it, 
 
 bench-failover: setup setup-java ## How long writes pause when brokers are killed or restarted, beside Apache Kafka
 	@$(BIN)/python -m benchmarks.failover
+
+bench-scale: setup ## How three nodes carry 1,000, 3,000 and 10,000 partitions
+	@$(BIN)/python -m benchmarks.scale
 
 lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv
