@@ -6,14 +6,16 @@ need the guard, `story` a transcript that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tidelog.controller import alter_partition, brokers
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.fetch_reading import Look
-from tidelog.replication import follower, in_sync_replicas, leader, membership, partition
+from tidelog.replication import follower, in_sync_replicas, leader, partition
 from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.parked import ParkedAnswers
@@ -66,6 +68,16 @@ _refusal: Final = Look._refusal
 
 def _refuse_no_epoch(self: Look, found: Partition, wanted: FetchPartition) -> ErrorCode | None:
     return _refusal(self, found, wanted._replace(current_leader_epoch=-1))
+
+
+def _give_up(_self: AlterPartitions, proposals: Iterable[tuple[Partition, Any]], _now: Now) -> None:
+    for found, proposal in proposals:
+        if found.leader is not None and found.proposal is proposal:
+            found.leader.in_sync.revert()
+
+
+def _forget_failure(_self: DirectoryHealth, reason: str) -> Refusal:
+    return Refusal(ErrorCode.kafka_storage_error, reason)
 
 
 _load: Final = ProducerState.load
@@ -143,10 +155,16 @@ MUTANTS: Final = (
     _mutant(
         "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=5
     ),
-    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=12),
+    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=1),
     _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
-    _mutant("every refusal reverts", membership, "NOT_APPLIED", frozenset(ErrorCode)),
-    _mutant("consumers read to the end", Look, "_records", _read_to_the_end),
+    _mutant(
+        "a proposal without an answer is given up",
+        AlterPartitions,
+        "_again",
+        _give_up,
+        story="lost_answer_to_a_proposal",
+    ),
+    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1),
     _mutant(
         "any proposal is taken",
         alter_partition,
@@ -154,6 +172,8 @@ MUTANTS: Final = (
         _same(None),
         story="two_rounds_of_divergence",
     ),
-    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False),
-    _mutant("a failed disk is used on", DirectoryHealth, "fail", _same(None)),
+    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=2),
+    _mutant(
+        "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
+    ),
 )

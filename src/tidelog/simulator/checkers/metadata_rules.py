@@ -152,14 +152,16 @@ class MetadataRules:
             raise Violation("C13", what)
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
             raise Violation("C13", what)
-        least = int(self._configs(ghost).get(MIN_IN_SYNC, self._settings[MIN_IN_SYNC]))
-        _judge_reassignment(before, after, least, what)
+        is_one_step = after.partition_epoch == before.partition_epoch + 1
+        if is_one_step:
+            least = int(self._configs(ghost).get(MIN_IN_SYNC, self._settings[MIN_IN_SYNC]))
+            _judge_reassignment(before, after, least, what)
         ghost.sent_away.update(set(before.replicas) - set(after.replicas))
         if after.leader in (NO_LEADER, before.leader):
             return
         if after.recovery_state != RECOVERED:
             self._judge_unclean(ghost, after.leader, what)
-        elif after.partition_epoch == before.partition_epoch + 1:
+        elif is_one_step:
             _judge_election(before, after, what)
 
     def _judge_unclean(self, ghost: PartitionGhost, leader: int, what: str) -> None:

@@ -105,7 +105,8 @@ class ReplicaRules:
             ghost.is_murky = ghost.is_murky or partition.is_leader
             return
         judge_end(machine, ghost, held, partition.log)
-        _judge_epochs(machine, partition, held)
+        if partition.log.health.offline_reason is None:  # else nobody is given anything any more
+            _judge_epochs(machine, partition, held)
         self._commit(machine, partition, ghost, held)
         if partition.is_leader:
             self._judge_leader(machine, partition, ghost)
@@ -332,8 +333,14 @@ def _judge_written(
 
 
 def _judge_epochs(machine: Machine, partition: Partition, held: HeldLog) -> None:
-    """D18: the epoch cache is what the log says, and perhaps an epoch that begins at its end."""
+    """D18: the epoch cache is what the log says, and perhaps an epoch that begins at its end.
+
+    A leader's own epoch is always there: whoever asks where an earlier one ends needs it.
+    """
     log = partition.log
+    if partition.is_leader and log.epochs.latest_epoch != partition.leader_epoch:
+        why = f"in epoch {partition.leader_epoch}, its epochs end with {log.epochs.latest_epoch}"
+        raise Violation("D18", f"{machine.name} leads {partition.name} {why}")
     entries = [tuple(entry) for entry in log.epochs.entries]
     starts = held.epoch_starts
     ends = [start for _, start in starts[1:]] + [log.end_offset]

@@ -18,7 +18,7 @@ from tidelog.storage.partition_log import PartitionLog
 
 @dataclass(slots=True)
 class _Condemned:
-    """A log whose directory failed, and where it ended then."""
+    """A log that the disk refused something, and where it ended then."""
 
     log: PartitionLog
     end_offset: int
@@ -63,7 +63,7 @@ class StorageRules:
             log, index = partition.log, partition.name.partition
             if flushed:
                 self._judge_loaded(machine, log, flushed.pop((log.topic_id, index), 0))
-            if log.health.offline_reason is not None:
+            if log.directory in machine.disk.refusing:
                 self._judge_condemned(machine, log, index)
             topic = node.broker.image.topics_by_name.get(partition.name.topic)
             if topic is not None and topic.topic_id != log.topic_id:
