@@ -10,6 +10,8 @@ from tidelog.broker.os_filesystem import OsFileSystem
 from tidelog.controller.records import decode_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
+from tidelog.model.ids import uuid_text
+from tidelog.model.settings.endpoints import parse_initial_controllers
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, read_snapshot
 from tidelog.storage.identity import read_identity
@@ -57,6 +59,61 @@ def test_the_first_controller_is_the_first_voter_in_its_metadata_directory(tmp_p
     assert (voter.voter_id, voter.voter_directory_id) == (7, identity.directory_id)
     assert [(one.name, one.port) for one in voter.endpoints] == [("CONTROLLER", 9093)]
     assert not files.exists(f"{tmp_path}/one/{name}")
+
+
+def voters_of(directory: Path) -> dict[int, tuple[str, int]]:
+    path = directory / "one" / "__cluster_metadata-0" / BOOTSTRAP_ID.file_name
+    content = read_snapshot(OsFileSystem(), str(path))
+    return {
+        voter.voter_id: (uuid_text(voter.voter_directory_id), voter.endpoints[0].port)
+        for voter in content.voters
+    }
+
+
+TRIO = {"controller_quorum_bootstrap_servers": "127.0.0.1:9093,127.0.0.1:9094"}
+FIRST = "AAAAAAAAAAEAAAAAAAAAZA"
+SECOND = "AAAAAAAAAAEAAAAAAAAAZQ"
+INITIAL = parse_initial_controllers(f"8@127.0.0.1:9094:{SECOND},7@127.0.0.1:9093:{FIRST}")
+
+
+def test_the_first_voters_are_the_same_for_each_of_them(tmp_path: Path) -> None:
+    format_node(config(tmp_path, **TRIO), CLUSTER, INITIAL)
+
+    assert voters_of(tmp_path) == {7: (FIRST, 9093), 8: (SECOND, 9094)}
+    identity = read_identity(OsFileSystem(), f"{tmp_path}/one")
+    assert identity is not None
+    assert uuid_text(identity.directory_id) == FIRST
+
+
+def test_a_controller_that_joins_later_knows_no_voters(tmp_path: Path) -> None:
+    format_node(config(tmp_path, **TRIO), CLUSTER, ())
+
+    assert not OsFileSystem().exists(f"{tmp_path}/one/__cluster_metadata-0")
+
+
+def test_several_controllers_do_not_become_several_quorums_by_accident(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--initial-controllers"):
+        format_node(config(tmp_path, **TRIO), CLUSTER)
+    format_node(config(tmp_path, **TRIO), CLUSTER, standalone=True)
+    assert list(voters_of(tmp_path)) == [7]
+
+
+def test_a_controller_that_is_not_among_the_first_voters_is_refused(tmp_path: Path) -> None:
+    others = tuple(each for each in INITIAL if each.node_id != 7)
+    with pytest.raises(ConfigError, match="not among"):
+        format_node(config(tmp_path, **TRIO), CLUSTER, others)
+
+
+@pytest.mark.parametrize("text", ["7@host:9093", "7@host:9093:short", "host:9093:" + FIRST, ""])
+def test_first_voters_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--initial-controllers"):
+        parse_initial_controllers(text)
+
+
+def test_a_first_voter_is_named_once() -> None:
+    twice = f"7@127.0.0.1:9093:{FIRST},7@127.0.0.1:9094:{SECOND}"
+    with pytest.raises(ConfigError, match="twice"):
+        parse_initial_controllers(twice)
 
 
 def test_a_fixed_quorum_has_no_voters_in_its_log(tmp_path: Path) -> None:

@@ -138,14 +138,6 @@ def test_the_bootstrap_address_may_come_from_the_environment() -> None:
     assert f"127.0.0.1:{port}" in result.stderr
 
 
-def test_separate_controllers_are_refused_until_there_is_a_quorum(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["up", "--controllers", "3", "--data", str(tmp_path / "c")])
-
-    assert result.exit_code == 1
-    assert "next release" in result.stderr
-    assert not (tmp_path / "c").exists()
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["down"], ["status"], ["status", "--json"], ["node", "kill", "100"], ["node", "start", "100"]],

@@ -315,7 +315,8 @@ def test_a_question_meant_for_another_replica_is_refused() -> None:
     other_directory = ReplicaKey(1, UUID(int=5))
     for voter in (key(2), other_directory):
         assert VoterBench().ask_vote(2, 4, voter=voter).error == ErrorCode.invalid_voter_key
-    assert VoterBench().ask_vote(2, 4, voter=ReplicaKey(1)).granted
+    for untold in (ReplicaKey(1), ReplicaKey(-1)):
+        assert VoterBench().ask_vote(2, 4, voter=untold).granted
 
 
 def test_pre_votes_are_given_to_any_number_and_change_nothing() -> None:
@@ -365,6 +366,21 @@ def test_an_epoch_with_two_leaders_stops_the_node() -> None:
     bench.follow(2, 5)
     with pytest.raises(InvariantBroken):
         bench.elections.epoch_begun(EpochBegun(5, 3, key(1), address(3)), bench.now)
+
+
+@pytest.mark.parametrize("become", [VoterBench.win, lambda bench: resign(bench)])
+def test_another_leader_of_an_epoch_that_this_node_led_stops_it(
+    become: Callable[[VoterBench], object],
+) -> None:
+    bench = VoterBench()
+    become(bench)
+    with pytest.raises(InvariantBroken):
+        bench.elections.epoch_begun(EpochBegun(4, 3, key(1), address(3)), bench.now)
+
+
+def resign(bench: VoterBench) -> None:
+    bench.win()
+    bench.elections.resign(bench.now)
 
 
 def test_a_follower_stands_when_its_leader_was_silent_for_the_fetch_timeout() -> None:

@@ -23,6 +23,7 @@ from tidelog.controller import (
     brokers,
     configs,
     controllers,
+    directories,
     elections,
     features,
     heartbeats,
@@ -232,6 +233,13 @@ class Controller:
         self, joining: controllers.ControllerJoining
     ) -> Decision[Refusal | None]:
         return controllers.register_controller(self.image, joining)
+
+    def assign_replicas_to_directories(
+        self, broker_id: int, broker_epoch: int, places: Iterable[directories.ReplicaPlace]
+    ) -> Decision[directories.AssignedReplicas | Refusal]:
+        return directories.assign_replicas_to_directories(
+            self.image, self._leadership, broker_id, broker_epoch, places
+        )
 
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int

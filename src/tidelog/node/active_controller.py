@@ -13,6 +13,7 @@ from tidelog.controller.alter_partition import AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -64,6 +65,14 @@ class ActiveController:
 
     def allocate_producer_ids(self, now: Now, then: Callable[[range | Refusal], None]) -> None:
         self._current.allocate_producer_ids(now, then)
+
+    def assign_directories(
+        self,
+        now: Now,
+        places: Sequence[ReplicaPlace],
+        then: Callable[[AssignedReplicas | Refusal, Now], None],
+    ) -> None:
+        self._current.assign_directories(now, places, then)
 
     def create_topics(
         self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]

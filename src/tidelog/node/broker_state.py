@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.node.control_plane import ControlPlane
     from tidelog.node.controller_channel import ControllerChannel
     from tidelog.node.coordinators import Coordinators
+    from tidelog.node.directory_assignments import DirectoryAssignments
     from tidelog.node.metadata_feed import MetadataFeed
     from tidelog.node.parked_fetches import ParkedFetches
     from tidelog.node.producer_ids import ProducerIds
@@ -60,6 +61,7 @@ class BrokerState:
     parked: ParkedFetches
     fetchers: ReplicaFetchers
     alter_partitions: AlterPartitions
+    assignments: DirectoryAssignments
     producer_ids: ProducerIds
     groups: Coordinators[GroupShard]
     """The group coordinators on this node."""

@@ -20,6 +20,7 @@ from tidelog.controller.alter_partition import AlteredTopics, IsrProposal
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -61,6 +62,15 @@ class ControllerChannel(Protocol):
 
     def allocate_producer_ids(self, now: Now, then: Callable[[range | Refusal], None]) -> None:
         """A block of producer ids for this broker."""
+        ...
+
+    def assign_directories(
+        self,
+        now: Now,
+        places: Sequence[ReplicaPlace],
+        then: Callable[[AssignedReplicas | Refusal, Now], None],
+    ) -> None:
+        """Say in which directories replicas of this broker lie; the broker's epoch is added."""
         ...
 
     def create_topics(

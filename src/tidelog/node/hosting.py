@@ -184,6 +184,7 @@ class Hosting:
         if partition is None:
             broker.replicas.lose(name)
             return
+        broker.assignments.compare(partition, image)
         began = partition.apply(
             Leadership(
                 leader=image.leader,

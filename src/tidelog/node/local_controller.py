@@ -9,6 +9,7 @@ from tidelog.controller.alter_partition import AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.producer_ids import ProducerIdBlock
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.errors import Refusal
@@ -75,6 +76,19 @@ class LocalController:
         node_id, epoch = self._broker.node_id, self._broker.broker_epoch
         self._plane.propose(
             now, lambda controller: controller.allocate_producer_ids(node_id, epoch), allocated
+        )
+
+    def assign_directories(
+        self,
+        now: Now,
+        places: Sequence[ReplicaPlace],
+        then: Callable[[AssignedReplicas | Refusal, Now], None],
+    ) -> None:
+        node_id, epoch = self._broker.node_id, self._broker.broker_epoch
+        self._plane.propose(
+            now,
+            lambda controller: controller.assign_replicas_to_directories(node_id, epoch, places),
+            then,
         )
 
     def create_topics(

@@ -27,6 +27,7 @@ from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.coordinators import Coordinators
+from tidelog.node.directory_assignments import DirectoryAssignments
 from tidelog.node.effects import Effect, OpenListeners, Stopped
 from tidelog.node.group_topics import ImageTopics
 from tidelog.node.handlers.fetch import retry
@@ -82,6 +83,7 @@ class Node:
             lambda parked, now, time_is_up: retry(broker, parked, now, time_is_up),
         )
         broker.alter_partitions = AlterPartitions(broker)
+        broker.assignments = DirectoryAssignments(broker)
         broker.fetchers = ReplicaFetchers(broker)
         topics = ImageTopics(broker)
         broker.groups = Coordinators(
@@ -163,6 +165,7 @@ class Node:
         self.broker.transaction_markers.send(now)  # it appends, which parked fetches wait for
         self.broker.parked.tick_ended(now)
         self.broker.alter_partitions.send(now)
+        self.broker.assignments.send(now)
         self.broker.fetchers.fetch(now)
         plane = self._plane
         if plane is not None and plane.fetches.have_news:

@@ -13,6 +13,7 @@ from tidelog.controller.alter_partition import AlteredPartition, AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
@@ -29,6 +30,7 @@ from tidelog.wire.apis import ApiKey
 R = TypeVar("R")
 ALLOCATE_PRODUCER_IDS_VERSION: Final = 0
 ALTER_PARTITION_VERSION: Final = 3
+ASSIGN_DIRECTORIES_VERSION: Final = 0
 CREATE_TOPICS_VERSION: Final = 7
 HEARTBEAT_VERSION: Final = 1
 REGISTRATION_VERSION: Final = 4
@@ -169,6 +171,36 @@ class RemoteController:
 
         version = ALLOCATE_PRODUCER_IDS_VERSION
         self._ask(now, ApiKey.ALLOCATE_PRODUCER_IDS, version, fields, allocated)
+
+    def assign_directories(
+        self,
+        now: Now,
+        places: Sequence[ReplicaPlace],
+        then: Callable[[AssignedReplicas | Refusal, Now], None],
+    ) -> None:
+        fields = {
+            "broker_id": self._broker.node_id,
+            "broker_epoch": self._broker.broker_epoch,
+            "directories": [
+                {
+                    "id_": place.directory_id,
+                    "topics": [
+                        {
+                            "topic_id": place.topic_id,
+                            "partitions": [{"partition_index": place.partition}],
+                        }
+                    ],
+                }
+                for place in places
+            ],
+        }
+
+        def assigned(answer: Any, later: Now) -> None:
+            refusal = _refusal(answer, "the directories")
+            then([(place, None) for place in places] if refusal is None else refusal, later)
+
+        version = ASSIGN_DIRECTORIES_VERSION
+        self._ask(now, ApiKey.ASSIGN_REPLICAS_TO_DIRS, version, fields, assigned)
 
     def create_topics(
         self, now: Now, wishes: Sequence[NewTopic], then: Callable[[dict[str, Refusal]], None]

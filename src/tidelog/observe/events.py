@@ -201,10 +201,10 @@ class AcceptingPaused:
 
 
 Event: TypeAlias = (
-    BrokerRegistered
-    | BrokerUnregistered
-    | ControllerActivated
+    ControllerActivated
     | ControllerDeactivated
+    | BrokerRegistered
+    | BrokerUnregistered
     | BrokerFenced
     | BrokerUnfenced
     | BrokerShuttingDown

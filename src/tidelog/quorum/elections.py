@@ -224,7 +224,7 @@ class Elections:
         found = address or self._members.address_of(leader_id)
         is_known = leader_id not in (NO_LEADER, self._own.id)
         if epoch == role.epoch:
-            if not is_known or isinstance(role, Leader | Resigned):
+            if not is_known:
                 return
             invariant(
                 role.leader_id in (NO_LEADER, leader_id),

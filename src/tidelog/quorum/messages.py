@@ -6,7 +6,7 @@ Invariant  Every question and every answer carries the epoch its sender is in: w
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
@@ -14,19 +14,22 @@ from tidelog.model.ids import NO_LEADER, ZERO_UUID
 from tidelog.quorum.control_records import Voter
 
 Address: TypeAlias = tuple[str, int]
+NOT_TOLD: Final = -1
 
 
 class ReplicaKey(NamedTuple):
     """A replica of the metadata log: a node with another directory is another replica."""
 
     id: int
+    """-1 when it is not told."""
     directory_id: UUID = ZERO_UUID
     """Zero when it is not told."""
 
     def is_same(self, other: ReplicaKey) -> bool:
-        """Whether both may be the same replica; one that was not told fits any."""
+        """Whether both may be the same replica; what was not told fits anything."""
+        ids = {self.id, other.id} - {NOT_TOLD}
         directories = {self.directory_id, other.directory_id} - {ZERO_UUID}
-        return self.id == other.id and len(directories) < 2
+        return len(ids) < 2 and len(directories) < 2
 
 
 class LogEnd(NamedTuple):

@@ -65,7 +65,11 @@ class Disk:
         self.failed = False
         """Whether it was ever made to fail or damaged since it was last known to be sound."""
         self.refusing: set[str] = set()
-        """The logs of the present process that were refused a write or a sync, by directory."""
+        """The logs of the present process that were refused a write or a sync, by directory, as
+        far as its loop has heard of it."""
+        self.in_job = False
+        """Whether a worker thread is at work, of whose failures the loop hears later."""
+        self._unheard: set[str] = set()
         self._fails = False
         self._dies_in: int | None = None
 
@@ -105,6 +109,7 @@ class Disk:
     def disarm(self) -> None:
         """The process is over: the next one dies of something else."""
         self.refusing.clear()
+        self._unheard.clear()
         self._dies_in = _NEVER if self._dies_in is not None else None
 
     def fail(self, how: str, part: str) -> None:
@@ -118,10 +123,15 @@ class Disk:
                 return False
             directory, _, name = operation.path.rpartition("/")
             if name.endswith(".log") and how != "read":
-                self.refusing.add(directory)
+                (self._unheard if self.in_job else self.refusing).add(directory)
             return True
 
         self.files.fail_when(fails, FAILURES[how])
+
+    def failure_heard(self) -> None:
+        """The loop was told that a job failed."""
+        self.refusing |= self._unheard
+        self._unheard.clear()
 
     def slow_down(self, write_us: int, sync_us: int) -> None:
         self.write_us = write_us

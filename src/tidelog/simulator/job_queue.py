@@ -76,6 +76,7 @@ class JobQueue:
         """Do the work of the first job; what the disk said against it."""
         machine = self._machine
         machine.disk.files.wall_ms = machine.clock.at(self._timeline.now_us).wall_ms
+        machine.disk.in_job = True
         try:
             self._jobs[0].work()
         except ProcessDies:
@@ -84,4 +85,6 @@ class JobQueue:
             return str(error)
         except (Exception, InvariantBroken) as error:  # whatever a job raises is a finding
             raise Violation("node", f"a job of {machine.name} raised {error!r}") from error
+        finally:
+            machine.disk.in_job = False
         return None

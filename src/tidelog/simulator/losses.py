@@ -6,6 +6,8 @@ not the very one that did lose something. From this follow the rules here:
 
 - a machine loses data only while all others run, are in sync and are not about to die;
 - until the cluster has noticed that loss, no other machine dies without a clean stop;
+- nor does one that alone is known to hold a partition, while the loser led that last: when nobody
+  is known to be complete, whoever led last is elected;
 - until the loser is in sync again, no other machine loses data, unless the plan allows more;
 - a node stays dead for good only if somebody else in sync goes on.
 
@@ -38,7 +40,19 @@ class Losses:
 
     def may_die(self, machine: Machine) -> bool:
         """Whether this machine may end without a clean stop now."""
-        return all(self.is_noticed(each) for each in self._others(machine) if each.lossy)
+        losers = [each for each in self._others(machine) if each.lossy]
+        return all(map(self.is_noticed, losers)) and not self._is_last_hope(machine, losers)
+
+    def _is_last_hope(self, machine: Machine, losers: list[Machine]) -> bool:
+        image = self._world.controller_image()
+        lost = {each.node_id for each in losers}
+        if image is None or not lost:
+            return False
+        return any(
+            {*partition.isr, *partition.elr} == {machine.node_id}
+            and not lost.isdisjoint(partition.last_known_elr)
+            for _, _, partition in image.partitions_of(machine.node_id)
+        )
 
     def is_noticed(self, machine: Machine) -> bool:
         """Whether the cluster knows that this machine is not what it was."""

@@ -188,6 +188,8 @@ class Process:
         disk = machine.disk
         before = disk.files.operation_count
         effects = self._guard(self.node.step, happened)
+        if isinstance(happened, JobFinished) and happened.error is not None:
+            disk.failure_heard()
         if effects is None:
             return
         if buffer is not None:

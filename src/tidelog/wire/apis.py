@@ -209,6 +209,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.CONTROLLER_REGISTRATION: _served(0, 0, 0, _C),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _served(0, 1, 0, _B),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _served(0, 1, 0, _B),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: _served(0, 0, 0, _C),
         ApiKey.LIST_CONFIG_RESOURCES: _served(0, 1, 0, _B),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _served(0, 0, 0, _B),
         ApiKey.ADD_RAFT_VOTER: _served(0, 1, 0, _BC),

@@ -1,0 +1,65 @@
+"""Where this broker's replicas lie, told to the controller when it believes something else.
+
+The controller must know, or it could not tell whose leader is gone when a directory fails.
+
+Invariant  One request is under way at a time; what could not be told is told again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.partition_image import PartitionImage
+from tidelog.model.errors import Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.replication.partition import Partition
+
+RETRY_MS: Final = 100
+
+
+class DirectoryAssignments:
+    """Replicas that the metadata has in another directory than they are in."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._waiting: dict[TopicPartition, ReplicaPlace] = {}
+        self._under_way = False
+
+    def compare(self, partition: Partition, image: PartitionImage) -> None:
+        """The metadata says where a replica lies; the directory it is in knows better."""
+        broker, name = self._broker, partition.name
+        [actual] = [
+            directory.identity.directory_id
+            for directory in broker.directories
+            if name in directory.logs
+        ] or [image.directory_of(broker.node_id)]
+        if actual == image.directory_of(broker.node_id):
+            self._waiting.pop(name, None)
+        else:
+            topic_id = partition.log.topic_id
+            self._waiting[name] = ReplicaPlace(actual, topic_id, name.partition)
+
+    def send(self, now: Now) -> None:
+        """Tell the controller about all of them at once."""
+        if not self._waiting or self._under_way or self._broker.broker_epoch < 0:
+            return
+        sent = dict(self._waiting)
+        self._under_way = True
+
+        def told(outcome: AssignedReplicas | Refusal, later: Now) -> None:
+            if isinstance(outcome, Refusal):
+                self._broker.deadlines.at(later.monotonic_ms + RETRY_MS, self._rested)
+                return
+            self._under_way = False
+            for name, place in sent.items():
+                if self._waiting.get(name) == place:
+                    del self._waiting[name]
+
+        self._broker.control.assign_directories(now, [*sent.values()], told)
+
+    def _rested(self, now: Now) -> None:
+        self._under_way = False
+        self.send(now)
