@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.integration.group_samples import GROUP_FIELDS
 from tests.integration.raw import Topic, batch_of, request
 
 from tidelog.wire.apis import SUPPORTED, ApiKey
@@ -33,6 +34,7 @@ def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
 
 
 _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
+    **GROUP_FIELDS,
     ApiKey.PRODUCE: lambda topic: {
         "transactional_id": None,
         "acks": -1,
