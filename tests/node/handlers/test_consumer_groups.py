@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -87,3 +88,52 @@ def test_a_client_that_says_more_than_a_record_can_hold_is_refused(peer: Peer) -
     refused = heartbeat(peer, member_id="m" * 40_000)
     assert refused.error_code == ErrorCode.unknown_server_error
     assert heartbeat(peer).error_code == ErrorCode.none
+
+
+def alter(peer: Peer, name: str, key: str, value: str | None) -> Any:
+    """Change a setting of a group."""
+    config = {"name": key, "config_operation": 1 if value is None else 0, "value": value}
+    resource = {"resource_type": 32, "resource_name": name, "configs": [config]}
+    answer = peer.ask(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+    )
+    return answer.responses[0].error_code
+
+
+def described(peer: Peer, name: str) -> dict[str, tuple[str, int]]:
+    """Values and sources of a group's settings."""
+    resource = {"resource_type": 32, "resource_name": name, "configuration_keys": None}
+    answer = peer.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource])
+    [result] = answer.results
+    return {each.name: (each.value, each.config_source) for each in result.configs}
+
+
+def test_settings_of_a_group_are_stored_shown_and_used(peer: Peer) -> None:
+    key = "consumer.heartbeat.interval.ms"
+    assert described(peer, "group") == {
+        key: ("5000", 5),
+        "consumer.session.timeout.ms": ("45000", 5),
+    }
+    assert alter(peer, "group", key, "7000") == ErrorCode.none
+    assert described(peer, "group")[key] == ("7000", 8)
+    assert heartbeat(peer).heartbeat_interval == timedelta(seconds=7)
+    listed = peer.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[32]).config_resources
+    assert [each.resource_name for each in listed] == ["group"]
+    assert alter(peer, "group", key, None) == ErrorCode.none
+    assert described(peer, "group")[key] == ("5000", 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "error"),
+    [
+        ("", "consumer.session.timeout.ms", "45000", ErrorCode.invalid_request),
+        ("group", "consumer.session.timeout.ms", "1", ErrorCode.invalid_config),
+        ("group", "consumer.session.timeout.ms", "60001", ErrorCode.invalid_config),
+        ("group", "consumer.session.timeout.ms", "soon", ErrorCode.invalid_config),
+        ("group", "share.session.timeout.ms", "45000", ErrorCode.invalid_config),
+    ],
+)
+def test_settings_that_a_group_cannot_have_are_refused(
+    peer: Peer, name: str, key: str, value: str, error: ErrorCode
+) -> None:
+    assert alter(peer, name, key, value) == error
