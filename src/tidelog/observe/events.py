@@ -21,7 +21,11 @@ from tidelog.observe.cluster_events import (
     InSyncReplicasDecided,
     LeaderElected,
 )
-from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
+from tidelog.observe.coordinator_events import (
+    CoordinatorLoaded,
+    CoordinatorUnloaded,
+    InternalTopicMissing,
+)
 from tidelog.observe.replication_events import (
     FetcherStuck,
     FollowerCaughtUp,
@@ -221,6 +225,7 @@ Event: TypeAlias = (
     | HighWatermarkMoved
     | CoordinatorLoaded
     | CoordinatorUnloaded
+    | InternalTopicMissing
     | SegmentDeleted
     | LogCleaned
     | CleaningFailed

@@ -12,7 +12,7 @@ from tests.node.peer import Peer
 
 from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.errors import ErrorCode
-from tidelog.observe.coordinator_events import CoordinatorLoaded
+from tidelog.observe.coordinator_events import CoordinatorLoaded, InternalTopicMissing
 from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.messages import decode_response
 
@@ -367,3 +367,12 @@ def test_a_restarted_coordinator_knows_what_it_promised(bench: NodeBench, peer: 
     index = partition_of("group", 4)
     [loaded] = again.bench.of_kind(CoordinatorLoaded)
     assert loaded.partition == (OFFSETS_TOPIC, index)
+
+
+def test_it_is_said_once_why_there_can_be_no_coordinator(new_bench: NewBench) -> None:
+    bench = new_bench(offsets_topic_replication_factor="3")
+    for _ in range(2):
+        found = bench.connect().ask(ApiKey.FIND_COORDINATOR, 1, key="group", key_type=0)
+        assert found.error_code == ErrorCode.coordinator_not_available
+    [missing] = bench.of_kind(InternalTopicMissing)
+    assert missing.topic == OFFSETS_TOPIC and "3" in missing.cause
