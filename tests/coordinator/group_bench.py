@@ -21,6 +21,7 @@ from tidelog.coordinator.shard import Marker
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
+from tidelog.model.settings.group import group_times
 from tidelog.model.time import Now
 
 START = Now(1_000_000, 1_700_000_000_000)
@@ -117,11 +118,18 @@ class GroupBench:
         self.log: list[Logged] = []
         self.refuses_writes = False
         self.topics = HandTopics()
+        self.group_settings: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
         self.timers = HandTimers()
-        self.shard = GroupShard(self.config, self.entropy, self.topics, self.timers)
+        self.shard = GroupShard(
+            self.config,
+            self.entropy,
+            self.topics,
+            self.timers,
+            lambda group: group_times(self.group_settings, self.config),
+        )
 
     def fail_over(self) -> None:
         """Another coordinator takes over, with nothing but the log."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from tests.integration.group_samples import GROUP_FIELDS
 from tests.integration.raw import Topic, batch_of, request
 from tests.integration.samples_of_coordinators import FIELDS as OF_COORDINATORS
 
@@ -44,6 +45,7 @@ def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
 
 
 _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
+    **GROUP_FIELDS,
     ApiKey.PRODUCE: lambda topic: {
         "transactional_id": None,
         "acks": -1,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient
@@ -25,6 +26,7 @@ from tests.integration.group_reader import (
 from tidelog.testing.cluster import Cluster
 
 Java = Callable[..., str]
+GROUP_WORK = Path(__file__).parents[1] / "java" / "GroupWork.java"
 KAFKA_PYTHON = Path(__file__).with_name("kafka_python_group.py")
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -148,6 +150,14 @@ def test_aiokafka_members_share_a_topic_and_commit(bootstrap: str, topic: str) -
 
     assert asyncio.run(asyncio.wait_for(read(), 40)) == sent
     assert committed(bootstrap, topic) == {0: 50, 1: 50}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_java_consumers_come_and_go(java: Java, bootstrap: str, protocol: str) -> None:
+    topic = f"java-{protocol}"
+    create_topic(bootstrap, topic, 4)
+    said = java(str(GROUP_WORK), bootstrap, topic, protocol)
+    assert said.splitlines()[-1] == "all done"
 
 
 def test_kafkas_console_consumer_and_group_tool_work(

@@ -65,3 +65,67 @@ def test_apache_kafka_goes_on_where_we_stopped_and_we_where_it_stopped(tmp_path:
             assert described["retention.ms"].value == "-1"
         cluster.start()
         assert read_all(bootstrap) == everything
+
+
+def read_committed(bootstrap: str) -> list[bytes | None]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    values = []
+    while (message := consumer.poll(30)) is not None and message.error() is None:
+        values.append(message.value())
+    assert message is not None
+    consumer.close()
+    return values
+
+
+def transactional(bootstrap: str, name: str) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(60)
+    return producer
+
+
+def test_a_transaction_begun_here_ends_in_apache_kafka_and_one_begun_there_ends_here(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "transaction.state.log.num.partitions": "2",
+        "offsets.topic.num.partitions": "2",
+    }
+    with Cluster(tmp_path / "cluster", settings=settings) as cluster:
+        bootstrap = cluster.bootstrap
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
+        ours = transactional(bootstrap, "ours")
+        ours.begin_transaction()
+        ours.produce("orders", b"begun here")
+        ours.flush(30)
+        cluster.stop()
+        properties = tmp_path / "cluster" / "node-100" / "node.properties"
+        with apache_kafka(properties, tmp_path / "kafka.log"):
+            ours.produce("orders", b"ended there")
+            ours.commit_transaction(60)
+            assert read_committed(bootstrap) == [b"begun here", b"ended there"]
+            other = transactional(bootstrap, "theirs")
+            other.begin_transaction()
+            other.produce("orders", b"begun there")
+            other.flush(30)
+        cluster.start()
+        other.produce("orders", b"ended here")
+        other.commit_transaction(60)
+        expected = [b"begun here", b"ended there", b"begun there", b"ended here"]
+        assert read_committed(bootstrap) == expected

@@ -323,3 +323,16 @@ def test_our_own_producer_takes_part_in_a_two_phase_commit(cluster: Cluster, top
     eventually(
         lambda: committed(cluster.bootstrap, topic) == [b"committed at once", b"noted", b"last"]
     )
+
+
+@pytest.mark.parametrize("level", ["1", "0"])
+def test_the_java_client_works_in_a_cluster_of_an_older_transaction_version(
+    java: Java, cluster: Cluster, level: str
+) -> None:
+    features = ("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap)
+    java(*features, "downgrade", "--feature", f"transaction.version={level}")
+    try:
+        said = java(str(PROGRAM), cluster.bootstrap, f"version-{level}")
+        assert said.splitlines()[-1] == "all done"
+    finally:
+        java(*features, "upgrade", "--feature", "transaction.version=2")

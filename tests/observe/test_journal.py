@@ -8,7 +8,13 @@ from uuid import UUID
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.observe import cluster_events, events, replication_events
+from tidelog.observe import (
+    cleaning_events,
+    cluster_events,
+    coordinator_events,
+    events,
+    replication_events,
+)
 from tidelog.observe.events import Event, LogRecovered, NodeStarted, TopicCreated
 from tidelog.observe.journal import as_dict, as_line, timestamp
 
@@ -47,7 +53,13 @@ def test_every_event_names_its_cause_and_becomes_json_and_one_line(kind: type) -
 def test_every_event_class_is_part_of_the_union() -> None:
     declared = {
         value
-        for module in (events, cluster_events, replication_events)
+        for module in (
+            events,
+            cleaning_events,
+            cluster_events,
+            coordinator_events,
+            replication_events,
+        )
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == module.__name__
     }

@@ -1,4 +1,4 @@
-"""Changes of dynamic settings: of topics, of one broker, of all brokers.
+"""Changes of dynamic settings: of topics, of groups, of one broker, of all brokers.
 
 Invariant  A resource's change is taken whole or not at all; every stored value can be read.
 Invariant  With eligible leader replicas on, the minimum ISR holds for the whole cluster or for a
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import MIN_INSYNC_REPLICAS
-from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
+from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
 from tidelog.controller.leadership import elr_enabled
 from tidelog.controller.records import (
@@ -27,6 +27,7 @@ from tidelog.controller.records import (
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal
 from tidelog.model.settings.effective import effective_topic_settings
+from tidelog.model.settings.group import GROUP_SETTINGS, refuse_group_setting
 from tidelog.model.settings.setting import ConfigType, Scope, Setting, unknown_key
 
 MAX_VALUE_BYTES: Final = 32_767
@@ -50,7 +51,7 @@ class ConfigChange(NamedTuple):
 
 
 class ResourceChange(NamedTuple):
-    """Operations on the settings of one topic (2) or broker (4; an empty name is all of them)."""
+    """Operations on settings of a topic (2), a broker (4; without a name all) or a group (32)."""
 
     resource_type: int
     resource_name: str
@@ -123,6 +124,9 @@ def _resource_refused(
     if wish.resource_type == TOPIC_CONFIG:
         if name not in image.topics_by_name:
             return Refusal(ErrorCode.unknown_topic_or_partition, f"There is no topic {name}.")
+    elif wish.resource_type == GROUP_CONFIG:
+        if not name:
+            return Refusal(ErrorCode.invalid_request, "A group has a name.")
     elif wish.resource_type != BROKER_CONFIG:
         why = f"Settings of resource type {wish.resource_type} cannot be changed here."
         return Refusal(ErrorCode.invalid_request, why)
@@ -144,6 +148,8 @@ def _resource_refused(
 
 
 def _settings_of(resource_type: int) -> Mapping[str, Setting[Any]]:
+    if resource_type == GROUP_CONFIG:
+        return GROUP_SETTINGS
     return TOPIC_SETTINGS if resource_type == TOPIC_CONFIG else BROKER_SETTINGS
 
 
@@ -188,6 +194,8 @@ def _values_refused(
     resource_type, name = resource
     if resource_type == BROKER_CONFIG:
         return _broker_values_refused(image, name, touched)
+    if resource_type == GROUP_CONFIG:
+        return _group_values_refused(config, touched)
     return refused_topic_configs(image, config, image.config(*resource), touched)
 
 
@@ -230,6 +238,19 @@ def refused_topic_configs(
         settings.check_together()
     except ConfigError as error:
         return Refusal(ErrorCode.invalid_config, str(error))
+    return None
+
+
+def _group_values_refused(config: NodeConfig, touched: Mapping[str, str | None]) -> Refusal | None:
+    for name, value in touched.items():
+        if name not in GROUP_SETTINGS:
+            why = unknown_key(name, GROUP_SETTINGS, what="group setting")
+            return Refusal(ErrorCode.invalid_config, why)
+        try:
+            if value is not None:
+                refuse_group_setting(name, value, config)
+        except ConfigError as error:
+            return Refusal(ErrorCode.invalid_config, str(error))
     return None
 
 

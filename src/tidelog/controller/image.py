@@ -60,6 +60,7 @@ from tidelog.model.errors import invariant
 METADATA_VERSION: Final = "metadata.version"
 TOPIC_CONFIG: Final = 2
 BROKER_CONFIG: Final = 4
+GROUP_CONFIG: Final = 32
 
 
 class ClusterImage:

@@ -19,6 +19,7 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinated_partition import NOT_OURS, CoordinatedPartition, State
 from tidelog.node.shard_timers import ShardTimers
+from tidelog.observe.coordinator_events import InternalTopicMissing
 from tidelog.replication.partition import Partition
 
 S = TypeVar("S", bound=Shard[Any])
@@ -40,6 +41,7 @@ class Coordinators(Generic[S]):
         self._make_shard = make_shard
         self._led: dict[int, CoordinatedPartition[S]] = {}
         self._being_created = False
+        self._trouble: str | None = None
 
     # -- finding -------------------------------------------------------------------------------
 
@@ -63,10 +65,18 @@ class Coordinators(Generic[S]):
             return
         self._being_created = True
 
-        def created(_: object) -> None:
+        def created(refusals: dict[str, Refusal]) -> None:
             self._being_created = False
+            self._tell_trouble(refusals.get(self._topic.name))
 
         self._broker.control.create_topics(now, [as_new_topic(self._topic)], created)
+
+    def _tell_trouble(self, refusal: Refusal | None) -> None:
+        """Say once why the topic cannot be created: clients only hear that they must wait."""
+        trouble = None if refusal is None else refusal.why
+        if trouble is not None and trouble != self._trouble:
+            self._broker.announce(InternalTopicMissing(topic=self._topic.name, cause=trouble))
+        self._trouble = trouble
 
     def at(self, partition: int) -> CoordinatedPartition[S] | None:
         """The coordinator of a partition, if it is on this node."""

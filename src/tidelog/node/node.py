@@ -29,7 +29,7 @@ from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.coordinators import Coordinators
 from tidelog.node.directory_assignments import DirectoryAssignments
 from tidelog.node.effects import Effect, OpenListeners, Stopped
-from tidelog.node.group_topics import ImageTopics
+from tidelog.node.group_metadata import GroupMetadata
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
 from tidelog.node.housekeeping import Housekeeping
@@ -85,11 +85,13 @@ class Node:
         broker.alter_partitions = AlterPartitions(broker)
         broker.assignments = DirectoryAssignments(broker)
         broker.fetchers = ReplicaFetchers(broker)
-        topics = ImageTopics(broker)
+        metadata = GroupMetadata(broker)
         broker.groups = Coordinators(
             broker,
             offsets_topic(config),
-            lambda partition, epoch, timers: GroupShard(config, entropy, topics, timers),
+            lambda partition, epoch, timers: GroupShard(
+                config, entropy, metadata, timers, metadata.times_of
+            ),
         )
         broker.transaction_markers = TransactionMarkers(broker)
         broker.transactions = Coordinators(

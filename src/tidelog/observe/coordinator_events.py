@@ -33,3 +33,14 @@ class CoordinatorUnloaded:
 
     def __str__(self) -> str:
         return f"coordinator of {self.partition} of epoch {self.leader_epoch} unloaded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopicMissing:
+    """The topic in which coordinators keep their state could not be created: clients wait."""
+
+    topic: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.topic} could not be created, and nobody can be a coordinator without it"

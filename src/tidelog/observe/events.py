@@ -23,7 +23,11 @@ from tidelog.observe.cluster_events import (
     InSyncReplicasDecided,
     LeaderElected,
 )
-from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
+from tidelog.observe.coordinator_events import (
+    CoordinatorLoaded,
+    CoordinatorUnloaded,
+    InternalTopicMissing,
+)
 from tidelog.observe.replication_events import (
     FetcherStuck,
     FollowerCaughtUp,
@@ -225,6 +229,7 @@ Event: TypeAlias = (
     | HighWatermarkMoved
     | CoordinatorLoaded
     | CoordinatorUnloaded
+    | InternalTopicMissing
     | SegmentDeleted
     | LogCleaned
     | CleaningFailed

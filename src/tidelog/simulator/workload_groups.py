@@ -49,8 +49,7 @@ class GroupClient(ClusterClient):
         self._is_asking = False
 
     def act(self) -> None:
-        """Ask the coordinator something; it is known, and nothing else is asked."""
-        raise NotImplementedError
+        """To be overridden: ask the coordinator, which is known and asked nothing else."""
 
     def on_started(self) -> None:
         self.refresh()

@@ -205,6 +205,18 @@ def test_a_full_group_takes_no_more_members() -> None:
     assert bench.beat("b", 0) is ErrorCode.group_max_size_reached
 
 
+def test_a_group_may_keep_time_in_its_own_way(bench: GroupBench) -> None:
+    bench.group_settings = {
+        "consumer.session.timeout.ms": "50000",
+        "consumer.heartbeat.interval.ms": "6000",
+    }
+    assert bench.beat("a", 0).heartbeat_interval_ms == 6000
+    bench.wait(49_999)
+    assert bench.state == "Stable"
+    bench.wait(1)
+    assert bench.state == "Empty"
+
+
 def test_commits_are_taken_in_the_members_epoch_and_for_what_it_had_before(
     bench: GroupBench,
 ) -> None:

@@ -184,3 +184,7 @@ def test_a_prepared_transaction_survives_the_last_epoch_of_its_producer_id(
 def test_without_a_prepared_transaction_there_is_nothing_to_keep(bench: CoordinatorBench) -> None:
     bench.producer(two_phase=True)
     assert bench.init(two_phase=True, keep_prepared=True) == Initialised(Producer(1000, 1))
+
+
+def test_only_a_producer_of_two_phases_keeps_what_was_prepared(bench: CoordinatorBench) -> None:
+    assert code_of(bench.init(keep_prepared=True)) is ErrorCode.invalid_request

@@ -104,7 +104,7 @@ def test_finalized_features_come_with_the_offset_at_which_they_were_true(
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(4, 0), (9999, 0), (ApiKey.JOIN_GROUP, 0), (ApiKey.METADATA, 14)]
+    ("key", "version"), [(4, 0), (9999, 0), (ApiKey.SHARE_FETCH, 1), (ApiKey.METADATA, 14)]
 )
 def test_an_api_or_version_that_is_not_served_closes_the_connection(
     bench: NodeBench, key: int, version: int

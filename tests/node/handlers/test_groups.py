@@ -12,7 +12,7 @@ from tests.node.peer import Peer
 
 from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.errors import ErrorCode
-from tidelog.observe.coordinator_events import CoordinatorLoaded
+from tidelog.observe.coordinator_events import CoordinatorLoaded, InternalTopicMissing
 from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.messages import decode_response
 
@@ -354,58 +354,6 @@ def test_offsets_of_a_group_elsewhere_are_refused_in_every_version(bench: NodeBe
         assert answer.error_code == ErrorCode.not_coordinator
 
 
-def heartbeat(peer: Peer, version: int = 1, **fields: Any) -> Any:
-    beat = {
-        "group_id": "group",
-        "member_id": "member-1",
-        "member_epoch": 0,
-        "instance_id": None,
-        "rack_id": None,
-        "rebalance_timeout": 30_000,
-        "subscribed_topic_names": ["orders"],
-        "subscribed_topic_regex": None,
-        "server_assignor": None,
-        "topic_partitions": [],
-        **fields,
-    }
-    return peer.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, **beat)
-
-
-@pytest.mark.parametrize("version", versions(ApiKey.CONSUMER_GROUP_HEARTBEAT))
-def test_members_of_the_consumer_protocol_are_assigned_partitions(peer: Peer, version: int) -> None:
-    answer = heartbeat(peer, version)
-    assert (answer.error_code, answer.member_epoch) == (0, 1)
-    [topic] = answer.assignment.topic_partitions
-    assert (topic.topic_id, topic.partitions) == (topic_id(peer.bench), (0, 1))
-
-    [described] = peer.ask(
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        version,
-        group_ids=["group"],
-        include_authorized_operations=False,
-    ).groups
-    assert (described.group_state, described.assignor_name) == ("Stable", "uniform")
-    assert described.members[0].assignment.topic_partitions[0].topic_name == "orders"
-
-
-def test_the_server_names_members_that_do_not_name_themselves(peer: Peer) -> None:
-    assert heartbeat(peer, 0, member_id="").member_id
-    assert heartbeat(peer, 1, member_id="").error_code == ErrorCode.invalid_request
-
-
-def test_without_the_feature_the_consumer_protocol_is_not_supported(peer: Peer) -> None:
-    updates = [
-        {
-            "feature": "group.version",
-            "max_version_level": 0,
-            "allow_downgrade": True,
-            "upgrade_type": 2,
-        }
-    ]
-    peer.ask(ApiKey.UPDATE_FEATURES, 1, timeout=1000, feature_updates=updates, validate_only=False)
-    assert heartbeat(peer).error_code == ErrorCode.unsupported_version
-
-
 def test_a_restarted_coordinator_knows_what_it_promised(bench: NodeBench, peer: Peer) -> None:
     member = joined(peer)
     synced(peer, member)
@@ -421,7 +369,10 @@ def test_a_restarted_coordinator_knows_what_it_promised(bench: NodeBench, peer: 
     assert loaded.partition == (OFFSETS_TOPIC, index)
 
 
-def test_a_client_that_says_more_than_a_record_can_hold_is_refused(peer: Peer) -> None:
-    refused = heartbeat(peer, member_id="m" * 40_000)
-    assert refused.error_code == ErrorCode.unknown_server_error
-    assert heartbeat(peer).error_code == ErrorCode.none
+def test_it_is_said_once_why_there_can_be_no_coordinator(new_bench: NewBench) -> None:
+    bench = new_bench(offsets_topic_replication_factor="3")
+    for _ in range(2):
+        found = bench.connect().ask(ApiKey.FIND_COORDINATOR, 1, key="group", key_type=0)
+        assert found.error_code == ErrorCode.coordinator_not_available
+    [missing] = bench.of_kind(InternalTopicMissing)
+    assert missing.topic == OFFSETS_TOPIC and "3" in missing.cause

@@ -21,7 +21,7 @@ from tidelog.coordinator.groups.consumer.heartbeats import Beating, Heartbeats
 from tidelog.coordinator.groups.consumer.member import JOINING_EPOCH
 from tidelog.coordinator.groups.consumer.migration import Migration
 from tidelog.coordinator.groups.consumer.replies import Heartbeat
-from tidelog.coordinator.groups.consumer.sessions import Sessions
+from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.listing import (
     DescribedConsumerGroup,
@@ -63,7 +63,12 @@ class GroupShard:
     """Groups and their offsets."""
 
     def __init__(
-        self, config: NodeConfig, entropy: Entropy, topics: Topics, timers: Timers
+        self,
+        config: NodeConfig,
+        entropy: Entropy,
+        topics: Topics,
+        timers: Timers,
+        times_of: TimesOf,
     ) -> None:
         self._config = config
         self._timers = timers
@@ -71,8 +76,8 @@ class GroupShard:
         self._joins = Joins(self._rebalance, config, entropy)
         self._membership = Membership(self._rebalance)
         self._migration = Migration(config, topics)
-        self._sessions = Sessions(timers, config, topics, self._consumer_group, self._downgrade)
-        self._heartbeats = Heartbeats(config, topics, self._sessions)
+        self._sessions = Sessions(timers, times_of, topics, self._consumer_group, self._downgrade)
+        self._heartbeats = Heartbeats(config, times_of, topics, self._sessions)
         self._classic_members = ClassicMembers(
             config, entropy, topics, self._sessions, self._heartbeats, self._downgrade
         )

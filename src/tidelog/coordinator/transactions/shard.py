@@ -140,6 +140,9 @@ class TransactionShard:
         return Decision(_stored(decided.transaction), decided.reply, self._late_end(decided[0]))
 
     def _refuse(self, asked: Initialisation) -> Refusal | None:
+        if asked.keep_prepared and not asked.two_phase:
+            why = "only a producer of two phases can have a prepared transaction"
+            return Refusal(ErrorCode.invalid_request, why)
         if asked.two_phase and self._version() < EPOCH_PER_TRANSACTION:
             return Refusal(
                 ErrorCode.unsupported_version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
+from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.settings.describe import (
     ConfigEntry,
@@ -13,6 +13,7 @@ from tidelog.model.settings.describe import (
     describe_cluster_default,
     describe_topic,
 )
+from tidelog.model.settings.group import describe_group
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers.metadata import unknown_topic
 from tidelog.node.request import Reply, Request
@@ -72,6 +73,8 @@ def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry
             ErrorCode.invalid_request,
             f"this is broker {broker.node_id}; ask broker {name!r} for its own settings",
         )
+    if kind == GROUP_CONFIG and name:
+        return describe_group(image.config(GROUP_CONFIG, name), broker.config)
     return Refusal(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
+from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Reply, Request
@@ -12,12 +12,14 @@ from tidelog.wire.messages import field
 
 BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
-GROUP: Final = 32
-KNOWN: Final = (TOPIC_CONFIG, BROKER_CONFIG, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+KNOWN: Final = (TOPIC_CONFIG, BROKER_CONFIG, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG)
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
-    """List topics and brokers; version 0 asks for client metrics alone, which we do not have."""
+    """List topics, brokers, and groups that have settings.
+
+    Version 0 asks for client metrics alone, which we do not have.
+    """
     if request.api_version == 0:
         return {"error_code": ErrorCode.none, "config_resources": []}
     asked = set(field(request.body, "resource_types", ())) or set(KNOWN)
@@ -35,4 +37,10 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                 {"resource_name": str(node), "resource_type": kind}
                 for node in sorted(broker.image.brokers)
             ]
+    if GROUP_CONFIG in asked:
+        resources += [
+            {"resource_name": name, "resource_type": kind}
+            for kind, name in sorted(broker.image.configs)
+            if kind == GROUP_CONFIG
+        ]
     return {"error_code": ErrorCode.none, "config_resources": resources}

@@ -11,6 +11,7 @@ Invariant  With uniform, members of equal subscriptions differ by at most one pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from heapq import heapify, heapreplace
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
@@ -50,20 +51,44 @@ def range_assignment(members: list[Subscriber]) -> Assignment:
 
 def uniform_assignment(members: list[Subscriber]) -> Assignment:
     """Even shares, with what members had before kept where that is possible."""
+    if len({member.topics for member in members}) == 1:
+        return _shared_alike(members)
+    return _shared_as_wanted(members)
+
+
+def _shared_alike(members: list[Subscriber]) -> Assignment:
+    """All want the same."""
+    places = [
+        IdPartition(topic.topic_id, index)
+        for topic in members[0].topics
+        for index in range(topic.partitions)
+    ]
+    assignment = _kept(members, len(places))
+    taken = {place for places in assignment.values() for place in places}
+    shares = [(len(places), member_id) for member_id, places in assignment.items()]
+    heapify(shares)
+    for place in places:
+        if place not in taken:
+            share, member_id = shares[0]
+            assignment[member_id].add(place)
+            heapreplace(shares, (share + 1, member_id))
+    return assignment
+
+
+def _shared_as_wanted(members: list[Subscriber]) -> Assignment:
+    """Partitions that few want are given first, and what is uneven then is made even."""
     readers: dict[IdPartition, list[str]] = {}
     for member in sorted(members):
         for topic in member.topics:
             for index in range(topic.partitions):
                 place = IdPartition(topic.topic_id, index)
                 readers.setdefault(place, []).append(member.member_id)
-    is_even = len({member.topics for member in members}) == 1
-    assignment = _kept(members, len(readers) if is_even else None)
+    assignment = _kept(members, None)
     taken = {place for places in assignment.values() for place in places}
     for place in sorted(readers.keys() - taken, key=lambda each: (len(readers[each]), each)):
         reader = min(readers[place], key=lambda member_id: len(assignment[member_id]))
         assignment[reader].add(place)
-    if not is_even:
-        _even_out(assignment, readers)
+    _even_out(assignment, readers)
     return assignment
 
 

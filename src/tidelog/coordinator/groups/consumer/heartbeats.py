@@ -24,7 +24,7 @@ from tidelog.coordinator.groups.consumer.member import (
 from tidelog.coordinator.groups.consumer.reconciliation import reconcile
 from tidelog.coordinator.groups.consumer.regex import malformed, resolve_all
 from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
-from tidelog.coordinator.groups.consumer.sessions import Sessions
+from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
 from tidelog.coordinator.groups.consumer_records import ConsumerGroupMemberMetadataValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition, Topics
@@ -39,8 +39,11 @@ NOBODY: Final = ConsumerGroupMemberMetadataValue(client_id="", client_host="")
 class Heartbeats:
     """Keeps members alive and moves them on."""
 
-    def __init__(self, config: NodeConfig, topics: Topics, sessions: Sessions) -> None:
+    def __init__(
+        self, config: NodeConfig, times_of: TimesOf, topics: Topics, sessions: Sessions
+    ) -> None:
         self._config = config
+        self._times_of = times_of
         self._topics = topics
         self._sessions = sessions
 
@@ -70,7 +73,7 @@ class Heartbeats:
             HeartbeatReply(
                 member_id=member.member_id,
                 member_epoch=member.epoch,
-                heartbeat_interval_ms=self._config.group_consumer_heartbeat_interval_ms,
+                heartbeat_interval_ms=self._times_of(group.group_id).heartbeat_interval_ms,
                 assignment=frozenset(member.assigned) if is_news or beat.tells_everything else None,
             ),
         )

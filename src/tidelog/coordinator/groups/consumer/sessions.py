@@ -12,11 +12,13 @@ from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberSta
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import Topics
 from tidelog.coordinator.shard import Timers
-from tidelog.model.config import NodeConfig
+from tidelog.model.settings.group import GroupTimes
 from tidelog.model.time import Now
 
 Step: TypeAlias = Decision[GroupRecord, None]
 NOTHING: Final[Step] = Decision((), None)
+TimesOf: TypeAlias = Callable[[str], GroupTimes]
+"""How a group keeps time, by its settings now."""
 FindGroup: TypeAlias = Callable[[str], ConsumerGroup | None]
 Downgrade: TypeAlias = Callable[[ConsumerGroup, ConsumerGroup, Now], list[GroupRecord] | None]
 
@@ -31,13 +33,13 @@ class Sessions:
     def __init__(
         self,
         timers: Timers,
-        config: NodeConfig,
+        times_of: TimesOf,
         topics: Topics,
         find: FindGroup,
         downgrade: Downgrade,
     ) -> None:
         self._timers = timers
-        self._session_ms = config.group_consumer_session_timeout_ms
+        self._times_of = times_of
         self._topics = topics
         self._find = find
         self._downgrade = downgrade
@@ -45,9 +47,9 @@ class Sessions:
     def heard_of(self, group_id: str, member: ConsumerMember, now: Now) -> None:
         """A member lives; if it has to give something back, it has to do so in time."""
         member_id = member.member_id
-        session_ms = (
-            self._session_ms if member.classic is None else member.classic.session_timeout_ms
-        )
+        session_ms = self._times_of(group_id).session_timeout_ms
+        if member.classic is not None:
+            session_ms = member.classic.session_timeout_ms
         self._fence_at(("session", group_id, member_id), now.monotonic_ms + session_ms)
         if member.classic is not None:
             return

@@ -1,18 +1,20 @@
-"""The topics of this node's image, as group coordinators ask for them."""
+"""The metadata of this node, as group coordinators ask for it: topics and settings of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from uuid import UUID
 
+from tidelog.controller.image import GROUP_CONFIG
 from tidelog.controller.partition_image import TopicImage
 from tidelog.coordinator.groups.topics import KnownTopic
 from tidelog.model.ids import INTERNAL_TOPICS
+from tidelog.model.settings.group import GroupTimes, group_times
 from tidelog.node.broker_state import BrokerState
 
 
-class ImageTopics:
-    """A `Topics` over the newest metadata."""
+class GroupMetadata:
+    """A `Topics` over the newest metadata, and what groups have set for themselves."""
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
@@ -26,6 +28,10 @@ class ImageTopics:
 
     def with_id(self, topic_id: UUID) -> KnownTopic | None:
         return _known(self._broker.image.topics_by_id.get(topic_id))
+
+    def times_of(self, group_id: str) -> GroupTimes:
+        """How a group keeps time: by its own settings, else by the broker's."""
+        return group_times(self._broker.image.config(GROUP_CONFIG, group_id), self._broker.config)
 
     def names(self) -> Iterable[str]:
         return (name for name in self._broker.image.topics_by_name if name not in INTERNAL_TOPICS)

@@ -1,0 +1,46 @@
+"""Blocking work beside the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tidelog.broker.jobs import LOOP_WAITS_MOST_S, Jobs
+from tidelog.model.errors import DiskError
+
+
+def test_jobs_run_in_their_order_and_each_reports_once() -> None:
+    async def run() -> list[tuple[int, str | None]]:
+        heard: list[tuple[int, str | None]] = []
+        all_heard = asyncio.Event()
+
+        def finished(job_id: int, error: str | None) -> None:
+            heard.append((job_id, error))
+            if len(heard) == 3:
+                all_heard.set()
+
+        def fails() -> None:
+            raise DiskError("no space")
+
+        jobs = Jobs(asyncio.get_running_loop(), finished)
+        jobs.run(1, lambda: None)
+        jobs.run(2, fails)
+        jobs.run(3, lambda: None)
+        await asyncio.wait_for(all_heard.wait(), 20)
+        jobs.close()
+        return heard
+
+    assert asyncio.run(run()) == [(1, None), (2, "no space"), (3, None)]
+
+
+def test_a_job_that_computes_gives_way_to_the_loop_soon() -> None:
+    async def run() -> float:
+        jobs = Jobs(asyncio.get_running_loop(), lambda job_id, error: None)
+        jobs.close()
+        return sys.getswitchinterval()
+
+    before = sys.getswitchinterval()
+    try:
+        assert asyncio.run(run()) <= LOOP_WAITS_MOST_S + 1e-6
+    finally:
+        sys.setswitchinterval(before)
