@@ -9,6 +9,7 @@ from uuid import UUID
 from tests.integration.group_samples import GROUP_FIELDS
 from tests.integration.raw import Topic, batch_of, request
 from tests.integration.samples_of_coordinators import FIELDS as OF_COORDINATORS
+from tests.integration.samples_of_quorums import FIELDS as OF_QUORUMS
 
 from tidelog.testing.cluster import Cluster
 from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
@@ -243,4 +244,5 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
     ApiKey.UNREGISTER_BROKER: lambda topic: {"broker_id": NO_SUCH_BROKER},
     ApiKey.ALLOCATE_PRODUCER_IDS: lambda topic: {"broker_id": NO_SUCH_BROKER, "broker_epoch": 1},
     **OF_COORDINATORS,
+    **OF_QUORUMS,
 }

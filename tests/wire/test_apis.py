@@ -48,15 +48,21 @@ def test_data_is_served_to_brokers_clients_only_and_fetch_to_the_quorum_too() ->
     assert on_controllers(SUPPORTED[ApiKey.FETCH])
 
 
-def test_what_brokers_ask_of_the_controller_is_not_served_to_clients() -> None:
+def test_what_nodes_ask_of_controllers_is_not_served_to_clients() -> None:
     only_there = {
         key for key, served in SUPPORTED.items() if ListenerScope.BROKER not in served.scope
     }
     assert only_there == {
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ENVELOPE,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.UPDATE_RAFT_VOTER,
         ApiKey.FETCH_SNAPSHOT,
+        ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ENVELOPE,
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
