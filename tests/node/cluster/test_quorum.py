@@ -236,3 +236,22 @@ def test_a_controller_that_lost_its_log_begins_with_a_snapshot(new_cluster: NewC
     cluster.wait(2000)
     assert late.image.topics_by_name.keys() == {"orders", "clicks"}
     assert late.node.quorum.leader_id == active(cluster).node_id
+
+
+def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(3, controllers=3, controller_quorum_auto_join_enable="true")
+    cluster.start()
+    leader = active(cluster)
+    wiped = others(cluster, leader)[0]
+    wiped.kill()
+    wiped.format()
+    wiped.start()
+    own = wiped.node.quorum.identity
+    assert leader.node.quorum.voters.find(*own) is None
+    cluster.wait_until(lambda: leader.node.quorum.voters.find(*own) is not None, 10_000)
+    cluster.wait(1000)
+    assert leader.node.quorum.voters.voter_ids == (100, 101, 102)
+    leader.kill()
+    new_active(cluster, leader, 250)
