@@ -199,6 +199,8 @@ class Node:
         feed.load_snapshot(now)
         if broker.config.is_broker:
             self._lifecycle.begin(now)
+        else:  # it has no logs to load but the metadata's
+            self._housekeeping.start(now)
         member.start(now)
         return self._take_effects()
 

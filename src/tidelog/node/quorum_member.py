@@ -18,6 +18,7 @@ from tidelog.node.links import LinkLost
 from tidelog.node.quorum_letters import answer_in, request_of
 from tidelog.quorum.messages import EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.timeouts import NEVER_MS
 
 PURPOSE: Final = "quorum"
 LEAVE_WITHIN_MS: Final = 100
@@ -111,7 +112,9 @@ class QuorumMember:
             if self._timer.due_ms == due_ms and self._timer.action is not None:
                 return
             self._timer.cancel()
-        self._timer = self._broker.deadlines.at(due_ms, self._time_passed)
+            self._timer = None
+        if due_ms < NEVER_MS:
+            self._timer = self._broker.deadlines.at(due_ms, self._time_passed)
 
     def _time_passed(self, now: Now) -> None:
         self._quorum.time_passed(now)

@@ -141,6 +141,12 @@ class Quorum(VotingReplica[T]):
         return in_log and known is not None and known.endpoints != self.endpoints
 
     @property
+    def may_join(self) -> bool:
+        """Whether this node could vote and does not, in a quorum whose log names the voters."""
+        in_log = self._voters.kraft_version > 0
+        return in_log and self._can_vote and not self._members.is_voter
+
+    @property
     def nodes(self) -> tuple[QuorumNode, ...]:
         """Where the voters listen."""
         return tuple(

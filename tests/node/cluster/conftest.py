@@ -125,13 +125,15 @@ class Machine:
         self.node_id = node_id
         self.host = f"node-{node_id}"
         controls = node_id in cluster.controllers
-        listeners = [f"PLAINTEXT://{self.host}:{BROKER_PORT}"]
+        serves = node_id in cluster.brokers
+        listeners = [f"PLAINTEXT://{self.host}:{BROKER_PORT}"] if serves else []
         if controls:
             listeners.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
+        roles = [*(["broker"] if serves else []), *(["controller"] if controls else [])]
         self.config = NodeConfig.from_properties(
             {
                 "node.id": str(node_id),
-                "process.roles": "broker,controller" if controls else "broker",
+                "process.roles": ",".join(roles),
                 "listeners": ",".join(listeners),
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.bootstrap.servers": ",".join(
@@ -309,10 +311,19 @@ def _job_finished(job_id: int) -> Callable[[Now], Input]:
 class Cluster:
     """Brokers, the first of them controllers as well; time passes only when told to."""
 
-    def __init__(self, brokers: int, settings: Mapping[str, str], controllers: int = 1) -> None:
+    def __init__(
+        self,
+        brokers: int,
+        settings: Mapping[str, str],
+        controllers: int = 1,
+        *,
+        separate: bool = False,
+    ) -> None:
         self.now = START
         self.controllers = range(CONTROLLER, CONTROLLER + controllers)
-        ids = range(CONTROLLER, CONTROLLER + brokers)
+        first = CONTROLLER + controllers if separate else CONTROLLER
+        self.brokers = range(first, first + brokers)
+        ids = sorted({*self.controllers, *self.brokers})
         self.machines = {node_id: Machine(self, node_id, settings) for node_id in ids}
 
     def __getitem__(self, node_id: int) -> Machine:
@@ -447,9 +458,11 @@ NewCluster: TypeAlias = Callable[..., Cluster]
 def new_cluster() -> NewCluster:
     """Makes clusters of some brokers, none of them started; settings with underscores."""
 
-    def new(brokers: int = 2, controllers: int = 1, **settings: str) -> Cluster:
+    def new(
+        brokers: int = 2, controllers: int = 1, *, separate: bool = False, **settings: str
+    ) -> Cluster:
         named = {key.replace("_", "."): text for key, text in settings.items()}
-        return Cluster(brokers, named, controllers)
+        return Cluster(brokers, named, controllers, separate=separate)
 
     return new
 

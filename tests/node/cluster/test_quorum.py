@@ -28,12 +28,16 @@ def trio(new_cluster: NewCluster) -> Cluster:
     return three
 
 
+def is_active(machine: Machine) -> bool:
+    return machine.config.is_controller and machine.node.broker.control_plane.is_active
+
+
 def active(cluster: Cluster) -> Machine:
     """The one active controller."""
     [leading] = [
         machine
         for machine in cluster.machines.values()
-        if machine.is_running and machine.node.broker.control_plane.is_active
+        if machine.is_running and is_active(machine)
     ]
     return leading
 
@@ -44,17 +48,10 @@ def others(cluster: Cluster, machine: Machine) -> list[Machine]:
 
 def new_active(cluster: Cluster, before: Machine, within_ms: int) -> Machine:
     def is_there() -> bool:
-        return any(
-            each.is_running and each.node.broker.control_plane.is_active
-            for each in others(cluster, before)
-        )
+        return any(each.is_running and is_active(each) for each in others(cluster, before))
 
     cluster.wait_until(is_there, within_ms)
-    return next(
-        each
-        for each in others(cluster, before)
-        if each.is_running and each.node.broker.control_plane.is_active
-    )
+    return next(each for each in others(cluster, before) if each.is_running and is_active(each))
 
 
 def topic(name: str) -> dict[str, object]:
@@ -193,3 +190,68 @@ def test_voters_with_a_false_alarm_do_not_disturb_the_leader(trio: Cluster) -> N
     again = leader.node.broker.control_plane.describe(trio.now)
     assert epoch is not None and again is not None
     assert again.leader_epoch == epoch.leader_epoch
+
+
+def test_separate_controllers_serve_brokers_and_take_snapshots_of_their_own(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(
+        2,
+        controllers=3,
+        separate=True,
+        metadata_log_max_record_bytes_between_snapshots="500",
+    )
+    cluster.start()
+    for number in range(5):
+        cluster.create_topic(f"topic-{number}", factor=2, via=103 + number % 2)
+    cluster.wait(3000)
+    for machine in cluster.machines.values():
+        names = machine.files.list("/data/__cluster_metadata-0")
+        snapshots = [name for name in names if name.endswith(".checkpoint")]
+        assert snapshots[-1] > "00000000000000000001", f"{machine.host} has a snapshot"
+    before = active(cluster)
+    assert before.node_id in cluster.controllers
+    before.kill()
+    after = new_active(cluster, before, 250)
+    cluster.create_topic("later", factor=2, via=103)
+    assert after.image.topics_by_name.keys() >= {"later"}
+    before.files.wall_ms = cluster.now.wall_ms
+    before.start()
+    cluster.wait(1000)
+    assert before.image.topics_by_name.keys() == after.image.topics_by_name.keys()
+
+
+def test_a_controller_that_lost_its_log_begins_with_a_snapshot(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(
+        2, controllers=3, separate=True, metadata_log_max_record_bytes_between_snapshots="500"
+    )
+    cluster.start()
+    cluster.create_topic("orders", factor=2, via=103)
+    cluster.wait(3000)
+    cluster.create_topic("clicks", factor=2, via=103)
+    late = others(cluster, active(cluster))[0]
+    late.kill()
+    late.format()
+    late.start()
+    cluster.wait(2000)
+    assert late.image.topics_by_name.keys() == {"orders", "clicks"}
+    assert late.node.quorum.leader_id == active(cluster).node_id
+
+
+def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(3, controllers=3, controller_quorum_auto_join_enable="true")
+    cluster.start()
+    leader = active(cluster)
+    wiped = others(cluster, leader)[0]
+    wiped.kill()
+    wiped.format()
+    wiped.start()
+    own = wiped.node.quorum.identity
+    assert leader.node.quorum.voters.find(*own) is None
+    cluster.wait_until(lambda: leader.node.quorum.voters.find(*own) is not None, 10_000)
+    cluster.wait(1000)
+    assert leader.node.quorum.voters.voter_ids == (100, 101, 102)
+    leader.kill()
+    new_active(cluster, leader, 250)

@@ -32,7 +32,8 @@ class ReplicationSettings(Settings):
         ConfigType.INT,
         200,
         "A broker whose heartbeat connection closes is fenced after this long, unless it comes "
-        "back; 0 waits for broker.session.timeout.ms.",
+        "back, and voters whose leader hung up elect another one within it; 0 waits for "
+        "broker.session.timeout.ms and controller.quorum.fetch.timeout.ms.",
         at_least(0),
     )
     broker_heartbeat_interval_ms = Setting(

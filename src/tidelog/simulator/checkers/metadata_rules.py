@@ -42,6 +42,8 @@ class MetadataRules:
         self._states: dict[int, bytes] = {}
         """What the metadata below an offset makes, as the first node had it."""
         self._compared: dict[int, int] = {}
+        self._activated: dict[int, tuple[int, int]] = {}
+        """The quorum epoch each controller was last seen to lead, and since when."""
 
     def look_at(self, machine: Machine) -> None:
         """After a step of this machine's node."""
@@ -55,11 +57,12 @@ class MetadataRules:
                 self._judge_same(machine, image)
         if not node.broker.config.is_controller:
             return
+        active_since_ms = self._active_since(machine)
         if image.end_offset <= self._ghost.image_end or image.in_transaction:
             return
         self._ghost.image, self._ghost.image_end = image, image.end_offset
         self._judge_brokers(image)
-        self._judge_fencing(machine, image)
+        self._judge_fencing(machine, image, active_since_ms)
         for topic in image.topics_by_name.values():
             for index, partition in topic.partitions.items():
                 ghost = self._ghost.partition(topic.topic_id, TopicPartition(topic.name, index))
@@ -82,7 +85,9 @@ class MetadataRules:
             why = f"the metadata below {image.end_offset} as something else than others"
             raise Violation("C7", f"{machine.name} has {why}")
 
-    def _judge_fencing(self, controller: Machine, image: ClusterImage) -> None:
+    def _judge_fencing(
+        self, controller: Machine, image: ClusterImage, active_since_ms: int | None
+    ) -> None:
         """C17: a controller that is new gives everybody a whole session first.
 
         A closed connection is evidence of death, where that is configured to count.
@@ -94,15 +99,11 @@ class MetadataRules:
         }
         before, self._live = self._live, live
         config = controller.config
-        node = controller.node
-        if node is None or not node.broker.control_plane.is_active:
-            return  # it reads what another controller decided
-        own = image.brokers.get(controller.node_id)
-        if own is None or own.broker_epoch <= controller.registered_before:
-            return  # it still reads what the controller before it decided
         patient = config.broker_disconnect_grace_ms == 0
-        runs_ms = self._world.now_ms - controller.started_ms
-        if not patient or runs_ms >= config.broker_session_timeout_ms * CLOCKS_AGREE:
+        if active_since_ms is None or not patient:
+            return
+        runs_ms = self._world.now_ms - active_since_ms
+        if runs_ms >= config.broker_session_timeout_ms * CLOCKS_AGREE:
             return
         for broker_id, epoch in before.items():
             registration = image.brokers.get(broker_id)
@@ -115,6 +116,19 @@ class MetadataRules:
             ):
                 why = f"fenced {broker_id} after {runs_ms} ms"
                 raise Violation("C17", f"controller {controller.name} {why}")
+
+    def _active_since(self, machine: Machine) -> int | None:
+        """Since when the controller of a machine decides; None if what it has just read was
+        decided before that, by another one or in another life of its own."""
+        node = machine.node
+        if node is None or not node.quorum.is_active:
+            return None
+        epoch = node.quorum.epoch
+        known_epoch, since_ms = self._activated.get(machine.node_id, (-1, 0))
+        if epoch == known_epoch:
+            return since_ms
+        self._activated[machine.node_id] = (epoch, self._world.now_ms)
+        return None
 
     def _judge_brokers(self, image: ClusterImage) -> None:
         for broker_id, registration in image.brokers.items():
