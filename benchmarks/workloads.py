@@ -207,7 +207,7 @@ def _request_rate(server: Server, seconds: float) -> float:
 
 
 def java_clients(server: Server, megabytes: int) -> list[Figure]:
-    """Apache Kafka's own ProducerPerformance."""
+    """Apache Kafka's own ProducerPerformance and ConsumerPerformance."""
     create_topic(server, "java")
     records = megabytes * 1000
     produced = _tool(
@@ -218,7 +218,16 @@ def java_clients(server: Server, megabytes: int) -> list[Figure]:
         "--command-property", "linger.ms=5",
     )  # fmt: skip
     rate = produced.splitlines()[-1].split("records/sec")[0].split(",")[-1]
-    return [Figure("Java ProducerPerformance", float(rate.strip()) / 1000, "MB/s")]
+    consumed = _tool(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        "--bootstrap-server", server.bootstrap, "--topic", "java", "--num-records", str(records),
+        "--timeout", "60000",
+    )  # fmt: skip
+    mebibytes_a_second = consumed.strip().splitlines()[-1].split(",")[3]
+    return [
+        Figure("Java ProducerPerformance", float(rate.strip()) / 1000, "MB/s"),
+        Figure("Java ConsumerPerformance", float(mebibytes_a_second) * 1.048576, "MB/s"),
+    ]
 
 
 def _tool(main: str, *arguments: str) -> str:
