@@ -160,10 +160,15 @@ class BrokerState:
             for point in registration.endpoints[:1]
         ]
 
-    def any_live_broker(self, listener: str) -> int:
-        """Some live broker: where clients send what a controller decides, to be passed on."""
-        live = self.live_brokers(listener)
-        return live[self.entropy.below(len(live))].node_id if live else NO_LEADER
+    def passes_on(self, listener: str) -> int:
+        """The broker where clients send what a controller decides, to be passed on.
+
+        Preferably this one: whoever asks has just reached it.
+        """
+        live = [node.node_id for node in self.live_brokers(listener)]
+        if self.node_id in live:
+            return self.node_id
+        return live[0] if live else NO_LEADER
 
     def current_leader(self, name: TopicPartition) -> tuple[int, int]:
         """Who leads a partition and in which epoch, for a client that asked somebody else."""

@@ -42,7 +42,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         controller = broker.control.leader_id
     else:
         nodes = broker.live_brokers(listener, include_fenced=include_fenced)
-        controller = broker.any_live_broker(listener)
+        controller = broker.passes_on(listener)
     is_listed = any(node.node_id == controller for node in nodes)
     return {
         "error_code": ErrorCode.none,

@@ -102,7 +102,7 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
             for node in broker.listed_brokers(listener)
         ],
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.any_live_broker(listener),
+        "controller_id": broker.passes_on(listener),
         "topics": topics,
         "cluster_authorized_operations": CLUSTER_OPERATIONS
         if with_cluster
