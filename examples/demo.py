@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -27,7 +28,7 @@ from tidelog.testing.cluster import Cluster
 
 TOPIC = "orders"
 PARTITIONS = 3
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 began = time.monotonic()
 
 
@@ -94,9 +95,10 @@ class Orders:
         self.acknowledged[order] = (message.partition() or 0, message.offset() or 0)
         self.moments.append(time.monotonic())
 
-    @property
-    def longest_pause_s(self) -> float:
-        return max(b - a for a, b in zip(self.moments, self.moments[1:], strict=False))
+    def longest_pause_since(self, moment: float) -> float:
+        """The longest time without an acknowledgement from then on."""
+        moments = [moment, *(each for each in self.moments if each > moment)]
+        return max(b - a for a, b in pairwise(moments))
 
 
 def read_back(bootstrap: str) -> Counter[int]:
@@ -227,12 +229,16 @@ def run(cluster: Cluster, count: int) -> bool:
     orders.wait_for(third // 2)
     victim = before[0]
     story.skip()
+    killed = time.monotonic()
     cluster.kill(victim)
     say(f"kill -9 of broker {victim} after {len(orders.acknowledged):,} acknowledged orders")
     orders.send(third)
     wait(lambda: victim not in topic.leaders.values(), "the dead broker still leads")
+    orders.wait_for(2 * third)
     story.tell()
-    say(f"leaders are {topic.leaders}; the producer goes on")
+    say(f"leaders are {topic.leaders}; {len(orders.acknowledged):,} orders acknowledged")
+    pause = orders.longest_pause_since(killed)
+    say(f"the longest time without an acknowledgement was {pause:.2f} s")
     cluster.start(victim)
     say(f"broker {victim} starts again")
     orders.send(count - 2 * third)
@@ -242,7 +248,6 @@ def run(cluster: Cluster, count: int) -> bool:
     story.tell()
     say(f"leaders are {topic.leaders} again")
     say(f"{len(orders.acknowledged):,} orders acknowledged")
-    say(f"the longest pause between two acknowledgements was {orders.longest_pause_s:.2f} s")
     found = read_back(cluster.bootstrap)
     say(f"{sum(found.values()):,} orders read back")
     claims = prove(cluster, orders, found)
