@@ -31,7 +31,7 @@ def filled_topic(bootstrap: str, name: str) -> None:
                 "linger.ms": 20,
             }
         )
-        for number in range(1500):
+        for number in range(3000):
             producer.produce(name, b"%d " % number * 100, key=b"%d" % number)
         assert producer.flush(30) == 0
 
