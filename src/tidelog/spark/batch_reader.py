@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidelog.model.errors import invariant
+from tidelog.model.ids import TopicPartition
 from tidelog.spark.errors import DataLoss
 from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.options import ReadOptions
@@ -46,12 +45,13 @@ class BatchReader(DataSourceReader):
             topics, options.end, chosen, name="endingOffsets", latest_if_too_young=True
         )
         starts, ends = self._within_log(topics, starts, ends)
-        ranges = ranges_between(starts, ends)
-        return split_ranges(
-            ranges,
-            min_partitions=options.min_partitions or default_parallelism(),
+        ranges = split_ranges(
+            ranges_between(starts, ends),
+            min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
-        ) or [OffsetRange(chosen[0], 0, 0)] if chosen else []
+        )
+        # Spark would make up a partition of its own for a plan without any.
+        return ranges or [OffsetRange(TopicPartition("", 0), 0, 0)]
 
     def _within_log(
         self, topics: Topics, starts: Positions, ends: Positions
@@ -76,11 +76,6 @@ class BatchReader(DataSourceReader):
         logger.warning("%s; going on, as failOnDataLoss is false", what)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        invariant(isinstance(partition, OffsetRange), "a task is given what was planned")
         assert isinstance(partition, OffsetRange)
         return record_batches(self._options, partition, self._schema)
 
-
-def default_parallelism() -> int:
-    """As many ranges as this machine has cores, so that one large partition uses them all."""
-    return os.cpu_count() or 1

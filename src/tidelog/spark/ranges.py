@@ -6,12 +6,17 @@ Invariant  The ranges of a query cover each partition's [start, end) exactly onc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.offsets import NO_EPOCH, Position
+
+_WORTH_A_TASK: Final = 50_000
+"""Records below which another task costs more than it gains."""
 
 
 class OffsetRange(InputPartition):
@@ -56,21 +61,19 @@ def ranges_between(
 
 
 def split_ranges(
-    ranges: Iterable[OffsetRange], *, min_partitions: int, max_records: int | None = None
+    ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
     """Cut so that no range is above `max_records` and, if it can be, there are enough of them.
 
     Large ranges are cut first and more often: the share of a range in the records decides how
-    many of the `min_partitions` it gets.
+    many of the `min_partitions` it gets. Without a number, one large partition still uses all
+    cores.
     """
-    if max_records is not None:
-        ranges = [
-            part for each in ranges for part in each.split(-(-len(each) // max_records))
-        ]
     whole = list(ranges)
+    if max_records is not None:
+        whole = [part for each in whole for part in each.split(-(-len(each) // max_records))]
     total = sum(map(len, whole))
-    if len(whole) >= min_partitions or total == 0:
+    wanted = min_partitions or min(os.cpu_count() or 1, total // _WORTH_A_TASK)
+    if len(whole) >= wanted or total == 0:
         return whole
-    return [
-        part for each in whole for part in each.split(-(-len(each) * min_partitions // total))
-    ]
+    return [part for each in whole for part in each.split(-(-len(each) * wanted // total))]

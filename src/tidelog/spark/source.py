@@ -10,12 +10,13 @@ Options and columns are those of Spark's own connector, so a job changes one wor
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tidelog.spark.batch_reader import BatchReader
-from tidelog.spark.options import batch_options, read_options
+from tidelog.spark.options import batch_options, read_options, stream_options
 from tidelog.spark.schema import read_schema, require_known_columns
+from tidelog.spark.stream_reader import StreamReader
 
 
 class TidelogSource(DataSource):
@@ -31,3 +32,7 @@ class TidelogSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         require_known_columns(schema)
         return BatchReader(batch_options(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        require_known_columns(schema)
+        return StreamReader(stream_options(self.options), schema)

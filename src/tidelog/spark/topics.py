@@ -39,8 +39,9 @@ class Topics:
         self._bootstrap = options.bootstrap
         level = "READ_COMMITTED" if options.committed_only else "READ_UNCOMMITTED"
         self._isolation = getattr(IsolationLevel, level)
+        self._settings = admin_settings(options.client)
         try:
-            self._admin = AdminClient(admin_settings(options.client))
+            self._admin = AdminClient(self._settings)
         except KafkaException as error:
             raise OptionError(f"the client refuses its settings: {_words(error)}") from error
         self._answered = False
@@ -113,6 +114,8 @@ class Topics:
                 if not _passes(error) or time.monotonic() > deadline:
                     raise self._trouble(error) from error
                 time.sleep(_PAUSE_S)
+                # What librdkafka believes about leaders outlives the leaders; a new client asks.
+                self._admin = AdminClient(self._settings)
             else:
                 self._answered = True
                 return found
