@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _PATIENCE_S: Final = 60.0
 _FIRST_ANSWER_S: Final = 15.0
-_REQUEST_S: Final = 10.0
+_REQUEST_S: Final = 5.0
 _PAUSE_S: Final = 0.1
 
 
