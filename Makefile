@@ -16,7 +16,8 @@ $(VENV)/.done: requirements.lock pyproject.toml scripts/setup
 
 setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for tests and benchmarks)
 
-.cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml
+.cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml \
+  tests/java/spark-connector.xml
 	@scripts/setup-java
 
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
