@@ -1,4 +1,4 @@
-"""Clusters, topics and a Spark session for the tests of a module; Spark starts once per module."""
+"""Clusters and topics for the tests of a module, and one Spark session for all of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ MakeTopic = Callable[..., str]
 Write = Callable[..., None]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # Spark's Python and its JVM talk through sockets that are closed when the JVM ends.
-    config.addinivalue_line("filterwarnings", "ignore::ResourceWarning")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that needs Spark runs in one worker, so that Spark starts once."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # Spark's Python and its JVM talk through sockets that stay open until the JVM ends.
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +45,9 @@ def bootstrap(cluster: Cluster) -> str:
     return cluster.bootstrap
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A small local Spark with Spark's own connector beside ours."""
+@pytest.fixture(scope="session")
+def spark(connector: None) -> Iterator[SparkSession]:
+    """A small local Spark with Spark's own connector beside ours; it starts once."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
@@ -78,7 +82,9 @@ def create_topic(
     return name
 
 
-def write_records(bootstrap: str, topic: str, values: Sequence[bytes | None], **more: object) -> None:
+def write_records(
+    bootstrap: str, topic: str, values: Sequence[bytes | None], **more: object
+) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 5})
     for value in values:
         producer.produce(topic, value, **more)
@@ -105,7 +111,7 @@ def write(bootstrap: str) -> Write:
     return write_values
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def connector() -> None:
     """Spark's own connector, fetched once."""
     if not any(CONNECTOR.glob("spark-sql-kafka*.jar")):

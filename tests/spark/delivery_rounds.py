@@ -16,6 +16,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -133,7 +134,13 @@ def in_a_process(work: Callable[[], Any], dies: str | None) -> Any:
 def write_part(options: WriteOptions, task: TaskIdentity) -> Written:
     rows = iter(
         [
-            Row(str(options.topic), None, f"{task.batch}/{task.partition}/{index}".encode(), None, None)
+            Row(
+                str(options.topic),
+                None,
+                f"{task.batch}/{task.partition}/{index}".encode(),
+                None,
+                None,
+            )
             for index in range(ROWS)
         ]
     )
@@ -148,7 +155,7 @@ def drive(options: WriteOptions, sink: str, run: str, batch: int, step: str) -> 
     for partition in range(TASKS):
         while True:
             task = TaskIdentity(sink, run, batch, partition, int.from_bytes(os.urandom(6)))
-            found = in_a_process(lambda task=task: write_part(options, task), dies)
+            found = in_a_process(partial(write_part, options, task), dies)
             dies = None
             if found is not None:
                 written.append(found)
@@ -163,7 +170,7 @@ def deliver(options: WriteOptions, sink: str, run: str, batch: int, step: str) -
     dies: str | None = step
     while True:
         mortal = dies if dies in DRIVER_STEPS else None
-        driven = in_a_process(lambda: drive(options, sink, run, batch, dies or ""), mortal)
+        driven = in_a_process(partial(drive, options, sink, run, batch, dies or ""), mortal)
         dies = None
         if driven:
             return run
@@ -179,9 +186,7 @@ def visible(bootstrap: str, topic: str) -> list[str]:
 
 
 def main(bootstrap: str, topic: str, steps: list[str]) -> None:
-    options = write_options(
-        {"kafka.bootstrap.servers": bootstrap, "topic": topic}, streaming=True
-    )
+    options = write_options({"kafka.bootstrap.servers": bootstrap, "topic": topic}, streaming=True)
     sink, run = str(uuid4()), str(uuid4())
     for batch, step in enumerate(steps):
         run = deliver(options, sink, run, batch, step)

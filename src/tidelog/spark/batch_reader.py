@@ -78,4 +78,3 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, OffsetRange)
         return record_batches(self._options, partition, self._schema)
-

@@ -165,7 +165,9 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         exactly_once=exactly_once,
         ledger_topic=given.texts.get("ledgerTopic", "__spark_ledger"),
         transactional_id_prefix=given.texts.get("transactionalIdPrefix", "spark"),
-        two_phase=given.choice("twoPhaseCommit", {"auto": None, "true": True, "false": False}, "auto"),
+        two_phase=given.choice(
+            "twoPhaseCommit", {"auto": None, "true": True, "false": False}, "auto"
+        ),
     )
 
 
@@ -247,4 +249,3 @@ def _refuse_backward(read: ReadOptions) -> None:
 
 def _names(position: Position | None, end: int) -> bool:
     return isinstance(position, Offsets) and end in position.by_partition.values()
-

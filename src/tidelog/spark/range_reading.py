@@ -15,16 +15,18 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from tidelog.spark.client_settings import consumer_settings
 from tidelog.spark.errors import DataLoss, SourceError
+from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import ReadOptions
 from tidelog.spark.ranges import OffsetRange
 
 _MESSAGES: Final = 10_000
 _POLL_S: Final = 0.02
+_WATERMARKS_S: Final = 10.0
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _PASSES: Final = frozenset(
     {
@@ -75,7 +77,7 @@ class RangeReading:
     def _assign(self, consumer: Consumer, offset: int, epoch: int) -> None:
         topic, index = self._wanted.partition
         where = ClientPartition(topic, index, offset)
-        if epoch >= 0:
+        if epoch != NO_EPOCH:
             where = ClientPartition(topic, index, offset, leader_epoch=epoch)
         consumer.assign([where])
 
@@ -113,23 +115,24 @@ class RangeReading:
             raise SourceError(f"{self._where}: {error.str()}") from KafkaException(error)
 
     def _go_on_after_loss(self, consumer: Consumer, error: KafkaError) -> None:
-        topic, index = self._wanted.partition
-        low, high = consumer.get_watermark_offsets(ClientPartition(topic, index), timeout=10)
-        if error.code() == KafkaError._LOG_TRUNCATION:
+        """The offset lies outside the log, or its epoch has ended before it (KIP-320)."""
+        where = ClientPartition(*self._wanted.partition)
+        low, high = consumer.get_watermark_offsets(where, timeout=_WATERMARKS_S)
+        if low <= self._next_offset <= high:
             self._lose(
-                f"{self._wanted.partition} was truncated behind offset {self._next_offset}: its "
-                f"leader does not know what an earlier leader had written ({error.str()})"
+                f"{self._wanted.partition} was truncated below offset {self._next_offset}: its "
+                f"leader does not have what was read under an earlier one ({error.str()})"
             )
         else:
             self._lose(
                 f"{self._wanted.partition} has offsets [{low}, {high}), the query needs "
                 f"{self._next_offset}"
             )
-        if low >= self._wanted.end or high <= self._next_offset:
+        if low >= self._wanted.end or high < self._next_offset:
             self._done = True
         else:
             self._next_offset = max(low, self._next_offset)
-            self._assign(consumer, self._next_offset if low > 0 else OFFSET_BEGINNING, -1)
+            self._assign(consumer, self._next_offset, NO_EPOCH)
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:

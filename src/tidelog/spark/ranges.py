@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
@@ -45,7 +46,7 @@ class OffsetRange(InputPartition):
         edges = [self.start + len(self) * index // count for index in range(count + 1)]
         return [
             OffsetRange(self.partition, low, high, self.epoch if low == self.start else NO_EPOCH)
-            for low, high in zip(edges, edges[1:], strict=False)
+            for low, high in pairwise(edges)
         ]
 
 

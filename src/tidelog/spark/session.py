@@ -48,7 +48,9 @@ def spark_session(application: str, master: str | None = None) -> SparkSession:
         try:
             session = builder.getOrCreate()
         except PySparkException as error:
-            raise SparkTrouble(f"Spark does not start with master {where}: {_last(said)}") from error
+            raise SparkTrouble(
+                f"Spark does not start with master {where}: {_last(said)}"
+            ) from error
     # Our rows are few and small; two hundred tasks for them would be all start and no work.
     session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session

@@ -97,9 +97,7 @@ class Topics:
             for where, answer in answers.items():
                 result = answer.result()
                 epoch = -1 if result.leader_epoch is None else result.leader_epoch
-                found[TopicPartition(where.topic, where.partition)] = Position(
-                    result.offset, epoch
-                )
+                found[TopicPartition(where.topic, where.partition)] = Position(result.offset, epoch)
             return found
 
         return self._patiently(ask)

@@ -71,21 +71,24 @@ def _batches(path: str) -> Iterator[ScannedBatch]:
     if size == 0:
         return
     name = os.path.basename(path)
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        with memoryview(mapped) as view:
-            position = 0
-            while position < size:
-                try:
-                    header = read_header(view, position)
-                except CorruptBatch:
-                    yield _unreadable(name, position, size)
-                    return
-                if position + header.size > size:
-                    yield _unreadable(name, position, size, header.base_offset)
-                    return
-                with view[position : position + header.size] as batch:
-                    yield _scanned(name, position, header, batch)
-                position += header.size
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        position = 0
+        while position < size:
+            try:
+                header = read_header(view, position)
+            except CorruptBatch:
+                yield _unreadable(name, position, size)
+                return
+            if position + header.size > size:
+                yield _unreadable(name, position, size, header.base_offset)
+                return
+            with view[position : position + header.size] as batch:
+                yield _scanned(name, position, header, batch)
+            position += header.size
 
 
 def _scanned(name: str, position: int, header: BatchHeader, batch: memoryview) -> ScannedBatch:

@@ -74,9 +74,7 @@ class SegmentsReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         found = LogDirectories(self._directories).segments(self._topics)
         # The largest first: a long task that starts last would be waited for.
-        return [
-            SegmentPartition(each) for each in sorted(found, key=lambda each: -each.size)
-        ]
+        return [SegmentPartition(each) for each in sorted(found, key=lambda each: -each.size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SegmentPartition):  # Spark's own, of a plan without any
@@ -124,5 +122,7 @@ def _record_batch(
     for index, values in enumerate(scanned[:-1], start=len(fixed)):
         columns.append(pa.array(values, schema.field(index).type))
     stamps = [None if moment < 0 else moment * 1000 for moment in scanned[-1]]
-    columns.append(pa.array(stamps, pa.int64()).cast(schema.field(len(fixed) + len(scanned) - 1).type))
+    columns.append(
+        pa.array(stamps, pa.int64()).cast(schema.field(len(fixed) + len(scanned) - 1).type)
+    )
     return pa.RecordBatch.from_arrays(columns, schema=schema)
