@@ -124,7 +124,7 @@ def test_a_leader_that_ended_an_epoch_earlier_has_lost_records(topic: str) -> No
     with Cluster(brokers=3) as cluster:
         bootstrap = cluster.bootstrap
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        unclean = {"unclean.leader.election.enable": "true"}
+        unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         wanted = NewTopic(topic, 1, replica_assignment=[[101, 102]], config=unclean)
         admin.create_topics([wanted])[topic].result()
         write_records(bootstrap, topic, [b"both"] * 5)

@@ -10,7 +10,7 @@ from tidelog.spark import positions
 from tidelog.spark.errors import OptionError
 from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.positions import Ago, At, Before, End, Offsets
-from tidelog.spark.topics import Topics
+from tidelog.spark.topics import NO_RECORD, Topics
 
 
 def find_positions(
@@ -55,7 +55,7 @@ def _at(
     topics: Topics, moments: dict[TopicPartition, int], name: str, latest_if_too_young: bool
 ) -> Positions:
     found = topics.at(moments)
-    missing = [each for each, position in found.items() if position.offset < 0]
+    missing = [each for each, position in found.items() if position.offset == NO_RECORD]
     if missing and not latest_if_too_young:
         listed = ", ".join(map(str, sorted(missing)))
         raise OptionError(

@@ -30,6 +30,8 @@ _PATIENCE_S: Final = 60.0
 _FIRST_ANSWER_S: Final = 15.0
 _REQUEST_S: Final = 5.0
 _PAUSE_S: Final = 0.1
+NO_RECORD: Final = -1
+"""The offset of a moment after the last record."""
 
 
 class Topics:
@@ -64,7 +66,7 @@ class Topics:
         return self._positions(dict.fromkeys(partitions, OffsetSpec.latest()))
 
     def at(self, moments: Mapping[TopicPartition, int]) -> Positions:
-        """The first record that is not older; offset -1 where there is none."""
+        """The first record that is not older; offset `NO_RECORD` where there is none."""
         specs = {each: OffsetSpec.for_timestamp(moment) for each, moment in moments.items()}
         return self._positions(specs)
 
@@ -96,6 +98,9 @@ class Topics:
             found = {}
             for where, answer in answers.items():
                 result = answer.result()
+                if result.offset < NO_RECORD:
+                    # Nobody led the partition, and librdkafka does not call that an error.
+                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
                 epoch = -1 if result.leader_epoch is None else result.leader_epoch
                 found[TopicPartition(where.topic, where.partition)] = Position(result.offset, epoch)
             return found
