@@ -152,4 +152,4 @@ def members(admin: AdminClient, topic: str) -> tuple[int, list[int]]:
 def test_silence_is_an_error_that_names_the_range(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=1, replicas=1)
     with pytest.raises(SourceError, match=r"nothing came from offset 0 on for 0\.2 s"):
-        rows(bootstrap, topic, 0, 5, **{"kafkaConsumer.pollTimeoutMs": "200"})
+        rows(bootstrap, topic, 0, 5, kafkaConsumer_pollTimeoutMs="200")

@@ -138,11 +138,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
         for each, end in ends.items():
             if each in starts and end.offset < starts[each].offset:
-                if self._target is None:
-                    self._lose(
-                        f"{each} ends at {end.offset} now, the query had read up to "
-                        f"{starts[each].offset}"
-                    )
+                self._lose(
+                    f"{each} ends at {end.offset} now, the query had read up to "
+                    f"{starts[each].offset}"
+                )
                 ends = {**ends, each: starts[each]}
         return ends
 
