@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka lock clean
+.PHONY: help setup setup-java up demo test check format docs bench bench-vs-kafka bench-spark lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,6 +48,9 @@ bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CP
 
 bench-vs-kafka: setup setup-java ## The same table with Apache Kafka beside it, in one run
 	@$(BIN)/python -m benchmarks --versus-kafka
+
+bench-spark: setup setup-java ## Spark's own connector and ours, reading and writing the same topics
+	@$(BIN)/python -m benchmarks.spark
 
 lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv

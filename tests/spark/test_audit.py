@@ -58,7 +58,7 @@ def change(path: Path, position: int, new: bytes) -> None:
     path.write_bytes(content)
 
 
-def found(audited: Audited) -> list[tuple[object, ...]]:
+def found(audited: Audited) -> list[tuple[str, int, int | None, int, str]]:
     return [(each.partition, each.broker, each.position, each.offset, each.what)
             for each in audited.findings]  # fmt: skip
 

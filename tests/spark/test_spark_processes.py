@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pyspark
@@ -95,7 +96,7 @@ def test_an_executor_of_a_standalone_cluster_is_killed(
               "--work-dir", str(tmp_path / f"work{number}"))  # fmt: skip
     for number in range(2):
         log = tmp_path / f"worker{number}.log"
-        until(lambda log=log: "Successfully registered" in log.read_text(), within_s=START_S)
+        until(partial(says, log, "Successfully registered"), within_s=START_S)
     driver = start("driver", *copy_command(bootstrap, source, target, tmp_path, "--master", master))
     until(lambda: len(visible(bootstrap, target)) >= ROWS // 3, within_s=START_S)
     executors = executor_processes(tmp_path)
@@ -103,6 +104,10 @@ def test_an_executor_of_a_standalone_cluster_is_killed(
     os.kill(executors[0], signal.SIGKILL)
     assert driver.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
     expect_each_once(bootstrap, target)
+
+
+def says(log: Path, words: str) -> bool:
+    return words in log.read_text()
 
 
 def executor_processes(place: Path) -> list[int]:

@@ -36,8 +36,12 @@ def replicas(
         list[str] | None, typer.Option(help="Only this topic; may be given again.")
     ] = None,
     master: Annotated[
-        str, typer.Option(help="Where Spark runs: local[*], or spark://host:port.")
-    ] = "local[*]",
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where Spark runs, for example spark://host:port. Default: here, on all cores.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare all replicas of all partitions, batch by batch, with Spark.

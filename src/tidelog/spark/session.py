@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
@@ -28,7 +28,9 @@ class SparkTrouble(TidelogError):
     """Spark cannot run here; the message says what is missing."""
 
 
-def spark_session(application: str, master: str | None = None) -> SparkSession:
+def spark_session(
+    application: str, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """A quiet session; `local[*]` unless told otherwise. Executors elsewhere get our package."""
     require_java()
     # Spark would take whichever python3 it finds first, on the driver's machine too.
@@ -41,6 +43,7 @@ def spark_session(application: str, master: str | None = None) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
+        .config(map=dict(settings or {}))
     )
     if not where.startswith("local"):
         builder = builder.config("spark.submit.pyFiles", str(package_archive()))
