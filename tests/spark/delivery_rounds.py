@@ -29,7 +29,7 @@ from tidelog.spark.ledger import Ledger
 from tidelog.spark.ledger_records import Decision, Prepared
 from tidelog.spark.options import WriteOptions, write_options
 from tidelog.spark.row_writing import RowWriting
-from tidelog.spark.rows import Row
+from tidelog.spark.rows import Rows
 from tidelog.spark.task_transaction import TaskIdentity, TaskTransaction, Written
 
 TASKS = 2
@@ -68,7 +68,7 @@ class MortalTask(TaskTransaction):
         reach("after open")
         return writing
 
-    def write(self, writing: RowWriting, rows: Iterator[Row]) -> None:
+    def write(self, writing: RowWriting, rows: Iterator[Rows]) -> None:
         reach("before write")
         super().write(writing, rows)
         reach("after write")
@@ -132,20 +132,10 @@ def in_a_process(work: Callable[[], Any], dies: str | None) -> Any:
 
 
 def write_part(options: WriteOptions, task: TaskIdentity) -> Written:
-    rows = iter(
-        [
-            Row(
-                str(options.topic),
-                None,
-                f"{task.batch}/{task.partition}/{index}".encode(),
-                None,
-                None,
-            )
-            for index in range(ROWS)
-        ]
-    )
+    names = [f"{task.batch}/{task.partition}/{index}".encode() for index in range(ROWS)]
+    rows = Rows(str(options.topic), [{"value": name} for name in names], ROWS)
     with Client(options.bootstrap) as client:
-        return MortalTask(options, task, client).run(rows)
+        return MortalTask(options, task, client).run(iter([rows]))
 
 
 def drive(options: WriteOptions, sink: str, run: str, batch: int, step: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tidelog.model.ids import TopicPartition
+from tidelog.spark import option_names
 from tidelog.spark.client_settings import consumer_settings, producer_settings
 from tidelog.spark.errors import OptionError
 from tidelog.spark.options import batch_options, read_options, stream_options, write_options
@@ -129,6 +132,14 @@ def test_the_sink_is_idempotent_and_waits_for_all_replicas_whatever_is_set() -> 
     assert (settings["acks"], settings["enable.idempotence"]) == ("all", True)
     with pytest.raises(OptionError, match="acks"):
         write_options({**target, "kafka.acks": "1"}, streaming=False)
+
+
+def test_every_option_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    without_effect = {"fetchOffset.numRetries", "fetchOffset.retryIntervalMs"}
+    spark_reads_it = {"checkpointLocation"}
+    names = {*option_names.READ, *option_names.WRITE} - without_effect - spark_reads_it
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize(

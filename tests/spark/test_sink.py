@@ -80,7 +80,7 @@ def test_a_record_that_is_refused_is_named(
     topic = make_topic(max_message_bytes="1000")
     frame = spark.sql("select 'big one' as key, repeat('x', 5000) as value")
     options = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
-    with pytest.raises(PySparkException, match=r"with key b'big one' and 5007 bytes"):
+    with pytest.raises(PySparkException, match=r"with key b'big one', 5007 bytes"):
         frame.write.format("tidelog").options(**options).mode("append").save()
 
 

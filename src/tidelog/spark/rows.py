@@ -7,7 +7,9 @@ Invariant  What cannot be a record is refused before anything is written, by its
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -31,17 +33,19 @@ _ALLOWED: dict[str, tuple[type[DataType], ...]] = {
     "partition": (IntegerType, LongType),
 }
 
-Headers = list[tuple[str, bytes | None]]
+_ROWS: Final = 1_000
+_SHOWN: Final = 60
+
+Message = dict[str, Any]
+"""One record as librdkafka takes it: value, key, and where they are given headers, partition."""
 
 
-class Row(NamedTuple):
-    """One record to be written; `partition` None leaves the choice to the key."""
+class Rows(NamedTuple):
+    """Some rows that go to the same topic, in their order."""
 
     topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers | None
-    partition: int | None
+    messages: list[Message]
+    size_bytes: int
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
@@ -65,38 +69,59 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         raise OptionError("no topic to write to: set the option topic, or select a column topic")
 
 
-def rows_of(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Row]:
+def rows_of(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Rows]:
     """Every row, as bytes; the option `topic` wins over the column."""
     for batch in batches:
-        names = batch.schema.names
-        columns = [
-            _binary(batch, "key") if "key" in names else _nothing(batch),
-            _binary(batch, "value"),
-            map(_headers, batch.column("headers").to_pylist())
-            if "headers" in names
-            else _nothing(batch),
-            batch.column("partition").to_pylist() if "partition" in names else _nothing(batch),
-            batch.column("topic").to_pylist()
-            if topic is None
-            else (topic for _ in range(batch.num_rows)),
-        ]
-        for key, value, headers, partition, name in zip(*columns, strict=True):
-            if name is None:
-                raise SinkError(
-                    f"the topic of a row with key {key!r} is null; filter such rows, or set the "
-                    "option topic"
-                )
-            yield Row(name, key, value, headers, partition)
+        for start in range(0, batch.num_rows, _ROWS):
+            some = batch.slice(start, _ROWS)
+            messages = _messages(some)
+            if topic is not None:
+                yield Rows(topic, messages, some.nbytes)
+            else:
+                yield from _by_topic(messages, some.column("topic").to_pylist(), some.nbytes)
 
 
-def _binary(batch: pa.RecordBatch, name: str) -> Any:
+def _messages(batch: pa.RecordBatch) -> list[Message]:
+    names = set(batch.schema.names)
+    values = _binary(batch, "value")
+    if names <= {"value", "topic"}:
+        return [{"value": value} for value in values]
+    keys = _binary(batch, "key") if "key" in names else [None] * batch.num_rows
+    messages = [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
+    for name in ("partition", "headers"):
+        if name in names:
+            for message, given in zip(messages, batch.column(name).to_pylist(), strict=True):
+                if given is not None:
+                    message[name] = given if name == "partition" else _headers(given)
+    return messages
+
+
+def _by_topic(messages: list[Message], topics: list[str | None], size_bytes: int) -> Iterator[Rows]:
+    share = size_bytes // max(1, len(messages))
+    for topic, group in groupby(zip(topics, messages, strict=True), key=itemgetter(0)):
+        some = [message for _, message in group]
+        if topic is None:
+            raise SinkError(
+                f"the topic of a row with {shown(some[0])} is null; filter such rows, or set the "
+                "option topic"
+            )
+        yield Rows(topic, some, share * len(some))
+
+
+def shown(message: Message) -> str:
+    """A record in an error message: by its key, or by how its value begins."""
+    name = "value" if message.get("key") is None else "key"
+    content = message[name]
+    return f"{name} {content if content is None else content[:_SHOWN]!r}"
+
+
+def _binary(batch: pa.RecordBatch, name: str) -> list[bytes | None]:
     column = batch.column(name)
-    return (column if pa.types.is_binary(column.type) else column.cast(pa.binary())).to_pylist()
+    found: list[bytes | None] = (
+        column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+    ).to_pylist()
+    return found
 
 
-def _nothing(batch: pa.RecordBatch) -> Iterator[None]:
-    return (None for _ in range(batch.num_rows))
-
-
-def _headers(given: list[dict[str, Any]] | None) -> Headers | None:
-    return None if given is None else [(each["key"], each["value"]) for each in given]
+def _headers(given: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
+    return [(each["key"], each["value"]) for each in given]

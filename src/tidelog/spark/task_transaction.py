@@ -31,7 +31,7 @@ from tidelog.spark.ledger import Ledger
 from tidelog.spark.ledger_records import Prepared
 from tidelog.spark.options import WriteOptions
 from tidelog.spark.row_writing import RowWriting
-from tidelog.spark.rows import Row
+from tidelog.spark.rows import Rows
 from tidelog.wire.apis import ApiKey
 
 _NOBODY: Final = ProducerIdentity(-1, -1)
@@ -68,7 +68,7 @@ class TaskTransaction:
         self._options, self._task, self._client = options, task, client
         self._transactions = Transactions(client)
 
-    def run(self, rows: Iterator[Row]) -> Written:
+    def run(self, rows: Iterator[Rows]) -> Written:
         """Write the rows and leave them prepared; a decided batch is left alone."""
         task = self._task
         ledger = self.claim()
@@ -112,7 +112,7 @@ class TaskTransaction:
             raise SinkError(f"{transactional_id} cannot begin: {error.args[0].str()}") from error
         return writing
 
-    def write(self, writing: RowWriting, rows: Iterator[Row]) -> None:
+    def write(self, writing: RowWriting, rows: Iterator[Rows]) -> None:
         writing.write(rows)
         writing.finish()
 
