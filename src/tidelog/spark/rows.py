@@ -87,7 +87,9 @@ def _messages(batch: pa.RecordBatch) -> list[Message]:
     if names <= {"value", "topic"}:
         return [{"value": value} for value in values]
     keys = _binary(batch, "key") if "key" in names else [None] * batch.num_rows
-    messages = [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
+    messages: list[Message] = [
+        {"value": value, "key": key} for value, key in zip(values, keys, strict=True)
+    ]
     for name in ("partition", "headers"):
         if name in names:
             for message, given in zip(messages, batch.column(name).to_pylist(), strict=True):
