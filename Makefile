@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale lock clean
+.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,8 @@ $(VENV)/.done: requirements.lock pyproject.toml scripts/setup
 
 setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for tests and benchmarks)
 
-.cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml
+.cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml \
+  tests/java/spark-connector.xml
 	@scripts/setup-java
 
 setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
@@ -58,6 +59,9 @@ bench-failover: setup setup-java ## How long writes pause when brokers are kille
 
 bench-scale: setup ## How three nodes carry 1,000, 3,000 and 10,000 partitions
 	@$(BIN)/python -m benchmarks.scale
+
+bench-spark: setup setup-java ## Spark's own connector and ours, reading and writing the same topics
+	@$(BIN)/python -m benchmarks.spark
 
 lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv

@@ -13,6 +13,7 @@ import typer
 
 from tidelog import __version__
 from tidelog.cli import (
+    audit,
     cluster,
     configs,
     consume,
@@ -66,6 +67,7 @@ app.command(rich_help_panel=_PLACED)(placed.broker)
 app.command(name="format", rich_help_panel=_PLACED)(placed.format_directories)
 app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
 app.add_typer(log.app, name="log", rich_help_panel=_DISK)
+app.add_typer(audit.app, name="audit", rich_help_panel=_DISK)
 app.command(rich_help_panel=_PROOF)(sim.sim)
 
 

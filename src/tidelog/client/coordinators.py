@@ -34,6 +34,8 @@ def coordinator(client: Client, key: str, key_type: KeyType) -> Coordinator:
     code = ErrorCode(found.error_code)
     if code is not ErrorCode.none:
         raise RequestRefused(code, f"coordinator of {key}", getattr(found, "error_message", None))
-    client.refresh([])
     node_id = int(found.node_id)
+    if node_id not in client.refresh([]).brokers:
+        # It was the coordinator until a moment ago; another one is about to be.
+        raise RequestRefused(ErrorCode.coordinator_not_available, f"coordinator of {key}")
     return Coordinator(node_id, client.broker(node_id))

@@ -9,7 +9,6 @@ Invariant  Every method either did what it was asked, or raises the broker's ref
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from tidelog.client.blocking import Client
@@ -79,16 +78,18 @@ class Transactions:
             "producer_id_filters": [],
             "duration_filter": longer_than_ms,
         }
-        found = []
-        for node_id in self._client.retrying(self._client.refresh).brokers:
-            answer = self._client.retrying(partial(self._list_at, node_id, fields))
-            found += [
+
+        def attempt() -> list[ListedTransaction]:
+            return [
                 ListedTransaction(
                     each.transactional_id, node_id, int(each.producer_id), each.transaction_state
                 )
-                for each in answer
+                for node_id in self._client.refresh().brokers
+                for each in self._list_at(node_id, fields)
             ]
-        return sorted(found)
+
+        # All brokers in one go: what a broker coordinates moves when it fails.
+        return sorted(self._client.retrying(attempt))
 
     def _list_at(self, node_id: int, fields: Mapping[str, Any]) -> Sequence[Any]:
         answer = self._client.broker(node_id).call(ApiKey.LIST_TRANSACTIONS, fields)

@@ -1,0 +1,1 @@
+"""The cluster's own disks as a DataFrame, and the audit that compares all replicas on them."""

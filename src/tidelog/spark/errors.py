@@ -1,0 +1,31 @@
+"""What a Spark job is told when a topic cannot be read or written; always with the fix."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ConfigError, TidelogError
+
+
+class OptionError(ConfigError):
+    """An option is unknown, contradicts another one, or has a value that cannot work."""
+
+
+class SourceError(TidelogError):
+    """The cluster does not give what the query asks for."""
+
+
+class DataLoss(SourceError):
+    """Records the query had to read are gone: aged out, truncated, or their topic was deleted."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. To go on with what is left, set failOnDataLoss to false; "
+            "to stop losing records, raise retention or read more often"
+        )
+
+
+class SinkError(TidelogError):
+    """A record or a transaction could not be written."""
+
+
+class Fenced(SinkError):
+    """Another run of the same query has taken over; this one must not write any more."""

@@ -1,0 +1,125 @@
+"""The ledger of a query: a compacted topic, read to its end before anything is concluded from it.
+
+Invariant  Nothing is believed to be in the ledger because it was sent; it was read back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.client.admin import Admin
+from tidelog.client.blocking import Client
+from tidelog.client.consumer import Consumer
+from tidelog.client.errors import RequestRefused
+from tidelog.client.offsets import EARLIEST, find_offsets
+from tidelog.client.partitioner import partition_for_key
+from tidelog.client.producer import Producer
+from tidelog.model.errors import ErrorCode
+from tidelog.spark.errors import Fenced
+from tidelog.spark.ledger_records import (
+    Claim,
+    Decision,
+    LedgerRecord,
+    LedgerState,
+    Prepared,
+    Take,
+    decode,
+    encode,
+    key_of,
+    sink_of,
+)
+
+_PARTITIONS: Final = 8
+_REPLICAS: Final = 3
+_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 << 20),
+    "segment.ms": str(3_600_000),
+    "min.compaction.lag.ms": str(600_000),
+}
+_BEFORE_LAST: Final = 2
+
+
+class Ledger:
+    """The records of one sink, and the state they make."""
+
+    def __init__(self, client: Client, topic: str, sink: str) -> None:
+        self.sink = sink
+        self.state = LedgerState()
+        self._client, self._topic = client, topic
+        self._partition = partition_for_key(sink.encode(), self._partition_count())
+        starts = find_offsets(client, topic, {self._partition: EARLIEST})
+        self._consumer = Consumer(client, topic, starts)
+        self._producer = Producer(client, topic)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what has been written since."""
+        for found in self._consumer.until_end():
+            key, value = found.record.key, found.record.value
+            if key is not None and value is not None and sink_of(key) == self.sink:
+                self.state.replay(decode(value))
+
+    def claim(self, run: str, attempt: int) -> None:
+        """Hold the ledger for a run; refused once another one has superseded it."""
+        if self.state.run != run and run not in self.state.former_runs:
+            self._append(Claim(run, self.state.generation + 1, attempt))
+        if self.state.run != run:
+            raise Fenced(
+                f"another run of this query ({self.state.run}) writes now; run {run} must not. "
+                "A query may run once at a time"
+            )
+
+    def take(self, transactional_id: str, batch: int, attempt: int) -> bool:
+        """Whether a transactional id is ours for a batch."""
+        wanted = Take(transactional_id, batch, attempt)
+        self._append(wanted)
+        return self.state.taken[transactional_id] == wanted
+
+    def decide(self, run: str, batch: int, transactions: tuple[Prepared, ...]) -> Decision:
+        """Write the decision about a batch; refused when another run holds the ledger."""
+        decision = Decision(run, self.state.generation, batch, transactions)
+        outdated = decision._replace(batch=batch - _BEFORE_LAST)
+        self._append(decision, forget=outdated)
+        if self.state.decided != decision:
+            raise Fenced(
+                f"batch {batch} of run {run} is not decided: run {self.state.run} has taken over"
+            )
+        return decision
+
+    def _append(self, record: LedgerRecord, forget: LedgerRecord | None = None) -> None:
+        key, partition = key_of(self.sink, record), self._partition
+        self._producer.send(encode(record), key=key, partition=partition)
+        if forget is not None:
+            self._producer.send(None, key=key_of(self.sink, forget), partition=partition)
+        self._producer.flush()
+        self.refresh()
+
+    def _partition_count(self) -> int:
+        """How many partitions the ledger's topic has; it is created when it is missing."""
+        try:
+            return len(self._client.refresh([self._topic]).topic(self._topic).partitions)
+        except RequestRefused as error:
+            if error.code is not ErrorCode.unknown_topic_or_partition:
+                raise
+        self._create()
+        return len(
+            self._client.retrying(
+                lambda: self._client.refresh([self._topic]).topic(self._topic)
+            ).partitions
+        )
+
+    def _create(self) -> None:
+        admin = Admin(self._client)
+        replicas = min(_REPLICAS, len(self._client.view.brokers))
+        safety = {"min.insync.replicas": "2"} if replicas == _REPLICAS else {}
+        try:
+            admin.create_topic(
+                self._topic,
+                partitions=_PARTITIONS,
+                replication_factor=replicas,
+                configs=_CONFIGS | safety,
+            )
+        except RequestRefused as error:
+            if error.code is not ErrorCode.topic_already_exists:
+                raise

@@ -1,0 +1,100 @@
+"""Writing rows on an executor through librdkafka: idempotent, acks=all, errors with the record.
+
+Invariant  When `finish` returns, every row is acknowledged by all in-sync replicas; otherwise it
+           raises, and says which record was refused and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as Delivered
+
+from tidelog.spark.errors import OptionError, SinkError
+from tidelog.spark.rows import Message, Rows, shown
+
+_FLUSH_S: Final = 300.0
+_WAITING_BYTES: Final = 64 << 20
+_PAUSE_S: Final = 0.01
+
+
+class RowWriting:
+    """A producer, and the first record that did not make it."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        try:
+            self.producer = Producer({**settings, "delivery.report.only.error": True})
+        except KafkaException as error:
+            raise OptionError(f"the client refuses its settings: {error.args[0].str()}") from error
+        self.count = 0
+        self._failure: SinkError | None = None
+
+    def write(self, rows: Iterable[Rows]) -> None:
+        """Hand over every row; stops at the first one that is refused."""
+        for some in rows:
+            self._make_room(some)
+            # librdkafka takes headers only one record at a time.
+            if any("headers" in message for message in some.messages):
+                self._produce_each(some)
+            else:
+                self._produce_all(some)
+            self.count += len(some.messages)
+            self.producer.poll(0)
+            self._check()
+
+    def finish(self) -> None:
+        """Wait until everything is acknowledged."""
+        left = self.producer.flush(_FLUSH_S)
+        self._check()
+        if left > 0:
+            raise SinkError(f"{left} records were not acknowledged within {_FLUSH_S:g} s")
+
+    def _make_room(self, some: Rows) -> None:
+        """Wait before the queue is full: a record refused for that would lose its place."""
+        each = max(1, some.size_bytes // len(some.messages))
+        while len(self.producer) > max(1, _WAITING_BYTES // each):
+            self.producer.poll(_PAUSE_S)
+            self._check()
+
+    def _produce_all(self, some: Rows) -> None:
+        waiting = some.messages
+        while waiting:
+            taken = self.producer.produce_batch(some.topic, waiting, on_delivery=self._failed)
+            if taken == len(waiting):
+                return
+            waiting = [message for message in waiting if "_error" in message]
+            for message in waiting:
+                error = message.pop("_error")
+                if error.code() != KafkaError._QUEUE_FULL:
+                    raise _refused(some.topic, message, error)
+            self.producer.poll(_PAUSE_S)
+
+    def _produce_each(self, some: Rows) -> None:
+        for message in some.messages:
+            while True:
+                try:
+                    self.producer.produce(some.topic, on_delivery=self._failed, **message)
+                    break
+                except BufferError:
+                    self.producer.poll(_PAUSE_S)
+                except KafkaException as error:
+                    raise _refused(some.topic, message, error.args[0]) from error
+
+    def _failed(self, error: KafkaError | None, delivered: Delivered) -> None:
+        if error is not None and self._failure is None:
+            message = {"key": delivered.key(), "value": delivered.value()}
+            self._failure = _refused(delivered.topic(), message, error)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _refused(topic: str, message: Message, error: KafkaError) -> SinkError:
+    size = len(message.get("key") or b"") + len(message["value"] or b"")
+    return SinkError(
+        f"a record with {shown(message)}, {size} bytes, was not written to {topic}: "
+        f"{error.str()} ({error.name()})"
+    )

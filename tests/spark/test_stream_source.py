@@ -1,0 +1,118 @@
+"""`spark.readStream.format("tidelog")`: micro-batches, their limits, progress and failovers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from tests.spark.conftest import MakeTopic, Write
+
+from tidelog.testing.cluster import Cluster
+
+
+def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    reader = spark.readStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
+    chosen = {"subscribe": topic, "startingOffsets": "earliest", **options}
+    return reader.options(**chosen).load()
+
+
+def run_available(frame: DataFrame, place: Path) -> StreamingQuery:
+    """One run of a query that writes to `place`, until it has read what is there now."""
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(place / "table"))
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def offsets(progress: Any, name: str) -> dict[str, int]:
+    stored = json.loads(getattr(progress.sources[0], name))
+    return {index: offset for topic, found in stored.items() if topic != "@epochs"
+            for index, offset in found.items()}  # fmt: skip
+
+
+def test_batches_keep_to_the_limit_and_a_restart_goes_on(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, write: Write, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    write(topic, [b"%d" % each for each in range(100)])
+    limited = {"maxOffsetsPerTrigger": "40", "commitGroup": "lag-tools"}
+    query = run_available(stream(spark, bootstrap, topic, **limited), tmp_path)
+    table = str(tmp_path / "table")
+    assert spark.read.parquet(table).select("partition", "offset").distinct().count() == 100
+    sizes = [each.numInputRows for each in query.recentProgress if each.numInputRows]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 40 + 2
+
+    last = query.recentProgress[-1]
+    assert offsets(last, "endOffset") == offsets(last, "latestOffset"), "there is no lag left"
+    assert group_offsets(bootstrap, "lag-tools") == sum(offsets(last, "endOffset").values())
+
+    write(topic, [b"more"] * 10)
+    run_available(stream(spark, bootstrap, topic, **limited), tmp_path)
+    frame = spark.read.parquet(table)
+    assert frame.count() == 110
+    assert frame.where("value = cast('more' as binary)").count() == 10
+
+
+def group_offsets(bootstrap: str, group: str) -> int:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = admin.list_consumer_group_offsets(asked)[group].result()
+    return sum(each.offset for each in found.topic_partitions)
+
+
+def test_a_query_goes_on_when_brokers_fail(
+    spark: SparkSession,
+    bootstrap: str,
+    cluster: Cluster,
+    make_topic: MakeTopic,
+    write: Write,
+    tmp_path: Path,
+) -> None:
+    topic = make_topic(partitions=3)
+    frame = stream(spark, bootstrap, topic)
+    query = (
+        frame.writeStream.format("memory")
+        .queryName("survives")
+        .option("checkpointLocation", str(tmp_path))
+        .start()
+    )
+    try:
+        for broker in (101, 102):
+            write(topic, [b"before"] * 50)
+            query.processAllAvailable()
+            cluster.kill(broker)
+            write(topic, [b"after"] * 50)
+            query.processAllAvailable()
+            cluster.start(broker)
+        assert query.exception() is None
+        assert spark.table("survives").select("partition", "offset").distinct().count() == 200
+        assert spark.table("survives").count() == 200
+    finally:
+        query.stop()
+
+
+def test_a_topic_that_was_made_anew_is_data_loss(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, write: Write, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    write(topic, [b"old"] * 10)
+    run_available(stream(spark, bootstrap, topic), tmp_path)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_topics([topic])[topic].result()
+    make_topic(partitions=1)
+    write(topic, [b"new"] * 3)
+    with pytest.raises(PySparkException, match="the query had read up to 10"):
+        run_available(stream(spark, bootstrap, topic), tmp_path)
