@@ -2,6 +2,8 @@
 
 Invariant  Every question is answered once, with a verdict on each partition; a coordinator that
            cannot be reached is a verdict, too.
+Invariant  Only partitions that the coordinator knows of are added: one that is missing when the
+           transaction ends was deleted, and needs no marker.
 """
 
 from __future__ import annotations
@@ -59,6 +61,10 @@ def ask_here(
     then: Callable[[Verdicts], None],
 ) -> None:
     """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
+    unknown = _unknown(broker, asked) if adds else {}
+    if unknown:
+        then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
+        return
 
     def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
         if outcome is None:
@@ -129,6 +135,14 @@ def _read(asked: Joining, answer: Any) -> Verdicts:
     }
     missing = ErrorCode.unknown_server_error
     return {partition: told.get(partition, missing) for partition in asked.partitions}
+
+
+def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
+    return {
+        partition: ErrorCode.unknown_topic_or_partition
+        for partition in asked.partitions
+        if broker.image.partition(*partition) is None
+    }
 
 
 def _same(asked: Joining, code: ErrorCode) -> Verdicts:

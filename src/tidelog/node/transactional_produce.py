@@ -34,6 +34,11 @@ _COORDINATOR_IS_AWAY: Final = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
+_COORDINATOR_IS_BEHIND: Final = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.operation_not_attempted,
+)
+"""It has not heard yet of a partition that is led here."""
 
 
 class Gate(NamedTuple):
@@ -131,7 +136,7 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     """What a client of that version understands."""
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
-    if code in _COORDINATOR_IS_AWAY:
+    if code in _COORDINATOR_IS_AWAY or code in _COORDINATOR_IS_BEHIND:
         return ErrorCode.not_enough_replicas
     if code is ErrorCode.concurrent_transactions and version < ADDS_SINCE:
         return ErrorCode.not_enough_replicas

@@ -216,6 +216,30 @@ def test_partitions_are_added_all_or_none(client: Client) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_no_leader_adds_a_partition_that_the_coordinator_does_not_know(
+    client: Client, version: int
+) -> None:
+    client.init()
+    asked = {
+        "transactional_id": "tx",
+        "producer_id": client.producer.producer_id,
+        "producer_epoch": client.producer.producer_epoch,
+        "verify_only": False,
+        "topics": [{"name": "orders", "partitions": [0, 7]}],
+    }
+    answer = client.peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[asked])
+
+    (result,) = answer.results_by_transaction
+    (topic,) = result.topic_results
+    assert [each.partition_error_code for each in topic.results_by_partition] == [
+        ErrorCode.operation_not_attempted,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+    described = client.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx"])
+    assert described.transaction_states[0].transaction_state == "Empty"
+
+
 # Fencing
 
 

@@ -29,17 +29,6 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _handle_many(broker, request)
     body = request.body
     topics = body.v3_and_below_topics
-    unknown = _unknown(broker, topics)
-    if unknown:
-        outcomes = {
-            name: (
-                ErrorCode.unknown_topic_or_partition
-                if name in unknown
-                else ErrorCode.operation_not_attempted
-            )
-            for name in _names(topics)
-        }
-        return {"results_by_topic_v3_and_below": _by_topic(topics, outcomes)}
     later = request.park()
     asked = Joining(
         body.v3_and_below_transactional_id,
@@ -96,10 +85,6 @@ def _as_old(code: ErrorCode) -> ErrorCode:
 
 def _names(topics: Sequence[Any]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
-
-
-def _unknown(broker: BrokerState, topics: Sequence[Any]) -> set[TopicPartition]:
-    return {name for name in _names(topics) if broker.image.partition(*name) is None}
 
 
 def _by_topic(topics: Sequence[Any], outcomes: Mapping[TopicPartition, ErrorCode]) -> list[Fields]:
