@@ -145,6 +145,18 @@ class GroupBench:
             self.shard.replay(record, producer)
         self.carry_out(self.shard.loaded(self.now), Asked())
 
+    def compact(self) -> None:
+        """Leave the newest record of each key, and no tombstones, in a log of plain records."""
+        newest: dict[bytes, Logged] = {}
+        for logged in self.log:
+            assert not isinstance(logged, Marker)
+            key, value, producer = logged
+            assert producer is None
+            newest.pop(key, None)
+            if value is not None:
+                newest[key] = logged
+        self.log = list(newest.values())
+
     def carry_out(
         self, decision: Decision[Any, Any] | Refusal, then: Callable[[Any], None]
     ) -> bool:

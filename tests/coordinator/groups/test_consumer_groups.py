@@ -75,6 +75,15 @@ def test_the_next_coordinator_goes_on_where_the_last_one_was(bench: GroupBench) 
     assert indexes(bench.beat("b", 2).assignment) == [2, 3]
 
 
+def test_what_a_member_has_may_stand_in_the_log_before_what_it_told(bench: GroupBench) -> None:
+    bench.beat("a", 0)
+    bench.beat("a", 1, rebalance_ms=20_000)
+    before = bench.consumers
+    bench.compact()
+    bench.fail_over()
+    assert (bench.consumers.members, bench.consumers.holders) == (before.members, before.holders)
+
+
 def test_a_member_that_does_not_give_back_in_time_is_removed(bench: GroupBench) -> None:
     bench.beat("a", 0, rebalance_ms=20_000)
     bench.beat("b", 0)
