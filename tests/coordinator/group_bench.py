@@ -25,6 +25,7 @@ from tidelog.model.settings.group import group_times
 from tidelog.model.time import Now
 
 START = Now(1_000_000, 1_700_000_000_000)
+AGAIN_MS = 500
 SETTINGS = {
     "node.id": "100",
     "process.roles": "broker,controller",
@@ -187,7 +188,9 @@ class GroupBench:
             at, key = min(due, key=lambda each: each[0])
             self._advance_to(max(at, self.now.monotonic_ms))
             _, command = self.timers.due.pop(key)
-            self.carry_out(command(self.now), Asked())
+            is_written = self.carry_out(command(self.now), Asked())
+            if not is_written and key not in self.timers.due:
+                self.timers.set(key, self.now.monotonic_ms + AGAIN_MS, command)
         self._advance_to(until_ms)
 
     def _advance_to(self, monotonic_ms: int) -> None:

@@ -154,6 +154,30 @@ def test_a_static_member_that_stays_away_is_removed_after_its_session(bench: Gro
     assert bench.state == "Empty"
 
 
+def test_a_member_whose_leaving_could_not_be_written_still_has_a_session(
+    bench: GroupBench,
+) -> None:
+    bench.beat("a", 0)
+    bench.refuses_writes = True
+    assert bench.beat("a", -1) is ErrorCode.coordinator_not_available
+    bench.refuses_writes = False
+    assert bench.state == "Stable"
+    bench.wait(SESSION_MS)
+    assert bench.state == "Empty"
+
+
+def test_a_member_whose_end_could_not_be_written_is_removed_a_little_later(
+    bench: GroupBench,
+) -> None:
+    bench.beat("a", 0)
+    bench.refuses_writes = True
+    bench.wait(SESSION_MS)
+    assert bench.state == "Stable"
+    bench.refuses_writes = False
+    bench.wait(1000)
+    assert bench.state == "Empty"
+
+
 def test_more_partitions_and_new_topics_are_assigned_with_the_next_heartbeat(
     bench: GroupBench,
 ) -> None:
