@@ -203,6 +203,16 @@ def test_a_changed_subscription_changes_the_assignment(bench: GroupBench) -> Non
     assert given.assignment == partitions(bench, 0, topic="bills")
 
 
+def test_a_change_of_topics_that_could_not_be_written_is_found_again(bench: GroupBench) -> None:
+    bench.beat("a", 0)
+    bench.beat("a", 1)
+    bench.topics.put("orders", 5)
+    bench.refuses_writes = True
+    assert bench.beat("a", 1) is ErrorCode.coordinator_not_available
+    bench.refuses_writes = False
+    assert bench.beat("a", 1).assignment == partitions(bench, 0, 1, 2, 3, 4)
+
+
 def test_regular_expressions_follow_the_topics_of_the_cluster(bench: GroupBench) -> None:
     joined = bench.beat("a", 0, topics=None, regex="ord.*")
     assert joined.assignment == partitions(bench, 0, 1, 2, 3)

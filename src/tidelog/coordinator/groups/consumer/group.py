@@ -68,7 +68,7 @@ class ConsumerGroup:
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
         """Regular expressions and the topics that they match."""
         self.topics_seen = NOT_LOOKED
-        """The version of the topics that the metadata hash was last compared with; not stored."""
+        """The version of the topics that the metadata hash last agreed with; not stored."""
 
     def draft(self) -> ConsumerGroup:
         """A copy to replay records into before they are written."""
