@@ -6,6 +6,7 @@ the partition on behalf of the client.
 
 Invariant  A batch is appended with the very question that was asked for it, so that an end of the
            transaction that was written meanwhile makes the answer void.
+Invariant  One request speaks for one producer, so that one question covers all of its batches.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _COORDINATOR_IS_BEHIND: Final = (
     ErrorCode.operation_not_attempted,
 )
 """It has not heard yet of a partition that is led here."""
+_TWO_PRODUCERS: Final = Refusal(
+    ErrorCode.invalid_producer_id_mapping, "a transactional id belongs to one producer"
+)
 
 
 class Gate(NamedTuple):
@@ -55,15 +59,18 @@ def wait_for_coordinator(
     broker: BrokerState,
     request: Request,
     produce: Callable[[BrokerState, Request, Gate], Reply],
-) -> Later | None:
+) -> Reply | None:
     """Ask about the transactions that begin here, then `produce`; None when none begins."""
     body: ProduceRequest = request.body
+    batches = _transactional_batches(broker, body)
+    producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
+    if len(producers) > 1:
+        return produce(broker, request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
     adds = request.api_version >= ADDS_SINCE
     if not adds and not broker.config.transaction_partition_verification_enable:
         return None
     questions: dict[TopicPartition, Verification] = {}
-    producer = Producer(-1, -1)
-    for name, header in _transactional_batches(broker, body):
+    for name, header in batches:
         partition = broker.replicas.locate(broker.image, name, None)
         if isinstance(partition, ErrorCode) or not partition.is_leader:
             continue
@@ -72,7 +79,6 @@ def wait_for_coordinator(
         )
         if question is not None:
             questions[name] = question
-            producer = Producer(header.producer_id, header.producer_epoch)
     if not questions or body.transactional_id is None:
         return None
     request.body = _kept(body)
@@ -92,6 +98,7 @@ def wait_for_coordinator(
             request.answer(reply)
 
     version = EPOCH_PER_TRANSACTION if adds else 0
+    (producer,) = producers
     asked = Joining(body.transactional_id, producer, frozenset(questions), version)
     ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
     return later

@@ -164,6 +164,25 @@ def test_an_answer_that_an_end_has_overtaken_opens_nothing(
     assert bench.partition("orders").last_stable_offset == bench.partition("orders").log.end_offset
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_batches_of_two_producers_in_one_request_are_refused(
+    bench: NodeBench, client: Client, version: int
+) -> None:
+    client.init()
+    client.add(0, 1)
+    batches = {("orders", 0): client.batch(0)}
+    client.producer = Producer(client.producer.producer_id + 1, 0)
+    batches["orders", 1] = client.batch(1)
+
+    client.peer.send_produce(batches, version=version, transactional_id=client.transactional_id)
+    client.settle()
+
+    answer = client.peer.produced(version)
+    told = [result.error for _, _, results in answer.topics for result in results]
+    assert told == [ErrorCode.invalid_producer_id_mapping] * 2
+    assert bench.partition("orders").log.end_offset == 0
+
+
 def test_verification_can_be_switched_off(new_bench: NewBench) -> None:
     bench = new_bench(**SETTINGS, transaction_partition_verification_enable="false")
     bench.create_topic("orders")
