@@ -71,6 +71,18 @@ def test_many_ids_are_forgotten_a_batch_at_a_time(
     assert list(bench.shard.transactions()) == []
 
 
+def test_many_transactions_past_their_timeout_are_aborted_a_batch_at_a_time(
+    bench: CoordinatorBench,
+) -> None:
+    for number in range(1500):
+        name = f"id {number}"
+        bench.join(bench.producer(name, timeout_ms=1000), transactional_id=name)
+    bench.pass_ms(bench.rules.timeout_check_ms)
+    assert sum(known.is_ongoing for known in bench.shard.transactions()) == 500
+    bench.pass_ms(100)
+    assert all(known.is_ending for known in bench.shard.transactions())
+
+
 # Another coordinator
 
 

@@ -45,8 +45,10 @@ from tidelog.model.time import Now
 _TIMEOUTS: Final = "timeouts"
 _EXPIRY: Final = "expiry"
 _WAITING: Final = "waiting"
-_EXPIRED_AT_ONCE: Final = 1000
-"""Tombstones in one batch."""
+_AT_ONCE: Final = 1000
+"""Records in one batch of the coordinator's own."""
+_NEXT_PIECE_MS: Final = 10
+"""Between two such batches: others get their turn."""
 
 Outcome: TypeAlias = Decision[TransactionRecord, None]
 
@@ -111,7 +113,7 @@ class TransactionShard:
         """Nobody's transaction spans this topic."""
 
     def loaded(self, now: Now) -> Outcome:
-        self._set_timeouts(now)
+        self._set_timeouts(now, self._rules.timeout_check_ms)
         self._set_expiry(now, self._rules.expiration_check_ms)
         return Decision((), None, self._late(self._unmarked()))
 
@@ -278,18 +280,17 @@ class TransactionShard:
 
     # -- by the clock --------------------------------------------------------------------------
 
-    def _set_timeouts(self, now: Now) -> None:
-        due_ms = now.monotonic_ms + self._rules.timeout_check_ms
-        self._timers.set(_TIMEOUTS, due_ms, self._look_for_overdue)
+    def _set_timeouts(self, now: Now, after_ms: int) -> None:
+        self._timers.set(_TIMEOUTS, now.monotonic_ms + after_ms, self._look_for_overdue)
 
     def _look_for_overdue(self, now: Now) -> Outcome:
-        self._set_timeouts(now)
         version, unmarked = self._version(), self._unmarked()
-        ended = [
-            fenced(known, version, now.wall_ms)
-            for known in self._known.values()
-            if known.is_overdue(now.wall_ms)
-        ]
+        overdue = (known for known in self._known.values() if known.is_overdue(now.wall_ms))
+        ended = [fenced(known, version, now.wall_ms) for known in islice(overdue, _AT_ONCE)]
+        there_may_be_more = len(ended) == _AT_ONCE
+        self._set_timeouts(
+            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.timeout_check_ms
+        )
         records = tuple(TransactionRecord(after.transactional_id, after) for after in ended)
         return Decision(records, None, self._late([*unmarked, *ended]))
 
@@ -303,10 +304,11 @@ class TransactionShard:
             for known in self._known.values()
             if known.is_idle and known.updated_ms <= limit_ms
         )
-        tombstones = tuple(islice(expired, _EXPIRED_AT_ONCE))
-        there_may_be_more = len(tombstones) == _EXPIRED_AT_ONCE
-        soon_ms, later_ms = self._rules.timeout_check_ms, self._rules.expiration_check_ms
-        self._set_expiry(now, soon_ms if there_may_be_more else later_ms)
+        tombstones = tuple(islice(expired, _AT_ONCE))
+        there_may_be_more = len(tombstones) == _AT_ONCE
+        self._set_expiry(
+            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.expiration_check_ms
+        )
         return Decision(tombstones, None)
 
 
