@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.decision import Decision, once
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
@@ -66,13 +66,15 @@ def ask_here(
         then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
         return
 
+    tell = once(then)
+
     def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
         if outcome is None:
-            then(_same(asked, ErrorCode.none))
+            tell(_same(asked, ErrorCode.none))
         elif isinstance(outcome, Refusal):
-            then(_same(asked, outcome.code))
+            tell(_same(asked, outcome.code))
         elif not isinstance(outcome, KeptWaiting):
-            then(outcome)
+            tell(outcome)
 
     def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
         if not asked.transactional_id:
