@@ -120,6 +120,25 @@ def test_an_end_that_may_not_be_stored_is_looked_at_again(bench: CoordinatorBenc
     assert [ended.commit for ended in bench.markers.asked] == [True]
 
 
+def test_markers_of_an_older_end_complete_nothing_even_in_the_same_epoch(
+    bench: CoordinatorBench,
+) -> None:
+    producer = bench.producer()
+    bench.join(producer, version=0)
+    bench.end(producer, commit=True, version=0)
+    (old,) = bench.markers.asked
+    bench.write_markers()
+    bench.pass_ms(1)
+    bench.join(producer, version=0)
+    bench.end(producer, commit=True, version=0)
+
+    bench.carry_out(bench.shard.complete(old, bench.now))
+
+    assert bench.of().is_ending
+    bench.write_markers()
+    assert bench.of().state is TransactionState.COMPLETE_COMMIT
+
+
 def test_markers_of_an_older_end_complete_nothing(bench: CoordinatorBench) -> None:
     producer = bench.producer()
     bench.join(producer)

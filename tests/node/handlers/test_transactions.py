@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from tests.node.node_bench import NodeBench
 from tests.node.transactional_client import SETTINGS, Client
 
 from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.records import TransactionRecord
+from tidelog.coordinator.transactions.transaction import EPOCH_MAX
 from tidelog.model.errors import ErrorCode
 from tidelog.records.batch import read_header
 from tidelog.wire.apis import SUPPORTED, ApiKey
@@ -91,6 +94,37 @@ def test_from_produce_12_on_the_leader_adds_the_partition_and_the_end_raises_the
     assert read_header(marker.read()).producer_epoch == client.producer.producer_epoch
     assert client.produce(version=12).error == 0
     assert client.end(False, version=5).error_code == 0
+
+
+def test_an_end_asks_the_controller_for_nothing_while_there_are_epochs(
+    bench: NodeBench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.init()
+    client.produce(version=12)
+    ids = bench.node.broker.producer_ids
+    while ids.take() is not None:
+        pass
+    monkeypatch.setattr(ids, "refill", lambda now, arrived: None)
+
+    assert client.end(True, version=5).error_code == 0
+
+
+def test_an_end_that_uses_up_the_epochs_waits_for_a_producer_id(
+    bench: NodeBench, client: Client
+) -> None:
+    client.init()
+    before = client.producer.producer_id
+    shard = next(shard for shard in bench.node.broker.transactions.active() if shard.describe("tx"))
+    known = shard.describe("tx")
+    assert known is not None
+    client.producer = Producer(before, EPOCH_MAX - 1)
+    shard.replay(TransactionRecord("tx", replace(known, producer=client.producer)), None)
+    client.produce(version=12)
+    while bench.node.broker.producer_ids.take() is not None:
+        pass
+
+    assert client.end(True, version=5).error_code == 0
+    assert client.producer.producer_id > before
 
 
 def test_an_end_of_version_5_sent_again_is_answered_alike(client: Client) -> None:
@@ -216,6 +250,26 @@ def test_leaders_ask_for_several_transactions_at_once(client: Client, version: i
         "tx": [ErrorCode.none, ErrorCode.transaction_abortable],
         "nobody": [ErrorCode.invalid_producer_id_mapping] * 2,
     }
+
+
+def test_verdicts_come_in_the_order_of_the_questions(client: Client) -> None:
+    client.init()
+    client.add(0)
+    known = {
+        "transactional_id": "tx",
+        "producer_id": client.producer.producer_id,
+        "producer_epoch": client.producer.producer_epoch,
+        "verify_only": True,
+        "topics": [{"name": "orders", "partitions": [0]}],
+    }
+    asked = [{**known, "transactional_id": name} for name in ("nobody", "tx", "nobody", "tx")]
+    answer = client.peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=asked)
+    assert [result.transactional_id for result in answer.results_by_transaction] == [
+        "nobody",
+        "tx",
+        "nobody",
+        "tx",
+    ]
 
 
 def test_partitions_are_added_all_or_none(client: Client) -> None:

@@ -49,6 +49,9 @@ _AT_ONCE: Final = 1000
 """Records in one batch of the coordinator's own."""
 _NEXT_PIECE_MS: Final = 10
 """Between two such batches: others get their turn."""
+NO_PRODUCER_ID_AT_HAND: Final = Refusal(
+    ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
+)
 
 Outcome: TypeAlias = Decision[TransactionRecord, None]
 
@@ -83,8 +86,8 @@ class TransactionShard:
         version: Callable[[], int],
         take_producer_id: Callable[[], int | None],
     ) -> None:
-        """`version` is the transaction version of the cluster; a producer id must be at hand
-        whenever a producer asks for something."""
+        """`version` is the transaction version of the cluster; a command that needs a producer id
+        is refused with `NO_PRODUCER_ID_AT_HAND` when there is none to take."""
         self._timers = timers
         self._rules = rules
         self._coordinator_epoch = coordinator_epoch
@@ -135,7 +138,7 @@ class TransactionShard:
         known = self._known.get(asked.transactional_id)
         fresh = self._fresh_producer_id(known)
         if fresh is None:
-            return _NO_PRODUCER_ID
+            return NO_PRODUCER_ID_AT_HAND
         decided = initialise(asked, known, fresh, self._version(), now.wall_ms)
         if isinstance(decided, Refusal):
             return decided
@@ -200,7 +203,7 @@ class TransactionShard:
             )
         fresh = self._fresh_producer_id(known)
         if fresh is None:
-            return _NO_PRODUCER_ID
+            return NO_PRODUCER_ID_AT_HAND
         decided = end(asked, known, fresh, now.wall_ms)
         if isinstance(decided, Refusal):
             return decided
@@ -211,9 +214,9 @@ class TransactionShard:
         )
 
     def complete(self, ended: EndedTransaction, now: Now) -> Outcome:
-        """All markers of a transaction are written."""
+        """All markers of a transaction are written; nothing if it is not the one that is ending."""
         known = self._known.get(ended.transactional_id)
-        if known is None or not known.is_ending or known.producer != ended.producer:
+        if known is None or not known.is_ending or self._ended(known) != ended:
             return Decision((), None)
         self._being_marked.discard(ended.transactional_id)
         self._timers.cancel((_WAITING, ended.transactional_id))
@@ -260,15 +263,17 @@ class TransactionShard:
         if isinstance(transaction, Refusal):
             self._being_marked.discard(transactional_id)
             return
-        self._markers.write(
-            EndedTransaction(
-                transactional_id=transactional_id,
-                producer=transaction.producer,
-                commit=transaction.commits,
-                partitions=transaction.partitions,
-                coordinator_epoch=self._coordinator_epoch,
-                version=transaction.client_version,
-            )
+        self._markers.write(self._ended(transaction))
+
+    def _ended(self, transaction: Transaction) -> EndedTransaction:
+        return EndedTransaction(
+            transactional_id=transaction.transactional_id,
+            producer=transaction.producer,
+            commit=transaction.commits,
+            partitions=transaction.partitions,
+            decided_ms=transaction.updated_ms,
+            coordinator_epoch=self._coordinator_epoch,
+            version=transaction.client_version,
         )
 
     def _unmarked(self) -> list[Transaction]:
@@ -310,11 +315,6 @@ class TransactionShard:
             now, _NEXT_PIECE_MS if there_may_be_more else self._rules.expiration_check_ms
         )
         return Decision(tombstones, None)
-
-
-_NO_PRODUCER_ID: Final = Refusal(
-    ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
-)
 
 
 def _stored(transaction: Transaction) -> tuple[TransactionRecord, ...]:
