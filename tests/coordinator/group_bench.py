@@ -25,6 +25,7 @@ from tidelog.model.settings.group import group_times
 from tidelog.model.time import Now
 
 START = Now(1_000_000, 1_700_000_000_000)
+AGAIN_MS = 500
 SETTINGS = {
     "node.id": "100",
     "process.roles": "broker,controller",
@@ -145,6 +146,18 @@ class GroupBench:
             self.shard.replay(record, producer)
         self.carry_out(self.shard.loaded(self.now), Asked())
 
+    def compact(self) -> None:
+        """Leave the newest record of each key, and no tombstones, in a log of plain records."""
+        newest: dict[bytes, Logged] = {}
+        for logged in self.log:
+            assert not isinstance(logged, Marker)
+            key, value, producer = logged
+            assert producer is None
+            newest.pop(key, None)
+            if value is not None:
+                newest[key] = logged
+        self.log = list(newest.values())
+
     def carry_out(
         self, decision: Decision[Any, Any] | Refusal, then: Callable[[Any], None]
     ) -> bool:
@@ -175,7 +188,8 @@ class GroupBench:
             at, key = min(due, key=lambda each: each[0])
             self._advance_to(max(at, self.now.monotonic_ms))
             _, command = self.timers.due.pop(key)
-            self.carry_out(command(self.now), Asked())
+            if not self.carry_out(command(self.now), Asked()):
+                self.timers.set(key, self.now.monotonic_ms + AGAIN_MS, command)
         self._advance_to(until_ms)
 
     def _advance_to(self, monotonic_ms: int) -> None:

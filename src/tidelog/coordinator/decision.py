@@ -15,7 +15,21 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 Answer: TypeAlias = Callable[[Any], None]
-"""Takes the reply of somebody who was kept waiting, or a `Refusal`; called exactly once."""
+"""Takes the reply of somebody who was kept waiting, or a `Refusal`. The first one counts: who is
+let go when a coordinator ends may also hear that what it waited behind was not committed."""
+
+
+def once(then: Callable[[R], None]) -> Callable[[R], None]:
+    """Calls `then` with the first reply, and not again."""
+    is_told = False
+
+    def tell(reply: R) -> None:
+        nonlocal is_told
+        if not is_told:
+            is_told = True
+            then(reply)
+
+    return tell
 
 
 class Producer(NamedTuple):

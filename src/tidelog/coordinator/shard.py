@@ -63,7 +63,8 @@ class Timers(Protocol):
     ) -> None:
         """Run `command` once monotonic time has reached `due_ms`; replaces the key's old one.
 
-        A decision that could not be written is asked for again a little later.
+        A decision that could not be written is asked for again a little later, even if the
+        command has set its own key.
         """
         ...
 

@@ -245,8 +245,8 @@ class Node:
             return
         self._hosting.apply(delta, now)
         if delta.topics_deleted:
-            deleted = {topic.name for topic in delta.topics_deleted.values()}
-            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted))
+            deleted = frozenset(topic.name for topic in delta.topics_deleted.values())
+            self.broker.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted, now))
         self._lifecycle.metadata_changed(delta, now)
 
     def _leave_quorum(self, reason: str, now: Now) -> None:

@@ -27,7 +27,7 @@ class ShardTimers:
 
         def fire(now: Now) -> None:
             del self._set[key]
-            if not self._run(now, command) and key not in self._set:
+            if not self._run(now, command):
                 self.set(key, now.monotonic_ms + AGAIN_MS, command)
 
         self._set[key] = self._deadlines.at(due_ms, fire)

@@ -2,6 +2,8 @@
 
 Invariant  Every question is answered once, with a verdict on each partition; a coordinator that
            cannot be reached is a verdict, too.
+Invariant  Only partitions that the coordinator knows of are added: one that is missing when the
+           transaction ends was deleted, and needs no marker.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.decision import Decision, once
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
@@ -59,14 +61,20 @@ def ask_here(
     then: Callable[[Verdicts], None],
 ) -> None:
     """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
+    unknown = _unknown(broker, asked) if adds else {}
+    if unknown:
+        then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
+        return
+
+    tell = once(then)
 
     def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
         if outcome is None:
-            then(_same(asked, ErrorCode.none))
+            tell(_same(asked, ErrorCode.none))
         elif isinstance(outcome, Refusal):
-            then(_same(asked, outcome.code))
+            tell(_same(asked, outcome.code))
         elif not isinstance(outcome, KeptWaiting):
-            then(outcome)
+            tell(outcome)
 
     def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
         if not asked.transactional_id:
@@ -129,6 +137,14 @@ def _read(asked: Joining, answer: Any) -> Verdicts:
     }
     missing = ErrorCode.unknown_server_error
     return {partition: told.get(partition, missing) for partition in asked.partitions}
+
+
+def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
+    return {
+        partition: ErrorCode.unknown_topic_or_partition
+        for partition in asked.partitions
+        if broker.image.partition(*partition) is None
+    }
 
 
 def _same(asked: Joining, code: ErrorCode) -> Verdicts:

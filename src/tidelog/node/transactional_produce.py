@@ -6,6 +6,7 @@ the partition on behalf of the client.
 
 Invariant  A batch is appended with the very question that was asked for it, so that an end of the
            transaction that was written meanwhile makes the answer void.
+Invariant  One request speaks for one producer, so that one question covers all of its batches.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ _COORDINATOR_IS_AWAY: Final = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
+_COORDINATOR_IS_BEHIND: Final = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.operation_not_attempted,
+)
+"""It has not heard yet of a partition that is led here."""
+_TWO_PRODUCERS: Final = Refusal(
+    ErrorCode.invalid_producer_id_mapping, "a transactional id belongs to one producer"
+)
 
 
 class Gate(NamedTuple):
@@ -50,15 +59,18 @@ def wait_for_coordinator(
     broker: BrokerState,
     request: Request,
     produce: Callable[[BrokerState, Request, Gate], Reply],
-) -> Later | None:
+) -> Reply | None:
     """Ask about the transactions that begin here, then `produce`; None when none begins."""
     body: ProduceRequest = request.body
+    batches = _transactional_batches(broker, body)
+    producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
+    if len(producers) > 1:
+        return produce(broker, request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
     adds = request.api_version >= ADDS_SINCE
     if not adds and not broker.config.transaction_partition_verification_enable:
         return None
     questions: dict[TopicPartition, Verification] = {}
-    producer = Producer(-1, -1)
-    for name, header in _transactional_batches(broker, body):
+    for name, header in batches:
         partition = broker.replicas.locate(broker.image, name, None)
         if isinstance(partition, ErrorCode) or not partition.is_leader:
             continue
@@ -67,7 +79,6 @@ def wait_for_coordinator(
         )
         if question is not None:
             questions[name] = question
-            producer = Producer(header.producer_id, header.producer_epoch)
     if not questions or body.transactional_id is None:
         return None
     request.body = _kept(body)
@@ -87,6 +98,7 @@ def wait_for_coordinator(
             request.answer(reply)
 
     version = EPOCH_PER_TRANSACTION if adds else 0
+    (producer,) = producers
     asked = Joining(body.transactional_id, producer, frozenset(questions), version)
     ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
     return later
@@ -131,7 +143,7 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     """What a client of that version understands."""
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
-    if code in _COORDINATOR_IS_AWAY:
+    if code in _COORDINATOR_IS_AWAY or code in _COORDINATOR_IS_BEHIND:
         return ErrorCode.not_enough_replicas
     if code is ErrorCode.concurrent_transactions and version < ADDS_SINCE:
         return ErrorCode.not_enough_replicas

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.model.time import Now
 from tidelog.storage.batch_cleaning import LastBatch
 from tidelog.storage.compaction import CompactionPlan, Source
+from tidelog.storage.log_read import aborted_transactions
 from tidelog.storage.offset_map import BYTES_PER_KEY
 
 if TYPE_CHECKING:
@@ -95,9 +96,7 @@ def plan_compaction(
         sources=sources,
         first_dirty_offset=dirty.first_offset,
         end_offset=dirty.end_offset,
-        aborted=[
-            aborted for source in sources for aborted in source.segment.transaction_index.entries()
-        ],
+        aborted=aborted_transactions(log, sources[0].segment.base_offset, dirty.end_offset),
         last_batches={
             producer_id: LastBatch(last_offset, epoch)
             for producer_id, last_offset, epoch in log.producers.last_offsets()

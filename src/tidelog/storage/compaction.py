@@ -58,6 +58,7 @@ class CompactionPlan:
     end_offset: int
     """Nothing at or above is read."""
     aborted: Sequence[AbortedTransaction]
+    """All that have records in the sources, wherever their markers lie."""
     last_batches: Mapping[int, LastBatch]
     max_keys: int
     generation: int

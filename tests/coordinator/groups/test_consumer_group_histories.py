@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ class Client:
     name: str
     epoch: int = 0
     owned: frozenset[IdPartition] = frozenset()
+    rebalance_ms: int = 30_000
     is_in: bool = False
 
 
@@ -38,7 +40,7 @@ class History:
         if not client.is_in:
             client.epoch, client.owned, client.is_in = 0, frozenset(), True
         told = {} if client.epoch == 0 else {"owned": client.owned}
-        reply = self.bench.beat(client.name, client.epoch, **told)
+        reply = self.bench.beat(client.name, client.epoch, rebalance_ms=client.rebalance_ms, **told)
         if isinstance(reply, ErrorCode):
             client.is_in = False
             return
@@ -46,10 +48,26 @@ class History:
         if reply.assignment is not None:
             client.owned = reply.assignment
 
+    def retell(self, client: Client) -> None:
+        """Tell something else, which is stored anew although what the member has stays."""
+        client.rebalance_ms += 1000
+        self.beat(client)
+
     def leave(self, client: Client) -> None:
         if client.is_in:
             self.bench.beat(client.name, -1)
             client.is_in = False
+
+    def fail_over(self) -> None:
+        before = self.stored()
+        self.bench.fail_over()
+        assert self.stored() == before, "a coordinator read something else from the log"
+
+    def stored(self) -> dict[str, Any]:
+        """Everything about the group that must survive."""
+        group = self.bench.shard.groups.get("group")
+        known = {} if group is None else vars(group)
+        return {name: value for name, value in known.items() if name != "topics_seen"}
 
     def check(self) -> None:
         owned = [
@@ -74,10 +92,12 @@ class History:
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("beat"), st.sampled_from(NAMES)),
+        st.tuples(st.just("retell"), st.sampled_from(NAMES)),
         st.tuples(st.just("leave"), st.sampled_from(NAMES)),
         st.tuples(st.just("wait"), st.just("")),
         st.tuples(st.just("grow"), st.just("")),
         st.tuples(st.just("fail over"), st.just("")),
+        st.tuples(st.just("compact"), st.just("")),
     ),
     max_size=40,
 )
@@ -94,6 +114,8 @@ def test_no_partition_has_two_readers_and_in_the_end_each_has_one(
     for what, name in history:
         if what == "beat":
             told.beat(told.clients[name])
+        elif what == "retell":
+            told.retell(told.clients[name])
         elif what == "leave":
             told.leave(told.clients[name])
         elif what == "wait":
@@ -106,7 +128,9 @@ def test_no_partition_has_two_readers_and_in_the_end_each_has_one(
             partitions += 1
             told.bench.topics.put("orders", partitions)
         else:
-            told.bench.fail_over()
+            if what == "compact":
+                told.bench.compact()
+            told.fail_over()
         told.check()
     told.settle()
     readers = [client for client in told.clients.values() if client.is_in]

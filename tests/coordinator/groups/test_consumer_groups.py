@@ -75,6 +75,15 @@ def test_the_next_coordinator_goes_on_where_the_last_one_was(bench: GroupBench) 
     assert indexes(bench.beat("b", 2).assignment) == [2, 3]
 
 
+def test_what_a_member_has_may_stand_in_the_log_before_what_it_told(bench: GroupBench) -> None:
+    bench.beat("a", 0)
+    bench.beat("a", 1, rebalance_ms=20_000)
+    before = bench.consumers
+    bench.compact()
+    bench.fail_over()
+    assert (bench.consumers.members, bench.consumers.holders) == (before.members, before.holders)
+
+
 def test_a_member_that_does_not_give_back_in_time_is_removed(bench: GroupBench) -> None:
     bench.beat("a", 0, rebalance_ms=20_000)
     bench.beat("b", 0)
@@ -145,6 +154,30 @@ def test_a_static_member_that_stays_away_is_removed_after_its_session(bench: Gro
     assert bench.state == "Empty"
 
 
+def test_a_member_whose_leaving_could_not_be_written_still_has_a_session(
+    bench: GroupBench,
+) -> None:
+    bench.beat("a", 0)
+    bench.refuses_writes = True
+    assert bench.beat("a", -1) is ErrorCode.coordinator_not_available
+    bench.refuses_writes = False
+    assert bench.state == "Stable"
+    bench.wait(SESSION_MS)
+    assert bench.state == "Empty"
+
+
+def test_a_member_whose_end_could_not_be_written_is_removed_a_little_later(
+    bench: GroupBench,
+) -> None:
+    bench.beat("a", 0)
+    bench.refuses_writes = True
+    bench.wait(SESSION_MS)
+    assert bench.state == "Stable"
+    bench.refuses_writes = False
+    bench.wait(1000)
+    assert bench.state == "Empty"
+
+
 def test_more_partitions_and_new_topics_are_assigned_with_the_next_heartbeat(
     bench: GroupBench,
 ) -> None:
@@ -168,6 +201,16 @@ def test_a_changed_subscription_changes_the_assignment(bench: GroupBench) -> Non
     assert (told.member_epoch, told.assignment) == (1, frozenset())
     given = bench.beat("a", 1, owned=())
     assert given.assignment == partitions(bench, 0, topic="bills")
+
+
+def test_a_change_of_topics_that_could_not_be_written_is_found_again(bench: GroupBench) -> None:
+    bench.beat("a", 0)
+    bench.beat("a", 1)
+    bench.topics.put("orders", 5)
+    bench.refuses_writes = True
+    assert bench.beat("a", 1) is ErrorCode.coordinator_not_available
+    bench.refuses_writes = False
+    assert bench.beat("a", 1).assignment == partitions(bench, 0, 1, 2, 3, 4)
 
 
 def test_regular_expressions_follow_the_topics_of_the_cluster(bench: GroupBench) -> None:

@@ -104,11 +104,28 @@ def test_a_new_member_whose_session_ends_lets_the_group_go_back(bench: GroupBenc
     assert bench.state == "PreparingRebalance"
 
 
+def test_no_classic_group_begins_before_the_end_of_the_other_is_written(
+    bench: GroupBench,
+) -> None:
+    bench.beat("new", 0)
+    bench.beat("new", -1)
+    bench.refuses_writes = True
+    refused = bench.join(protocols=subscribed()).reply
+    assert refused.code is ErrorCode.coordinator_not_available
+    assert bench.consumers.is_empty
+    bench.refuses_writes = False
+    bench.join(protocols=subscribed())
+    bench.joined(bench.join(protocols=subscribed()))
+    bench.fail_over()
+    assert "group" not in bench.shard.groups
+
+
 def test_empty_groups_change_their_protocol_without_ado(bench: GroupBench) -> None:
     bench.commit(3)
     assert bench.beat("new", 0).member_epoch == 1
     assert bench.committed() == 3
     bench.beat("new", -1)
+    assert bench.join(protocols=subscribed()).reply.error is ErrorCode.coordinator_load_in_progress
     [joined] = bench.joined(bench.join(protocols=subscribed()))
     assert joined.generation == 1
     assert bench.committed() == 3

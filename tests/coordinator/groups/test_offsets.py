@@ -9,6 +9,7 @@ from tests.coordinator.group_bench import Asked, GroupBench
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.consumer_protocol import ConsumerProtocolSubscription
+from tidelog.coordinator.groups.removal import AT_ONCE
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.schema import Schema
@@ -163,8 +164,57 @@ def test_offsets_under_a_transaction_do_not_expire() -> None:
 def test_offsets_go_with_their_topic(bench: GroupBench) -> None:
     bench.commit(1)
     bench.commit(2, topic="other")
-    bench.carry_out(bench.shard.topics_deleted({"orders"}), Asked())
+    bench.carry_out(bench.shard.topics_deleted(frozenset({"orders"}), bench.now), Asked())
     assert (bench.committed(), bench.committed("other")) == (-1, 2)
+
+
+MANY = 2 * AT_ONCE + 1
+
+
+@pytest.fixture
+def many() -> GroupBench:
+    """A group without members, with more offsets than one batch takes."""
+    bench = GroupBench(offsets_retention_minutes="1")
+    bench.fail_over()
+    for partition in range(MANY):
+        bench.commit(1, partition=partition)
+    return bench
+
+
+def offsets_left(bench: GroupBench) -> int:
+    return len(bench.shard.offsets.of("group"))
+
+
+def test_many_offsets_go_with_their_topic_in_several_batches(many: GroupBench) -> None:
+    many.carry_out(many.shard.topics_deleted(frozenset({"orders"}), many.now), Asked())
+    assert offsets_left(many) == MANY - AT_ONCE
+    many.wait(100)
+    assert offsets_left(many) == 0
+
+
+def test_many_offsets_expire_in_several_batches(many: GroupBench) -> None:
+    until_check_ms = many.config.offsets_retention_check_interval_ms
+    many.wait(until_check_ms)
+    assert offsets_left(many) == MANY - AT_ONCE
+    many.wait(100)
+    assert many.state == "Dead"
+
+
+def test_expiry_that_could_not_be_written_is_tried_again_soon(many: GroupBench) -> None:
+    many.refuses_writes = True
+    many.wait(many.config.offsets_retention_check_interval_ms)
+    many.refuses_writes = False
+    many.wait(1000)
+    assert many.state == "Dead"
+
+
+def test_a_group_with_many_offsets_is_deleted_in_several_batches(many: GroupBench) -> None:
+    replies = []
+    while many.state != "Dead":
+        asked = Asked()
+        many.carry_out(many.shard.delete_group("group"), asked)
+        replies.append(asked.reply)
+    assert replies == [False, False, True]
 
 
 def test_offsets_of_topics_that_are_read_cannot_be_deleted(bench: GroupBench) -> None:

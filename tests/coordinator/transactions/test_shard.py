@@ -71,6 +71,18 @@ def test_many_ids_are_forgotten_a_batch_at_a_time(
     assert list(bench.shard.transactions()) == []
 
 
+def test_many_transactions_past_their_timeout_are_aborted_a_batch_at_a_time(
+    bench: CoordinatorBench,
+) -> None:
+    for number in range(1500):
+        name = f"id {number}"
+        bench.join(bench.producer(name, timeout_ms=1000), transactional_id=name)
+    bench.pass_ms(bench.rules.timeout_check_ms)
+    assert sum(known.is_ongoing for known in bench.shard.transactions()) == 500
+    bench.pass_ms(100)
+    assert all(known.is_ending for known in bench.shard.transactions())
+
+
 # Another coordinator
 
 
@@ -106,6 +118,25 @@ def test_an_end_that_may_not_be_stored_is_looked_at_again(bench: CoordinatorBenc
     bench.pass_ms(10_000)
 
     assert [ended.commit for ended in bench.markers.asked] == [True]
+
+
+def test_markers_of_an_older_end_complete_nothing_even_in_the_same_epoch(
+    bench: CoordinatorBench,
+) -> None:
+    producer = bench.producer()
+    bench.join(producer, version=0)
+    bench.end(producer, commit=True, version=0)
+    (old,) = bench.markers.asked
+    bench.write_markers()
+    bench.pass_ms(1)
+    bench.join(producer, version=0)
+    bench.end(producer, commit=True, version=0)
+
+    bench.carry_out(bench.shard.complete(old, bench.now))
+
+    assert bench.of().is_ending
+    bench.write_markers()
+    assert bench.of().state is TransactionState.COMPLETE_COMMIT
 
 
 def test_markers_of_an_older_end_complete_nothing(bench: CoordinatorBench) -> None:

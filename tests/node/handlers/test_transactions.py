@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from tests.node.node_bench import NodeBench
 from tests.node.transactional_client import SETTINGS, Client
 
 from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.records import TransactionRecord
+from tidelog.coordinator.transactions.transaction import EPOCH_MAX
 from tidelog.model.errors import ErrorCode
 from tidelog.records.batch import read_header
 from tidelog.wire.apis import SUPPORTED, ApiKey
@@ -93,6 +96,37 @@ def test_from_produce_12_on_the_leader_adds_the_partition_and_the_end_raises_the
     assert client.end(False, version=5).error_code == 0
 
 
+def test_an_end_asks_the_controller_for_nothing_while_there_are_epochs(
+    bench: NodeBench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.init()
+    client.produce(version=12)
+    ids = bench.node.broker.producer_ids
+    while ids.take() is not None:
+        pass
+    monkeypatch.setattr(ids, "refill", lambda now, arrived: None)
+
+    assert client.end(True, version=5).error_code == 0
+
+
+def test_an_end_that_uses_up_the_epochs_waits_for_a_producer_id(
+    bench: NodeBench, client: Client
+) -> None:
+    client.init()
+    before = client.producer.producer_id
+    shard = next(shard for shard in bench.node.broker.transactions.active() if shard.describe("tx"))
+    known = shard.describe("tx")
+    assert known is not None
+    client.producer = Producer(before, EPOCH_MAX - 1)
+    shard.replay(TransactionRecord("tx", replace(known, producer=client.producer)), None)
+    client.produce(version=12)
+    while bench.node.broker.producer_ids.take() is not None:
+        pass
+
+    assert client.end(True, version=5).error_code == 0
+    assert client.producer.producer_id > before
+
+
 def test_an_end_of_version_5_sent_again_is_answered_alike(client: Client) -> None:
     client.init()
     client.produce(version=12)
@@ -164,6 +198,25 @@ def test_an_answer_that_an_end_has_overtaken_opens_nothing(
     assert bench.partition("orders").last_stable_offset == bench.partition("orders").log.end_offset
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_batches_of_two_producers_in_one_request_are_refused(
+    bench: NodeBench, client: Client, version: int
+) -> None:
+    client.init()
+    client.add(0, 1)
+    batches = {("orders", 0): client.batch(0)}
+    client.producer = Producer(client.producer.producer_id + 1, 0)
+    batches["orders", 1] = client.batch(1)
+
+    client.peer.send_produce(batches, version=version, transactional_id=client.transactional_id)
+    client.settle()
+
+    answer = client.peer.produced(version)
+    told = [result.error for _, _, results in answer.topics for result in results]
+    assert told == [ErrorCode.invalid_producer_id_mapping] * 2
+    assert bench.partition("orders").log.end_offset == 0
+
+
 def test_verification_can_be_switched_off(new_bench: NewBench) -> None:
     bench = new_bench(**SETTINGS, transaction_partition_verification_enable="false")
     bench.create_topic("orders")
@@ -199,6 +252,26 @@ def test_leaders_ask_for_several_transactions_at_once(client: Client, version: i
     }
 
 
+def test_verdicts_come_in_the_order_of_the_questions(client: Client) -> None:
+    client.init()
+    client.add(0)
+    known = {
+        "transactional_id": "tx",
+        "producer_id": client.producer.producer_id,
+        "producer_epoch": client.producer.producer_epoch,
+        "verify_only": True,
+        "topics": [{"name": "orders", "partitions": [0]}],
+    }
+    asked = [{**known, "transactional_id": name} for name in ("nobody", "tx", "nobody", "tx")]
+    answer = client.peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=asked)
+    assert [result.transactional_id for result in answer.results_by_transaction] == [
+        "nobody",
+        "tx",
+        "nobody",
+        "tx",
+    ]
+
+
 def test_partitions_are_added_all_or_none(client: Client) -> None:
     client.init()
     answer = client.peer.ask(
@@ -214,6 +287,30 @@ def test_partitions_are_added_all_or_none(client: Client) -> None:
         ErrorCode.operation_not_attempted,
         ErrorCode.unknown_topic_or_partition,
     ]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_no_leader_adds_a_partition_that_the_coordinator_does_not_know(
+    client: Client, version: int
+) -> None:
+    client.init()
+    asked = {
+        "transactional_id": "tx",
+        "producer_id": client.producer.producer_id,
+        "producer_epoch": client.producer.producer_epoch,
+        "verify_only": False,
+        "topics": [{"name": "orders", "partitions": [0, 7]}],
+    }
+    answer = client.peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[asked])
+
+    (result,) = answer.results_by_transaction
+    (topic,) = result.topic_results
+    assert [each.partition_error_code for each in topic.results_by_partition] == [
+        ErrorCode.operation_not_attempted,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+    described = client.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx"])
+    assert described.transaction_states[0].transaction_state == "Empty"
 
 
 # Fencing

@@ -2,11 +2,15 @@
 
 Invariant  Offsets that a group still reads by are not removed, and neither are those that an open
            transaction may change.
+Invariant  However much there is to forget, one decision is one batch of bounded size, and its
+           reply tells whether that was all: what is left is found by the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeAlias
 
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
@@ -19,6 +23,9 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
+Removal: TypeAlias = Decision[GroupRecord, bool]
+AT_ONCE: Final = 1000
+"""Tombstones in one batch."""
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")
 NOT_EMPTY = Refusal(ErrorCode.non_empty_group, "the group has members")
 
@@ -44,15 +51,19 @@ def delete_offsets(
     return Decision(tuple(records), tuple(outcomes))
 
 
-def delete_group(group: Group | None, offsets: Offsets) -> Decision[GroupRecord, None] | Refusal:
-    """Forget a group that has no members, and all its offsets."""
+def delete_group(group: Group | None, offsets: Offsets) -> Removal | Refusal:
+    """Forget a group that has no members, after all its offsets."""
     if group is None:
         return UNKNOWN_GROUP
     if not group.is_empty:
         return NOT_EMPTY
-    known = {*offsets.of(group.group_id), *offsets.pending_in(group.group_id)}
-    records = [tombstone(group.group_id, partition) for partition in sorted(known)]
-    return Decision((*records, *group_tombstones(group)), None)
+    return _piece_of(_end_of_group(group, offsets))
+
+
+def _end_of_group(group: Group, offsets: Offsets) -> Iterator[GroupRecord]:
+    for partition in sorted({*offsets.of(group.group_id), *offsets.pending_in(group.group_id)}):
+        yield tombstone(group.group_id, partition)
+    yield from group_tombstones(group)
 
 
 def group_tombstones(group: Group) -> Iterator[GroupRecord]:
@@ -65,22 +76,24 @@ def group_tombstones(group: Group) -> Iterator[GroupRecord]:
 
 def forget_topics(
     groups: Mapping[str, Group], offsets: Offsets, topics: Collection[str]
-) -> Decision[GroupRecord, None]:
+) -> Removal:
     """Topics were deleted: nobody reads on from an offset of theirs."""
-    records = [
+    return _piece_of(
         tombstone(group_id, partition)
         for group_id in groups
         for partition in sorted({*offsets.of(group_id), *offsets.pending_in(group_id)})
         if partition.topic in topics
-    ]
-    return Decision(tuple(records), None)
+    )
 
 
-def expire(
-    groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, now: Now
-) -> Decision[GroupRecord, None]:
+def expire(groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, now: Now) -> Removal:
     """Forget offsets past their time, and groups that have neither members nor offsets."""
-    records: list[GroupRecord] = []
+    return _piece_of(_expired(groups, offsets, retention_ms, now))
+
+
+def _expired(
+    groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, now: Now
+) -> Iterator[GroupRecord]:
     for group_id, group in groups.items():
         committed, pending = offsets.of(group_id), offsets.pending_in(group_id)
         is_over = _end_of(group, retention_ms, now)
@@ -89,10 +102,15 @@ def expire(
             for partition, offset in committed.items()
             if partition not in pending and is_over(partition, offset)
         ]
-        records += [tombstone(group_id, partition) for partition in sorted(expired)]
+        for partition in sorted(expired):
+            yield tombstone(group_id, partition)
         if group.is_abandoned and not pending and len(expired) == len(committed):
-            records += group_tombstones(group)
-    return Decision(tuple(records), None)
+            yield from group_tombstones(group)
+
+
+def _piece_of(removed: Iterator[GroupRecord]) -> Removal:
+    records = tuple(islice(removed, AT_ONCE))
+    return Decision(records, next(removed, None) is None)
 
 
 def _end_of(

@@ -5,8 +5,7 @@ Each command finds its group and hands it to the module that knows the protocol 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.coordinator.decision import Answer, Decision, Producer
 from tidelog.coordinator.groups.classic.group import ClassicGroup
@@ -42,6 +41,7 @@ from tidelog.coordinator.groups.offsets import Offsets
 from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
 from tidelog.coordinator.groups.removal import (
     UNKNOWN_GROUP,
+    Removal,
     delete_group,
     delete_offsets,
     expire,
@@ -57,6 +57,11 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
 Errors: TypeAlias = tuple[ErrorCode, ...]
+COME_AGAIN: Final = JoinReply(error=ErrorCode.coordinator_load_in_progress, member_id="")
+"""To the first member of a classic group whose place an empty consumer group still took: what
+begins in memory alone must not begin before the end of the other is written."""
+NEXT_PIECE_MS: Final = 10
+"""Between two batches of tombstones: others get their turn."""
 
 
 class GroupShard:
@@ -132,10 +137,10 @@ class GroupShard:
             return Decision((), unknown)
         if isinstance(group, ClassicGroup):
             return self._joins.join(group, wish, answer, now)
-        ended = [] if group is None else tombstones(group)
+        if group is not None:
+            return Decision(tuple(tombstones(group)), COME_AGAIN)
         begun = self.groups[wish.group_id] = ClassicGroup(wish.group_id, now.wall_ms)
-        joining = self._joins.join(begun, wish, answer, now)
-        return Decision((*ended, *joining.records), joining.reply, joining.late)
+        return self._joins.join(begun, wish, answer, now)
 
     def sync(self, wish: SyncWish, answer: Answer, now: Now) -> Syncing:
         group = self.groups.get(wish.group_id)
@@ -249,17 +254,27 @@ class GroupShard:
     ) -> Decision[GroupRecord, Errors] | Refusal:
         return delete_offsets(self.groups.get(group_id), self.offsets, partitions)
 
-    def topics_deleted(self, topics: Collection[str]) -> Step:
-        return forget_topics(self.groups, self.offsets, topics)
+    def topics_deleted(self, topics: frozenset[str], now: Now) -> Step:
+        """Forget the offsets of topics that are gone."""
+        forgetting = forget_topics(self.groups, self.offsets, topics)
+        if not forgetting.reply:
+            self._timers.set(
+                ("forgetting", topics),
+                now.monotonic_ms + NEXT_PIECE_MS,
+                lambda later: self.topics_deleted(topics, later),
+            )
+        return Decision(forgetting.records, None)
 
     def _expire(self, now: Now) -> Step:
-        self._expire_later(now)
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        return expire(self.groups, self.offsets, retention_ms, now)
+        expiring = expire(self.groups, self.offsets, retention_ms, now)
+        self._expire_later(now, None if expiring.reply else NEXT_PIECE_MS)
+        return Decision(expiring.records, None)
 
-    def _expire_later(self, now: Now) -> None:
-        due_ms = now.monotonic_ms + self._config.offsets_retention_check_interval_ms
-        self._timers.set("expiry", due_ms, self._expire)
+    def _expire_later(self, now: Now, after_ms: int | None = None) -> None:
+        if after_ms is None:
+            after_ms = self._config.offsets_retention_check_interval_ms
+        self._timers.set("expiry", now.monotonic_ms + after_ms, self._expire)
 
     # -- for people ----------------------------------------------------------------------------
 
@@ -287,5 +302,6 @@ class GroupShard:
         why = f"Group {group_id} is not a consumer group."
         return Refusal(ErrorCode.group_id_not_found, why)
 
-    def delete_group(self, group_id: str) -> Decision[GroupRecord, None] | Refusal:
+    def delete_group(self, group_id: str) -> Removal | Refusal:
+        """Forget a group; while the reply is False, there is more of it to forget."""
         return delete_group(self.groups.get(group_id), self.offsets)

@@ -16,6 +16,8 @@ class EndedTransaction(NamedTuple):
     producer: Producer
     commit: bool
     partitions: frozenset[TopicPartition]
+    decided_ms: int
+    """When; one producer may end several transactions in one epoch."""
     coordinator_epoch: int
     version: int
 

@@ -45,8 +45,13 @@ from tidelog.model.time import Now
 _TIMEOUTS: Final = "timeouts"
 _EXPIRY: Final = "expiry"
 _WAITING: Final = "waiting"
-_EXPIRED_AT_ONCE: Final = 1000
-"""Tombstones in one batch."""
+_AT_ONCE: Final = 1000
+"""Records in one batch of the coordinator's own."""
+_NEXT_PIECE_MS: Final = 10
+"""Between two such batches: others get their turn."""
+NO_PRODUCER_ID_AT_HAND: Final = Refusal(
+    ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
+)
 
 Outcome: TypeAlias = Decision[TransactionRecord, None]
 
@@ -81,8 +86,8 @@ class TransactionShard:
         version: Callable[[], int],
         take_producer_id: Callable[[], int | None],
     ) -> None:
-        """`version` is the transaction version of the cluster; a producer id must be at hand
-        whenever a producer asks for something."""
+        """`version` is the transaction version of the cluster; a command that needs a producer id
+        is refused with `NO_PRODUCER_ID_AT_HAND` when there is none to take."""
         self._timers = timers
         self._rules = rules
         self._coordinator_epoch = coordinator_epoch
@@ -111,7 +116,7 @@ class TransactionShard:
         """Nobody's transaction spans this topic."""
 
     def loaded(self, now: Now) -> Outcome:
-        self._set_timeouts(now)
+        self._set_timeouts(now, self._rules.timeout_check_ms)
         self._set_expiry(now, self._rules.expiration_check_ms)
         return Decision((), None, self._late(self._unmarked()))
 
@@ -133,7 +138,7 @@ class TransactionShard:
         known = self._known.get(asked.transactional_id)
         fresh = self._fresh_producer_id(known)
         if fresh is None:
-            return _NO_PRODUCER_ID
+            return NO_PRODUCER_ID_AT_HAND
         decided = initialise(asked, known, fresh, self._version(), now.wall_ms)
         if isinstance(decided, Refusal):
             return decided
@@ -198,7 +203,7 @@ class TransactionShard:
             )
         fresh = self._fresh_producer_id(known)
         if fresh is None:
-            return _NO_PRODUCER_ID
+            return NO_PRODUCER_ID_AT_HAND
         decided = end(asked, known, fresh, now.wall_ms)
         if isinstance(decided, Refusal):
             return decided
@@ -209,9 +214,9 @@ class TransactionShard:
         )
 
     def complete(self, ended: EndedTransaction, now: Now) -> Outcome:
-        """All markers of a transaction are written."""
+        """All markers of a transaction are written; nothing if it is not the one that is ending."""
         known = self._known.get(ended.transactional_id)
-        if known is None or not known.is_ending or known.producer != ended.producer:
+        if known is None or not known.is_ending or self._ended(known) != ended:
             return Decision((), None)
         self._being_marked.discard(ended.transactional_id)
         self._timers.cancel((_WAITING, ended.transactional_id))
@@ -258,15 +263,17 @@ class TransactionShard:
         if isinstance(transaction, Refusal):
             self._being_marked.discard(transactional_id)
             return
-        self._markers.write(
-            EndedTransaction(
-                transactional_id=transactional_id,
-                producer=transaction.producer,
-                commit=transaction.commits,
-                partitions=transaction.partitions,
-                coordinator_epoch=self._coordinator_epoch,
-                version=transaction.client_version,
-            )
+        self._markers.write(self._ended(transaction))
+
+    def _ended(self, transaction: Transaction) -> EndedTransaction:
+        return EndedTransaction(
+            transactional_id=transaction.transactional_id,
+            producer=transaction.producer,
+            commit=transaction.commits,
+            partitions=transaction.partitions,
+            decided_ms=transaction.updated_ms,
+            coordinator_epoch=self._coordinator_epoch,
+            version=transaction.client_version,
         )
 
     def _unmarked(self) -> list[Transaction]:
@@ -278,18 +285,17 @@ class TransactionShard:
 
     # -- by the clock --------------------------------------------------------------------------
 
-    def _set_timeouts(self, now: Now) -> None:
-        due_ms = now.monotonic_ms + self._rules.timeout_check_ms
-        self._timers.set(_TIMEOUTS, due_ms, self._look_for_overdue)
+    def _set_timeouts(self, now: Now, after_ms: int) -> None:
+        self._timers.set(_TIMEOUTS, now.monotonic_ms + after_ms, self._look_for_overdue)
 
     def _look_for_overdue(self, now: Now) -> Outcome:
-        self._set_timeouts(now)
         version, unmarked = self._version(), self._unmarked()
-        ended = [
-            fenced(known, version, now.wall_ms)
-            for known in self._known.values()
-            if known.is_overdue(now.wall_ms)
-        ]
+        overdue = (known for known in self._known.values() if known.is_overdue(now.wall_ms))
+        ended = [fenced(known, version, now.wall_ms) for known in islice(overdue, _AT_ONCE)]
+        there_may_be_more = len(ended) == _AT_ONCE
+        self._set_timeouts(
+            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.timeout_check_ms
+        )
         records = tuple(TransactionRecord(after.transactional_id, after) for after in ended)
         return Decision(records, None, self._late([*unmarked, *ended]))
 
@@ -303,16 +309,12 @@ class TransactionShard:
             for known in self._known.values()
             if known.is_idle and known.updated_ms <= limit_ms
         )
-        tombstones = tuple(islice(expired, _EXPIRED_AT_ONCE))
-        there_may_be_more = len(tombstones) == _EXPIRED_AT_ONCE
-        soon_ms, later_ms = self._rules.timeout_check_ms, self._rules.expiration_check_ms
-        self._set_expiry(now, soon_ms if there_may_be_more else later_ms)
+        tombstones = tuple(islice(expired, _AT_ONCE))
+        there_may_be_more = len(tombstones) == _AT_ONCE
+        self._set_expiry(
+            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.expiration_check_ms
+        )
         return Decision(tombstones, None)
-
-
-_NO_PRODUCER_ID: Final = Refusal(
-    ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
-)
 
 
 def _stored(transaction: Transaction) -> tuple[TransactionRecord, ...]:

@@ -6,8 +6,7 @@ partition on behalf of a client or only to ask whether it takes part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
@@ -16,6 +15,7 @@ from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.gathering import gather
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.node.transaction_joining import Verdicts, ask_here
 
@@ -29,17 +29,6 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _handle_many(broker, request)
     body = request.body
     topics = body.v3_and_below_topics
-    unknown = _unknown(broker, topics)
-    if unknown:
-        outcomes = {
-            name: (
-                ErrorCode.unknown_topic_or_partition
-                if name in unknown
-                else ErrorCode.operation_not_attempted
-            )
-            for name in _names(topics)
-        }
-        return {"results_by_topic_v3_and_below": _by_topic(topics, outcomes)}
     later = request.park()
     asked = Joining(
         body.v3_and_below_transactional_id,
@@ -58,35 +47,28 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
 def _handle_many(broker: BrokerState, request: Request) -> Reply:
     transactions = request.body.transactions
-    if not transactions:
-        return {"error_code": ErrorCode.none, "results_by_transaction": []}
     later = request.park()
-    results: list[Fields] = []
 
-    def known(transaction: Any, outcomes: Verdicts) -> None:
-        results.append(
-            {
-                "transactional_id": transaction.transactional_id,
-                "topic_results": _by_topic(transaction.topics, outcomes),
-            }
-        )
-        if len(results) == len(transactions):
-            request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
-
-    for transaction in transactions:
+    def ask(transaction: Any, then: Callable[[Verdicts], None]) -> None:
         asked = Joining(
             transaction.transactional_id,
             Producer(transaction.producer_id, transaction.producer_epoch),
             frozenset(_names(transaction.topics)),
             EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
         )
-        ask_here(
-            broker,
-            request.now,
-            asked,
-            adds=not transaction.verify_only,
-            then=partial(known, transaction),
-        )
+        ask_here(broker, request.now, asked, adds=not transaction.verify_only, then=then)
+
+    def known(outcomes: list[Verdicts]) -> None:
+        results = [
+            {
+                "transactional_id": transaction.transactional_id,
+                "topic_results": _by_topic(transaction.topics, verdicts),
+            }
+            for transaction, verdicts in zip(transactions, outcomes, strict=True)
+        ]
+        request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
+
+    gather(transactions, ask, known)
     return later
 
 
@@ -96,10 +78,6 @@ def _as_old(code: ErrorCode) -> ErrorCode:
 
 def _names(topics: Sequence[Any]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
-
-
-def _unknown(broker: BrokerState, topics: Sequence[Any]) -> set[TopicPartition]:
-    return {name for name in _names(topics) if broker.image.partition(*name) is None}
 
 
 def _by_topic(topics: Sequence[Any], outcomes: Mapping[TopicPartition, ErrorCode]) -> list[Fields]:

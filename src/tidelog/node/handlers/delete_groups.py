@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.gathering import gather
 from tidelog.node.request import Reply, Request
@@ -26,11 +30,24 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             }
         )
 
-    gather(
-        group_ids,
-        lambda group_id, then: broker.groups.ask(
-            request.now, group_id, lambda shard: shard.delete_group(group_id), then
-        ),
-        answer,
-    )
+    gather(group_ids, partial(_delete, broker, request.now), answer)
     return later
+
+
+def _delete(
+    broker: BrokerState, now: Now, group_id: str, then: Callable[[Refusal | None], None]
+) -> None:
+    """Forget a group, one piece after the other."""
+
+    def known(is_gone: bool | Refusal) -> None:
+        if isinstance(is_gone, Refusal):
+            then(is_gone)
+        elif is_gone:
+            then(None)
+        else:
+            broker.deadlines.at(now.monotonic_ms, ask)
+
+    def ask(at: Now) -> None:
+        broker.groups.ask(at, group_id, lambda shard: shard.delete_group(group_id), known)
+
+    ask(now)

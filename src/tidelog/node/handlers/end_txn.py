@@ -1,19 +1,21 @@
 """EndTxn (key 26, versions 0-5): a producer commits or aborts its transaction.
 
 The answer comes when the decision is stored for good; the markers follow. From version 5 on it
-carries the epoch with which the producer goes on.
+carries the epoch with which the producer goes on. Only when the epochs of a producer are used up
+does that need an id from the controller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.ending import Ending
+from tidelog.coordinator.transactions.shard import NO_PRODUCER_ID_AT_HAND
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.handlers.init_producer_id import with_producer_id_at_hand
 from tidelog.node.request import Reply, Request
 
 FENCED_SINCE: Final = 2
@@ -48,13 +50,19 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             code = ErrorCode.invalid_producer_epoch
         request.answer({"error_code": code})
 
-    def ask() -> None:
+    def ask(then: Callable[[Producer | Refusal], None]) -> None:
         broker.transactions.ask(
             request.now,
             asked.transactional_id,
             lambda shard: shard.end(asked, request.now),
-            known,
+            then,
         )
 
-    with_producer_id_at_hand(broker, request, ask)
+    def tried(outcome: Producer | Refusal) -> None:
+        if outcome is NO_PRODUCER_ID_AT_HAND:
+            broker.producer_ids.refill(request.now, lambda refusal: ask(known))
+        else:
+            known(outcome)
+
+    ask(tried)
     return later

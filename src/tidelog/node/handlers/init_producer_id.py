@@ -31,11 +31,11 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     if not transactional_id or knows_id != knows_epoch:
         return _refused(request, ErrorCode.invalid_request)
     later = request.park()
-    with_producer_id_at_hand(broker, request, lambda: _ask(broker, request))
+    _with_producer_id_at_hand(broker, request, lambda: _ask(broker, request))
     return later
 
 
-def with_producer_id_at_hand(
+def _with_producer_id_at_hand(
     broker: BrokerState, request: Request, then: Callable[[], None]
 ) -> None:
     """Go on once the coordinator can give out a producer id; without one it refuses."""

@@ -28,7 +28,9 @@ _COORDINATOR_IS_AWAY: Final = (
     ErrorCode.network_exception,
     ErrorCode.not_coordinator,
     ErrorCode.coordinator_not_available,
+    ErrorCode.unknown_topic_or_partition,
 )
+"""Or it has not heard yet of the partition that keeps the offsets."""
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:

@@ -85,11 +85,17 @@ class Draft:
         )
 
     def note_topics(self, topics: Topics) -> bool:
-        """Whether topics that the group reads have changed since anybody looked."""
+        """Whether topics that the group reads have changed since anybody looked.
+
+        A look that finds something new is not noted: what follows from it may never be written,
+        and the next look finds the new metadata hash if it was.
+        """
         if self.group.topics_seen == topics.version:
             return False
+        if fingerprint(topics, self.group.subscribed_topics()) != self.group.metadata_hash:
+            return True
         self.group.topics_seen = topics.version
-        return fingerprint(topics, self.group.subscribed_topics()) != self.group.metadata_hash
+        return False
 
     def write_target(self, topics: Topics, default_assignor: str, now: Now) -> None:
         """Compute who is to have what in the present group epoch, and store what is new in it."""

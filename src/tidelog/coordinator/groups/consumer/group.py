@@ -5,6 +5,8 @@
     member epochs  how far each member has followed
 
 Invariant  All of it is stored, and changes by replay alone.
+Invariant  The order in which compaction leaves the records of different keys is no matter: what a
+           member has may come before what it told.
 Invariant  No partition is held by two members at once.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final
 
-from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberState
+from tidelog.coordinator.groups.consumer.member import NOBODY, ConsumerMember, MemberState
 from tidelog.coordinator.groups.consumer_protocol import CONSUMER
 from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -66,7 +68,7 @@ class ConsumerGroup:
         self.resolved: dict[str, ConsumerGroupRegularExpressionValue] = {}
         """Regular expressions and the topics that they match."""
         self.topics_seen = NOT_LOOKED
-        """The version of the topics that the metadata hash was last compared with; not stored."""
+        """The version of the topics that the metadata hash last agreed with; not stored."""
 
     def draft(self) -> ConsumerGroup:
         """A copy to replay records into before they are written."""
@@ -219,7 +221,9 @@ class ConsumerGroup:
     ) -> None:
         known = self.members.get(member_id)
         if known is None:
-            return
+            if value is None:
+                return
+            known = ConsumerMember(member_id=member_id, metadata=NOBODY)
         self._release(known)
         if value is None:
             self.members[member_id] = ConsumerMember(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.groups.consumer.draft import Draft
@@ -18,6 +18,7 @@ from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.member import (
     AWAY_EPOCH,
     JOINING_EPOCH,
+    NOBODY,
     ConsumerMember,
     MemberState,
 )
@@ -33,7 +34,6 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 
 Beating: TypeAlias = Decision[GroupRecord, HeartbeatReply]
-NOBODY: Final = ConsumerGroupMemberMetadataValue(client_id="", client_host="")
 
 
 class Heartbeats:

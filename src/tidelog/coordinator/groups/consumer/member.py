@@ -27,6 +27,8 @@ JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 AWAY_EPOCH: Final = -2
 """Of a static member that will be back."""
+NOBODY: Final = ConsumerGroupMemberMetadataValue(client_id="", client_host="")
+"""Of a member that has told nothing."""
 
 
 class MemberState(IntEnum):

@@ -80,11 +80,12 @@ class Sessions:
         return self.members_left(group, [member_id], now)
 
     def members_left(self, group: ConsumerGroup, member_ids: Iterable[str], now: Now) -> Step:
-        """Remove members; the others get what they had."""
+        """Remove members; the others get what they had.
+
+        Their timers stay: they find nobody, unless this is never written.
+        """
         draft = Draft(group)
         for member_id in member_ids:
-            for what in ("session", "revocation", "join", "sync"):
-                self._timers.cancel((what, group.group_id, member_id))
             draft.remove_member(member_id)
         draft.raise_epoch(self._topics)
         records = self._downgrade(group, draft.group, now) or draft.records
