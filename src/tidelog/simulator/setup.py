@@ -39,8 +39,7 @@ def standard_setup(
     expect_started(world)
     ghost = watch(world, add_workload(world))
     if with_transactions:
-        partitions, producers = add_transactions(world)
-        TransactionRules(world, ghost, producers, partitions).expect()
+        TransactionRules(world, ghost, *add_transactions(world)).watch()
     if with_groups:
         GroupRules(world, ghost, *add_groups(world)).watch()
 
