@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
+from tidelog.node import fetch_reading
 from tidelog.node.transaction_markers import TransactionMarkers
+from tidelog.replication.local_replica import LocalReplica
 from tidelog.simulator.runner import SeedResult, run_plan
 from tidelog.simulator.setup import transactional_setup, with_transactions
 from tidelog.simulator.swarm import draw_plan
+from tidelog.simulator.workload_committed import CommittedReader
 from tidelog.simulator.workload_transactions import TransactionalProducer
+from tidelog.storage import producer_rules, producer_state
+from tidelog.storage.producer_rules import check_marker
+
+RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 9))})
+VERIFICATION: Final = "transaction.partition.verification.enable"
+SEEDS_MOST: Final = 10
+LAST_EPOCH: Final = (1 << 31) - 1
 
 
-def run(seed: int) -> SeedResult:
-    return run_plan(with_transactions(draw_plan(seed)), setup=transactional_setup)
+def run(seed: int, settings: Mapping[str, str] | None = None) -> SeedResult:
+    plan = with_transactions(draw_plan(seed))
+    plan = replace(plan, settings=(*plan.settings, *(settings or {}).items()))
+    return run_plan(plan, setup=transactional_setup)
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -31,7 +44,15 @@ def test_transactions_are_atomic_whatever_strikes(
         producers.append(self)
         begin(self)
 
+    readers: list[CommittedReader] = []
+    read = CommittedReader.on_started
+
+    def remember_reader(self: CommittedReader) -> None:
+        readers.append(self)
+        read(self)
+
     monkeypatch.setattr(TransactionalProducer, "on_started", remember)
+    monkeypatch.setattr(CommittedReader, "on_started", remember_reader)
     result = run(seed)
 
     assert result.violation is None
@@ -43,6 +64,7 @@ def test_transactions_are_atomic_whatever_strikes(
     ]
     assert promised.count(True) > 5
     assert promised.count(False) > 2
+    assert all(seen.total() > 5 for seen in readers[0].seen.values())
 
 
 def _forgets_markers(self: TransactionMarkers, now: Any) -> None:
@@ -52,6 +74,7 @@ def _forgets_markers(self: TransactionMarkers, now: Any) -> None:
         self._complete(pending, now)
 
 
+_MARK = property(lambda replica: replica.high_watermark.offset)
 _decided = TransactionShard._decided
 
 
@@ -61,9 +84,16 @@ def _always_commits(self: TransactionShard, transactional_id: str, ended: Any) -
     _decided(self, transactional_id, ended)
 
 
+def _any_coordinator(header: Any, marker: Any, producer: Any, version: int) -> Any:
+    return check_marker(header, marker._replace(coordinator_epoch=LAST_EPOCH), producer, version)
+
+
 MUTANTS = [
     ("no markers", TransactionMarkers, "send", _forgets_markers),
     ("every marker commits", TransactionShard, "_decided", _always_commits),
+    ("all that is replicated is stable", LocalReplica, "last_stable_offset", _MARK),
+    ("aborted transactions are not named", fetch_reading, "_aborted", lambda *_: []),
+    ("old coordinators are not fenced", producer_state, "check_marker", _any_coordinator),
 ]
 
 
@@ -74,4 +104,17 @@ def test_the_rules_notice_a_guard_that_is_gone(
     monkeypatch.setattr(owner, attribute, instead)
     violation = run(2).violation
     assert violation is not None, name
-    assert violation.rule in {"T1", "T2", "T3", "T4", "T5", "T"}
+    assert violation.rule in RULES
+
+
+def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaders that ask the coordinator first hear there that a producer is fenced: they do not."""
+    monkeypatch.setattr(producer_rules, "_stale_epoch", lambda *_: None)
+    found = (run(seed, {VERIFICATION: "false"}).violation for seed in range(2, SEEDS_MOST))
+    violation = next(filter(None, found), None)
+    assert violation is not None
+    assert violation.rule in RULES
+
+
+def test_producers_are_fenced_by_leaders_that_do_not_ask() -> None:
+    assert run(2, {VERIFICATION: "false"}).violation is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.simulator.checkers.group_rules import GroupRules
 from tidelog.simulator.checkers.transaction_rules import TransactionRules
@@ -16,6 +16,9 @@ from tidelog.simulator.world import World
 
 Setup: TypeAlias = Callable[[World], None]
 """Adds clients, observers and expectations to a world that has not started yet."""
+
+LOAD_BYTES: Final = 100
+"""Coordinators load one batch at a time: clients often meet one that is not ready."""
 
 
 def expect_started(world: World) -> None:
@@ -39,8 +42,7 @@ def standard_setup(
     expect_started(world)
     ghost = watch(world, add_workload(world))
     if with_transactions:
-        partitions, producers = add_transactions(world)
-        TransactionRules(world, ghost, producers, partitions).expect()
+        TransactionRules(world, ghost, *add_transactions(world)).watch()
     if with_groups:
         GroupRules(world, ghost, *add_groups(world)).watch()
 
@@ -52,6 +54,7 @@ def with_transactions(plan: Plan) -> Plan:
         "transaction.state.log.num.partitions": 2,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": min(2, replicas),
+        "transaction.state.log.load.buffer.size": LOAD_BYTES,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
     }
     given = tuple((name, str(value)) for name, value in settings.items())
@@ -68,6 +71,7 @@ def with_groups(plan: Plan) -> Plan:
     settings = {
         "offsets.topic.num.partitions": 2,
         "offsets.topic.replication.factor": min(3, plan.brokers),
+        "offsets.load.buffer.size": LOAD_BYTES,
         "group.consumer.session.timeout.ms": SESSION_MS,
         "group.consumer.min.session.timeout.ms": SESSION_MS,
     }

@@ -10,9 +10,11 @@ from typing import Final
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.workload_admin import NEVER, Administrator, AdminPaces, NewTopic
+from tidelog.simulator.workload_committed import CommittedReader
 from tidelog.simulator.workload_consumer import Consumer
-from tidelog.simulator.workload_groups import Committer, Member
+from tidelog.simulator.workload_groups import Auditor, Committer, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
+from tidelog.simulator.workload_markers import LateCoordinator
 from tidelog.simulator.workload_producer import Producer
 from tidelog.simulator.workload_surveyor import Surveyor
 from tidelog.simulator.workload_transactions import TransactionalProducer
@@ -107,10 +109,8 @@ def add_workload(world: World) -> Workload:
     return Workload(history, administrator, tuple(producers), consumers)
 
 
-def add_transactions(
-    world: World,
-) -> tuple[tuple[TopicPartition, ...], tuple[TransactionalProducer, ...]]:
-    """Give the world a topic for transactions, and two producers with one transactional id."""
+def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], CommittedReader]:
+    """Give the world a topic, two producers with one transactional id, and who reads them."""
     dice = world.dice("transactions")
     nodes = tuple(world.machines)
     stop_ms = world.plan.faults_ms + GOES_ON_MS
@@ -131,9 +131,11 @@ def add_transactions(
     administrator = Administrator(
         "pairs admin", nodes, (topic,), History(), scratch=topic, paces=NEVER, stop_ms=stop_ms
     )
-    for client in (administrator, *producers):
+    reader = CommittedReader("pairs reader", nodes, partitions)
+    late = LateCoordinator("old coordinator", nodes, partitions, producers, stop_ms=stop_ms)
+    for client in (administrator, *producers, reader, late):
         world.add_client(client)
-    return partitions, producers
+    return producers, reader
 
 
 def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
@@ -142,6 +144,6 @@ def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     members = tuple(Member(name, nodes, ORDERS, stop_ms) for name in ("anna", "bert", "carl"))
     committer = Committer("bookkeeper", nodes, LEDGER, stop_ms)
-    for client in (*members, committer):
+    for client in (*members, committer, Auditor("auditor", nodes, committer)):
         world.add_client(client)
     return members, committer

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.records.batch import crc_matches, whole_batches
+from tidelog.records.batch import BatchHeader, crc_matches, whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.asking import Lost
 from tidelog.simulator.violation import Violation
@@ -38,6 +38,8 @@ _AGAIN: Final = "again"
 
 class Consumer(ClusterClient):
     """Reads its partitions from offset 0 on; `home` is the node it likes to read from, if any."""
+
+    isolation_level: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class Consumer(ClusterClient):
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=1 << 20,
-            isolation_level=0,
+            isolation_level=self.isolation_level,
             session_id=0,
             session_epoch=-1,
             topics=[FetchTopic(topic, None, wanted) for topic, wanted in topics.items()],
@@ -176,13 +178,17 @@ class Consumer(ClusterClient):
             if header.next_offset > fetched.high_watermark:
                 why = f"{header.last_offset} of {name}, and the mark at {fetched.high_watermark}"
                 raise Violation("D11", f"{node} gave {self.name} offset {why}")
-            for record in records_of(batch):
-                if record.offset >= position:
-                    self._history.read(self.name, name, record.offset, record.value or b"")
+            self._read(name, header, batch)
             if header.next_offset > position:
                 self.positions[name] = header.next_offset
                 self.last_epochs[name] = header.leader_epoch
         return fetched.high_watermark >= self.positions[name]
+
+    def _read(self, name: TopicPartition, header: BatchHeader, batch: memoryview) -> None:
+        """Give a batch to the application, as far as it is new."""
+        for record in records_of(batch):
+            if record.offset >= self.positions[name]:
+                self._history.read(self.name, name, record.offset, record.value or b"")
 
     def _refused(self, node: int, name: TopicPartition, error: ErrorCode) -> None:
         if node == self._home:
@@ -226,7 +232,7 @@ class Consumer(ClusterClient):
         }
         fields = {
             "replica_id": -1,
-            "isolation_level": 0,
+            "isolation_level": self.isolation_level,
             "topics": [{"name": name.topic, "partitions": [partition]}],
         }
         then = partial(self._sought, name)

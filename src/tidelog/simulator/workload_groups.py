@@ -1,4 +1,4 @@
-"""Simulated members of a group of the consumer protocol, and a client that commits offsets.
+"""Simulated members of a group of the consumer protocol, and clients that keep offsets.
 
 Invariant  A member reads a partition only while it may be sure that it still has it: it gives
            everything up when no heartbeat of the last while was answered.
@@ -22,6 +22,8 @@ SIMPLE_GROUP: Final = "bookkeeper"
 SESSION_MS: Final = 12_000
 SURE_FOR_MS: Final = SESSION_MS // 3
 PAUSE_MS: Final = 200
+AUDIT_MS: Final = 30
+"""Short enough to meet a coordinator while it loads."""
 LEAVES: Final = 0.01
 """How likely a member leaves instead of sending its next heartbeat."""
 FIND_VERSION: Final = 2
@@ -202,12 +204,20 @@ class Committer(GroupClient):
         self.uncertain.add(number)
         self.refused(error)
 
-    def _read(self) -> None:
+    @property
+    def question(self) -> dict[str, Any]:
+        """The fields of an OffsetFetch about what it commits."""
         topics = [{"name": self._topic, "partition_indexes": [0]}]
-        fields = {"group_id": SIMPLE_GROUP, "topics": topics, "require_stable": True}
-        self.ask_coordinator(
-            ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, partial(self._fetched, self.promised)
-        )
+        return {"group_id": SIMPLE_GROUP, "topics": topics, "require_stable": True}
+
+    def note(self, least: int, answer: Any) -> None:
+        """Somebody was told an offset, when `least` was promised before the question."""
+        told = int(answer.topics[0].partitions[0].committed_offset)
+        self.reads.append((told, least, self._tried))
+
+    def _read(self) -> None:
+        then = partial(self._fetched, self.promised)
+        self.ask_coordinator(ApiKey.OFFSET_FETCH, FETCH_VERSION, self.question, then)
 
     def _fetched(self, least: int, answer: Any) -> None:
         if isinstance(answer, Lost):
@@ -216,5 +226,29 @@ class Committer(GroupClient):
         if error is not ErrorCode.none:
             self.refused(error)
             return
-        partition = answer.topics[0].partitions[0]
-        self.reads.append((int(partition.committed_offset), least, self._tried))
+        self.note(least, answer)
+
+
+class Auditor(ClusterClient):
+    """Asks any node for what a committer has stored, whoever the coordinator may be."""
+
+    def __init__(self, name: str, nodes: Sequence[int], committer: Committer) -> None:
+        super().__init__(name, nodes, ())
+        self._committer = committer
+
+    def on_started(self) -> None:
+        self.set_timer(AUDIT_MS, _GO)
+
+    def on_token(self, token: object) -> None:
+        if self.now_ms >= self._committer.stop_ms:
+            return
+        self.set_timer(AUDIT_MS, _GO)
+        connection = self.line(self.dice.choice(self.nodes))
+        if connection is not None:
+            then = partial(self._fetched, self._committer.promised)
+            self.ask(connection, ApiKey.OFFSET_FETCH, FETCH_VERSION, self._committer.question, then)
+            self.expects_answer(connection)
+
+    def _fetched(self, least: int, answer: Any) -> None:
+        if not isinstance(answer, Lost) and not answer.error_code:
+            self._committer.note(least, answer)

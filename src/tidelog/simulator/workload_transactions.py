@@ -30,6 +30,7 @@ TRANSACTION_TIMEOUT_MS: Final = 8_000
 PRODUCE_TIMEOUT_MS: Final = 4_000
 COMMITS: Final = 0.7
 TRANSACTIONAL_ID: Final = "pair"
+ENDS_FOR_A_MARKER: Final = 2
 
 _GO: Final = "go"
 _HOPELESS: Final = frozenset(
@@ -85,6 +86,15 @@ class TransactionalProducer(ClusterClient):
         self._current: SimulatedTransaction | None = None
         self._has_joined = False
         self._asking = 0
+        self._ends = 0
+
+    @property
+    def known_identity(self) -> tuple[int, int] | None:
+        """Its producer id and epoch, once that id has a marker in every partition.
+
+        The answer to an end comes before its markers; the next end cannot.
+        """
+        return self._identity if self._ends >= ENDS_FOR_A_MARKER else None
 
     @property
     def is_idle(self) -> bool:
@@ -169,6 +179,7 @@ class TransactionalProducer(ClusterClient):
         else:
             self._identity = (int(answer.producer_id), int(answer.producer_epoch))
             self._sequences = {}
+            self._ends = 0
         self._again()
 
     def _begin(self) -> None:
@@ -291,6 +302,7 @@ class TransactionalProducer(ClusterClient):
         if code is ErrorCode.none:
             current.is_promised = True
             self._current = None
+            self._ends += 1
             if self._adds:
                 self._identity = (int(answer.producer_id), int(answer.producer_epoch))
                 self._sequences = {}

@@ -1,49 +1,88 @@
-"""The rules on transactions, judged when all is still.
+"""The rules on transactions: T6 to T8 are judged all the time, the others when all is still.
 
     T1  a transaction is in all of its partitions or in none
     T2  what was promised as committed is there
     T3  what nobody asked to commit, or was promised as aborted, is not there
     T4  nothing is there twice
     T5  no transaction stays open: everything committed is stable
+    T6  no leader calls stable what belongs to an open transaction, nor gives it to a reader of
+        committed records
+    T7  a reader of committed records gets all of them, each once, and nothing else
+    T8  no coordinator ends a transaction of a producer after a later coordinator has
 
-A reader of committed records is the judge: what it would see follows from the committed batches
-and the markers among them.
+What may be seen follows from the committed batches and the markers among them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from tidelog.model.ids import TopicPartition
-from tidelog.records.batch import read_header
-from tidelog.records.record import records_of
-from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
+from tidelog.simulator.checkers.ghost import Ghost
+from tidelog.simulator.checkers.transaction_verdicts import TransactionVerdicts
+from tidelog.simulator.happenings import ClientActed, Happening
 from tidelog.simulator.violation import Violation
+from tidelog.simulator.workload_committed import CommittedReader, ToldStable, Visible
 from tidelog.simulator.workload_transactions import SimulatedTransaction, TransactionalProducer
 from tidelog.simulator.world import World
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 
 class TransactionRules:
-    """Compares what transactional producers were told with what is visible."""
+    """Compares what transactional producers and their reader were told with the logs."""
 
     def __init__(
         self,
         world: World,
         ghost: Ghost,
         producers: Sequence[TransactionalProducer],
-        partitions: Sequence[TopicPartition],
+        reader: CommittedReader,
     ) -> None:
         self._world = world
         self._ghost = ghost
         self._producers = producers
-        self._partitions = partitions
+        self._reader = reader
+        self._partitions = tuple(reader.positions)
+        self._verdicts = {name: TransactionVerdicts(name) for name in self._partitions}
 
-    def expect(self) -> None:
-        """Tell the world."""
+    def watch(self) -> None:
+        """Judge from now on."""
+        self._world.observers.append(self._look)
         self._world.expect("T5", self._stability)
+        self._world.expect("T7", self._reading)
         self._world.expect("T", self._transactions)
+
+    def _look(self, _world: World, happening: Happening) -> None:
+        if not isinstance(happening, ClientActed):
+            return
+        while self._reader.fresh:
+            told = self._reader.fresh.pop()
+            verdicts = self._current(told.partition)
+            if verdicts is not None:
+                _judge_told(told, verdicts)
+
+    def _current(self, name: TopicPartition) -> TransactionVerdicts | None:
+        """What is known of a partition; None when too many disks went for that."""
+        ghost = self._ghost.by_name(name)
+        if ghost is None or ghost.is_murky or ghost.forgiven:
+            return None
+        verdicts = self._verdicts[name]
+        verdicts.follow(ghost)
+        return verdicts
+
+    def _reading(self) -> str | None:
+        waiting = self._stability()
+        if waiting is not None:
+            return waiting
+        for name in self._partitions:
+            ghost = self._ghost.by_name(name)
+            end = 0 if ghost is None else ghost.true_mark
+            if self._reader.positions[name] < end:
+                return f"{self._reader.name} is at {self._reader.positions[name]} of {name}"
+            verdicts = self._current(name)
+            if verdicts is not None and (missing := verdicts.counts - self._reader.seen[name]):
+                lacks = sorted(missing)[0].decode()
+                raise Violation("T7", f"{self._reader.name} was not given {lacks} of {name}")
+        return None
 
     def _stability(self) -> str | None:
         for producer in self._producers:
@@ -67,16 +106,26 @@ class TransactionRules:
         waiting = self._stability()
         if waiting is not None:
             return waiting
-        ghosts = [self._ghost.by_name(name) for name in self._partitions]
         seen = []
-        for ghost in ghosts:
-            if ghost is None or ghost.is_murky or ghost.forgiven:
+        for name in self._partitions:
+            verdicts = self._current(name)
+            if verdicts is None:
                 return None
-            seen.append(_visible(ghost))
+            seen.append(verdicts.counts)
         for producer in self._producers:
             for transaction in producer.transactions:
                 _judge(transaction, [values[transaction.value] for values in seen])
         return None
+
+
+def _judge_told(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> None:
+    if isinstance(told, Visible):
+        if verdicts.visible.get(told.offset) != told.value:
+            what = f"{told.value.decode()} at {told.offset} of {told.partition}"
+            raise Violation("T7", f"{what} was read, and is not committed")
+    elif verdicts.first_open is not None and told.offset > verdicts.first_open:
+        what = f"{told.partition} was called stable up to {told.offset}"
+        raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
 
 
 def _judge(transaction: SimulatedTransaction, counts: Sequence[int]) -> None:
@@ -89,20 +138,3 @@ def _judge(transaction: SimulatedTransaction, counts: Sequence[int]) -> None:
         raise Violation("T2", f"{what}, although it was committed")
     if not transaction.has_asked_to_commit and counts[0]:
         raise Violation("T3", f"{what}, although nobody committed it")
-
-
-def _visible(ghost: PartitionGhost) -> Counter[bytes]:
-    """What a reader of committed records sees of a partition, and how often."""
-    seen: Counter[bytes] = Counter()
-    undecided: dict[int, list[bytes]] = {}
-    for batch in ghost.committed:
-        header = read_header(batch.data)
-        if header.is_control:
-            marker = read_transaction_marker(batch.data)
-            values = undecided.pop(header.producer_id, [])
-            if marker is not None and marker.committed:
-                seen.update(values)
-        elif header.is_transactional:
-            values = [record.value or b"" for record in records_of(memoryview(batch.data))]
-            undecided.setdefault(header.producer_id, []).extend(values)
-    return seen
