@@ -217,7 +217,9 @@ class Node:
             bootstrap_records(broker),
             lambda now: self._controller_changed(locator, now),
         )
-        self._joining = ControllersJoining(broker, plane, locator, self._lifecycle.incarnation)
+        self._joining = ControllersJoining(
+            broker, plane, locator, quorum.endpoints, self._lifecycle.incarnation
+        )
         names = tuple(endpoint.name for endpoint in broker.config.controller_endpoints)
         broker.effects.append(OpenListeners(names))
         if not broker.config.is_broker:

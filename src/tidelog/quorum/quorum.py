@@ -37,6 +37,7 @@ from tidelog.quorum.epoch_opening import opening_records
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.observers import Observers
+from tidelog.quorum.own_endpoints import own_endpoints
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.roles import Follower, Unattached
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
@@ -92,8 +93,8 @@ class Quorum(VotingReplica[T]):
         timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS,
         can_vote: bool = True,
     ) -> None:
-        """`endpoints` are where this node listens for the quorum, of which all its members use
-        the one named `listener`. A node that cannot vote only follows."""
+        """`endpoints` are where this node is to be found for the quorum, as far as it was told;
+        all members use the one named `listener`. A node that cannot vote only follows."""
         super().__init__(
             files=files,
             log=log,
@@ -107,7 +108,7 @@ class Quorum(VotingReplica[T]):
             timeouts=timeouts,
             can_vote=can_vote,
         )
-        self.endpoints = endpoints
+        self.endpoints = own_endpoints(endpoints, self._voters.by_id(own.id))
         self._observers = Observers()
         self._syncing: FlushJob | None = None
 
