@@ -107,10 +107,12 @@ class ControlPlane:
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
         why: str = "",
+        lost: Callable[[Now], None] | None = None,
     ) -> Reply:
         """Let the controller decide on a request; answer it once the decision is committed.
 
-        `why` is told as the cause of what the decision does to brokers.
+        `why` is told as the cause of what the decision does to brokers. When the lead is lost
+        before, the request is refused, or `lost` sees to it.
         """
         controller = self._controller
         if controller is None:
@@ -123,7 +125,7 @@ class ControlPlane:
             decision,
             request.now,
             lambda now: request.answer(answer(decision.reply)),
-            lambda now: request.answer(refused(NOT_CONTROLLER)),
+            lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
             why,
         )
         return later

@@ -54,7 +54,7 @@ class RemoteController:
         self._broker = broker
         self._hung_up = hung_up
         self._locator = locator
-        self._forwarding = Forwarding(broker, locator)
+        self.forwarding = Forwarding(broker, locator)
         self._session_ms = broker.config.broker_session_timeout_ms
         self._timeout_ms = broker.config.request_timeout_ms
         self._address: Address | None = None
@@ -250,7 +250,7 @@ class RemoteController:
         refused: Callable[[Refusal], Fields],
         why: str = "",
     ) -> Reply:
-        return self._forwarding.forward(request, refused)
+        return self.forwarding.forward(request, refused)
 
     # Asking
 
