@@ -171,7 +171,7 @@ class Node:
         self.broker.fetchers.fetch(now)
         plane = self._plane
         if plane is not None and plane.fetches.have_news:
-            plane.fetches.look_again(now)
+            plane.fetches.look_again()
         if failure is not None:
             self._end(clean=False, cause=failure)
 
