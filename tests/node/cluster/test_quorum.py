@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.time import Now
 from tidelog.node.forwarding import ANONYMOUS
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
     ControllerDeactivated,
 )
+from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response, encode_request
 
@@ -271,6 +273,33 @@ def test_a_controller_that_lost_its_log_begins_with_a_snapshot(new_cluster: NewC
     cluster.wait(2000)
     assert late.image.topics_by_name.keys() == {"orders", "clicks"}
     assert late.node.quorum.leader_id == active(cluster).node_id
+
+
+def test_a_snapshot_that_arrives_damaged_is_fetched_again(
+    new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = new_cluster(
+        2, controllers=3, separate=True, metadata_log_max_record_bytes_between_snapshots="500"
+    )
+    cluster.start()
+    cluster.create_topic("orders", factor=2, via=103)
+    cluster.wait(3000)
+    leading = active(cluster)
+    given, whole = [], leading.node.quorum.snapshot_piece
+
+    def damaged_once(asked: SnapshotAsked, now: Now) -> SnapshotPiece:
+        piece = whole(asked, now)
+        given.append(piece)
+        return piece if len(given) > 1 else piece._replace(data=bytes(len(piece.data)))
+
+    monkeypatch.setattr(leading.node.quorum, "snapshot_piece", damaged_once)
+    late = others(cluster, leading)[0]
+    late.kill()
+    late.format()
+    late.start()
+    cluster.wait(2000)
+    assert len(given) == 2
+    assert late.image.topics_by_name.keys() == {"orders"}
 
 
 def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(
