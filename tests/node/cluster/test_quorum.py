@@ -103,6 +103,20 @@ def test_everybody_but_the_dead_goes_on_under_the_new_controller(trio: Cluster) 
     trio.create_topic("orders", factor=2, via=others(trio, before)[0].node_id)
 
 
+def test_a_leader_that_hung_up_is_not_suspected_again_in_a_later_election(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    before.start()
+    trio.wait_until(lambda: not after.image.brokers[before.node_id].fenced, 5000)
+    after.node.quorum.resign(trio.now)
+    for other in others(trio, after):
+        other.is_paused = True
+    after.node._member.settle(trio.now)
+    assert after.of_kind(ControllerDeactivated)
+    assert after.node.quorum.take_lost_leader() is None
+
+
 def test_a_killed_controller_comes_back_as_a_follower(trio: Cluster) -> None:
     before = active(trio)
     before.kill()
