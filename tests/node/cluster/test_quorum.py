@@ -107,13 +107,7 @@ def test_a_leader_that_hung_up_is_not_suspected_again_in_a_later_election(trio: 
     before = active(trio)
     before.kill()
     after = new_active(trio, before, 250)
-    before.start()
-    trio.wait_until(lambda: not after.image.brokers[before.node_id].fenced, 5000)
-    after.node.quorum.resign(trio.now)
-    for other in others(trio, after):
-        other.is_paused = True
-    after.node._member.settle(trio.now)
-    assert after.of_kind(ControllerDeactivated)
+    trio.wait_until(lambda: bool(after.of_kind(BrokerFenced)), 250)
     assert after.node.quorum.take_lost_leader() is None
 
 
