@@ -148,6 +148,19 @@ def test_advertised_addresses_must_be_reachable_listeners() -> None:
     assert "which listeners does not" in refusal(advertised_listeners="PLAINTEXT://a:1,OTHER://b:2")
 
 
+def test_what_is_advertised_for_a_controller_is_for_the_quorum_alone() -> None:
+    config = node(advertised_listeners="PLAINTEXT://a.example:1,CONTROLLER://c.example:2")
+
+    assert config.advertised_endpoints == (Endpoint("PLAINTEXT", "a.example", 1),)
+    assert config.advertised_controller_endpoints == (Endpoint("CONTROLLER", "c.example", 2),)
+    assert node().advertised_controller_endpoints == node().controller_endpoints
+    assert "others can reach" in refusal(
+        process_roles="controller",
+        listeners="CONTROLLER://:2",
+        advertised_listeners="CONTROLLER://:2",
+    )
+
+
 def test_contradicting_listeners_are_refused() -> None:
     assert "one name to two addresses" in refusal(listeners="PLAINTEXT://:1,PLAINTEXT://:2")
     assert "no protocol for the listener OTHER" in refusal(listeners="OTHER://:1,CONTROLLER://:2")

@@ -344,6 +344,19 @@ def test_a_leader_of_nothing_more_is_hung_up_on(following: Following) -> None:
     assert following.bench.asked == []
 
 
+def test_hanging_up_on_a_leader_is_no_sign_that_it_is_gone(following: Following) -> None:
+    departures = following.bench.node.broker.departures
+    following.answer(following.take())
+    asked = following.take()
+    for index in range(3):
+        following.elect(102, index)
+    assert asked.link not in following.bench.open_links
+    assert not departures.is_in_doubt(101)
+    following.answer(following.take())
+    following.bench.lose_link(following.take().link)
+    assert departures.is_in_doubt(102)
+
+
 # Roles
 
 

@@ -282,6 +282,8 @@ class RaftWorld:
     ) -> None:
         if leader.quorum is None:
             return
+        leader.quorum.fetch(asked, self.now)
+        self.check(leader, leader.quorum)
         until_ms = self.now.monotonic_ms + PARKED_MS
         self._parked.append((leader, asked, answered, follower, until_ms))
         self.later(PARKED_MS, lambda: self.look_at_parked(leader))
@@ -295,8 +297,7 @@ class RaftWorld:
             return
         for each in mine:
             _, asked, answered, follower, until_ms = each
-            answer = leader.quorum.fetch(asked, self.now)
-            self.check(leader, leader.quorum)
+            answer = leader.quorum.answer_for(asked)
             if answer.is_news_for(asked) or self.now.monotonic_ms >= until_ms:
                 self._parked.remove(each)
                 self._deliver(leader, follower, answer, answered)

@@ -192,6 +192,21 @@ def test_the_sole_voter_elects_itself_at_once() -> None:
     assert VoterBench(voters=1).state == ("leader", 4, 1)
 
 
+@pytest.mark.parametrize("pre_vote", [True, False])
+def test_the_sole_voter_leads_again_after_hearing_of_a_later_epoch(pre_vote: bool) -> None:
+    bench = VoterBench(voters=1)
+    bench.ask_vote(2, 9, pre_vote=pre_vote)
+    bench.wait_until_due()
+    assert bench.state == ("leader", 10, 1)
+
+
+def test_a_replica_without_a_vote_never_stands() -> None:
+    bench = VoterBench(voters=1, own=2)
+    bench.ask_vote(3, 9)
+    bench.wait(10 * TIMEOUTS.election_ms)
+    assert bench.state == ("unattached", 9, -1)
+
+
 def test_who_is_not_encouraged_stays_in_its_epoch() -> None:
     bench = VoterBench()
     for letter in bench.stand():

@@ -286,6 +286,26 @@ def test_a_download_that_is_given_up_leaves_nothing(disk: MemoryFileSystem) -> N
     assert set(disk.list("/data/__cluster_metadata-0")) == names
 
 
+def test_two_downloads_of_one_snapshot_do_not_disturb_each_other(disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    first, second = observer.download(SnapshotId(10, 1)), observer.download(SnapshotId(10, 1))
+    first.append(b"some")
+    first.give_up()
+    assert second.position == 0
+    second.append(b"other")
+    assert second.position == 5
+
+
+def test_a_download_that_cannot_be_read_leaves_nothing(disk: MemoryFileSystem) -> None:
+    observer = open_observer(disk)
+    names = set(disk.list("/data/__cluster_metadata-0"))
+    download = observer.download(SnapshotId(10, 1))
+    download.append(bytes(200))
+    download.finish()
+    assert not download.is_stored
+    assert set(disk.list("/data/__cluster_metadata-0")) == names
+
+
 def test_the_leader_knows_how_far_observers_are(
     leader: Quorum[str], disk: MemoryFileSystem
 ) -> None:

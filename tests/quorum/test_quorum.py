@@ -260,6 +260,25 @@ def test_crashes_during_restarts_do_no_harm(
         assert again.epoch in (2, 3)
 
 
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+def test_a_voter_that_listens_everywhere_stays_where_the_voters_have_it(
+    open_quorum: OpenQuorum, files: MemoryFileSystem, host: str
+) -> None:
+    everywhere = VoterEndpoint(name="CONTROLLER", host=host, port=19093)
+    before = started(open_quorum, files).nodes
+    again = started(open_quorum, files, endpoints=(everywhere,))
+    assert again.nodes == before
+    assert not again.is_described_wrongly
+
+
+def test_a_controller_that_listens_everywhere_and_is_no_voter_must_say_where_it_is(
+    open_quorum: OpenQuorum, files: MemoryFileSystem
+) -> None:
+    everywhere = VoterEndpoint(name="CONTROLLER", host="0.0.0.0", port=9093)
+    with pytest.raises(ConfigError, match=r"advertised\.listeners"):
+        open_quorum(files, endpoints=(everywhere,), node_id=2)
+
+
 def test_a_voter_that_moved_is_described_anew(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:

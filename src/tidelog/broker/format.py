@@ -19,7 +19,7 @@ from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import uuid_text
-from tidelog.model.settings.endpoints import InitialController
+from tidelog.model.settings.endpoints import InitialController, is_wildcard
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
 from tidelog.storage.identity import read_identity
@@ -102,8 +102,8 @@ def _first_voters(
 ) -> tuple[Voter, ...]:
     if initial is None:
         endpoints = tuple(
-            VoterEndpoint(name=name, host=host or socket.gethostname(), port=port)
-            for name, host, port in config.controller_endpoints
+            VoterEndpoint(name=name, host=_named(host), port=port)
+            for name, host, port in config.advertised_controller_endpoints
         )
         return (
             Voter(voter_id=config.node_id, voter_directory_id=directory_id, endpoints=endpoints),
@@ -117,3 +117,8 @@ def _first_voters(
         )
         for each in sorted(initial)
     )
+
+
+def _named(host: str) -> str:
+    """The name of this machine for a listener on all its addresses."""
+    return socket.gethostname() if is_wildcard(host) else host

@@ -15,6 +15,7 @@ from tidelog.model.settings.coordinators import GroupSettings, TransactionSettin
 from tidelog.model.settings.endpoints import (
     Endpoint,
     Voter,
+    is_wildcard,
     parse_address,
     parse_listener,
     parse_voter,
@@ -119,9 +120,22 @@ class NodeConfig(
         """Where clients and other brokers are told to find this one."""
         if self.advertised_listeners is None:
             return self.broker_endpoints
+        names = self.controller_names
+        return tuple(endpoint for endpoint in self._advertised if endpoint.name not in names)
+
+    @property
+    def advertised_controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the members of the quorum are told to find this one; the listener itself where
+        nothing is advertised for it."""
+        advertised = {endpoint.name: endpoint for endpoint in self._advertised}
         return tuple(
-            parse_listener("advertised.listeners", text) for text in self.advertised_listeners
+            advertised.get(endpoint.name, endpoint) for endpoint in self.controller_endpoints
         )
+
+    @property
+    def _advertised(self) -> tuple[Endpoint, ...]:
+        given = self.advertised_listeners or ()
+        return tuple(parse_listener("advertised.listeners", text) for text in given)
 
     @property
     def controller_names(self) -> tuple[str, ...]:
@@ -206,6 +220,7 @@ def _check_listeners(config: NodeConfig) -> None:
         _refuse("listeners must hold one of controller.listener.names on a controller")
     if not config.is_controller and config.controller_endpoints:
         _refuse("listeners must not hold any of controller.listener.names on a mere broker")
+    _check_advertised(config, names)
     if not config.is_broker:
         return
     if not config.broker_endpoints:
@@ -216,10 +231,14 @@ def _check_listeners(config: NodeConfig) -> None:
             f"inter.broker.listener.name {config.inter_broker_name} is not among the advertised "
             "listeners"
         )
-    for endpoint in config.advertised_endpoints:
+
+
+def _check_advertised(config: NodeConfig, names: list[str]) -> None:
+    for text in config.advertised_listeners or ():
+        endpoint = parse_listener("advertised.listeners", text)
         if endpoint.name not in names:
             _refuse(f"advertised.listeners holds {endpoint.name}, which listeners does not")
-        if config.advertised_listeners is not None and endpoint.host in ("", "0.0.0.0", "::"):
+        if is_wildcard(endpoint.host):
             _refuse(
                 f"advertised.listeners needs an address for {endpoint.name} that others can reach"
             )

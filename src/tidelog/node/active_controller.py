@@ -1,7 +1,7 @@
 """The channel to the active controller for a node that may have it itself.
 
-Invariant  Whoever leads at the moment of a question is asked; what was asked of somebody who lost
-           the lead meanwhile is refused, and whoever asked comes again.
+Invariant  Whoever leads at the moment of a question is asked. What was asked of somebody who lost
+           the lead meanwhile is asked again of the next, if a client asked it, or else is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_channel import ControllerChannel, Proposals
+from tidelog.node.remote_controller import RemoteController
 from tidelog.node.request import Fields, Reply, Request
 
 R = TypeVar("R")
@@ -33,7 +34,7 @@ class ActiveController:
         broker: BrokerState,
         plane: ControlPlane,
         local: ControllerChannel,
-        remote: ControllerChannel,
+        remote: RemoteController,
     ) -> None:
         self._broker = broker
         self._plane = plane
@@ -87,7 +88,10 @@ class ActiveController:
         refused: Callable[[Refusal], Fields],
         why: str = "",
     ) -> Reply:
-        # Who asks on a controller's listener wants this very controller.
-        is_controllers = request.connection.listener in self._broker.controller_names
-        channel = self._local if is_controllers else self._current
-        return channel.decide(request, decide, answer, refused, why)
+        if request.connection.listener in self._broker.controller_names:
+            # Who asks on a controller's listener wants this very controller.
+            return self._plane.decide(request, decide, answer, refused, why)
+        if not self._plane.is_active:
+            return self._remote.decide(request, decide, answer, refused, why)
+        held = self._remote.forwarding.hold(request, refused)
+        return self._plane.decide(request, decide, answer, refused, why, held.send)

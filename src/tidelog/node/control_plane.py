@@ -107,10 +107,12 @@ class ControlPlane:
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
         why: str = "",
+        lost: Callable[[Now], None] | None = None,
     ) -> Reply:
         """Let the controller decide on a request; answer it once the decision is committed.
 
-        `why` is told as the cause of what the decision does to brokers.
+        `why` is told as the cause of what the decision does to brokers. When the lead is lost
+        before, the request is refused, or `lost` sees to it.
         """
         controller = self._controller
         if controller is None:
@@ -123,7 +125,7 @@ class ControlPlane:
             decision,
             request.now,
             lambda now: request.answer(answer(decision.reply)),
-            lambda now: request.answer(refused(NOT_CONTROLLER)),
+            lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
             why,
         )
         return later
@@ -235,9 +237,10 @@ class ControlPlane:
         )
         decision = controller.activate(now, self._bootstrap)
         self.chores = ControllerChores(broker, self, controller, now)
-        if self._quorum.lost_leader is not None:
+        lost_leader = self._quorum.take_lost_leader()
+        if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
-            controller.broker_disconnected(self._quorum.lost_leader, now)
+            controller.broker_disconnected(lost_leader, now)
         self.chores.watch_sessions()
         if decision.records:
             self._submit(decision, now, self._on_active, _nothing, "")

@@ -17,6 +17,7 @@ from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.deadlines import Deadline
 from tidelog.node.links import LinkLost
 from tidelog.node.opening import registered_endpoints, supported_features
+from tidelog.quorum.control_records import VoterEndpoint
 from tidelog.wire.apis import ApiKey
 
 VERSION: Final = 0
@@ -32,15 +33,17 @@ class ControllersJoining:
         broker: BrokerState,
         plane: ControlPlane,
         locator: ControllerLocator,
+        endpoints: tuple[VoterEndpoint, ...],
         incarnation: UUID,
     ) -> None:
+        """`endpoints` are where the quorum finds this controller."""
         self._broker = broker
         self._plane = plane
         self._locator = locator
         self._joining = ControllerJoining(
             broker.node_id,
             incarnation,
-            registered_endpoints(broker.config.controller_endpoints),
+            registered_endpoints(endpoints),
             supported_features(),
         )
         self._again: Deadline | None = None

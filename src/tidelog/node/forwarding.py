@@ -40,19 +40,21 @@ class Forwarding:
     def forward(self, request: Request, refused: Callable[[Refusal], Fields]) -> Later:
         """Pass a request on; `refused` says to the client that it could not be."""
         later = request.park()
+        self.hold(request, refused).send(request.now)
+        return later
+
+    def hold(self, request: Request, refused: Callable[[Refusal], Fields]) -> Forwarded:
+        """Keep what is needed to pass a request on later, should that be necessary."""
         envelope = {
             "request_data": bytes(request.frame),
             "request_principal": ANONYMOUS,
             "client_host_address": _address_bytes(request.connection.peer_host),
         }
         due_ms = request.now.monotonic_ms + self._broker.config.request_timeout_ms
-        _Forwarded(self._broker, self._locator, request, refused, envelope, due_ms).send(
-            request.now
-        )
-        return later
+        return Forwarded(self._broker, self._locator, request, refused, envelope, due_ms)
 
 
-class _Forwarded:
+class Forwarded:
     """One request that waits for the controller."""
 
     def __init__(
@@ -72,6 +74,7 @@ class _Forwarded:
         self._due_ms = due_ms
 
     def send(self, now: Now) -> None:
+        """Ask whoever is the controller; again and again, if need be."""
         remaining_ms = self._due_ms - now.monotonic_ms
         if remaining_ms <= 0:
             why = "the controller did not answer in time"

@@ -2,6 +2,8 @@
 
 Invariant  A fetch that finds nothing new waits until something is appended or committed, or until
            its time is up; it is answered once, or never when its peer left.
+Invariant  Only the arrival of a fetch tells that its follower is there; to look at it again does
+           not, or a leader whom nobody can reach would go on leading (C8).
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class _Parked:
         self.fetches.parked.pop(self, None)
 
     def _time_is_up(self, now: Now) -> None:
-        self.fetches.look_at(self, now, time_is_up=True)
+        self.fetches.look_at(self, time_is_up=True)
 
 
 class MetadataFetches:
@@ -91,15 +93,15 @@ class MetadataFetches:
         """Who leads the quorum, and in which epoch, for whoever asks the wrong node."""
         return self._quorum.leader_id, self._quorum.epoch
 
-    def look_again(self, now: Now) -> None:
+    def look_again(self) -> None:
         """Answer everyone for whom there is news."""
         self.have_news = False
         for parked in list(self.parked):
-            self.look_at(parked, now, time_is_up=False)
+            self.look_at(parked, time_is_up=False)
 
-    def look_at(self, parked: _Parked, now: Now, *, time_is_up: bool) -> None:
+    def look_at(self, parked: _Parked, *, time_is_up: bool) -> None:
         """Answer one parked fetch, if there is reason to."""
-        answer = self._quorum.fetch(parked.asked, now)
+        answer = self._quorum.answer_for(parked.asked)
         if time_is_up or answer.is_news_for(parked.asked):
             parked.cancel()
             parked.request.connection.waiting.pop(parked, None)

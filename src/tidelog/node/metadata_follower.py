@@ -178,10 +178,14 @@ class MetadataFollower:
         def finished(later: Now, error: str | None) -> None:
             if error is not None:
                 raise DiskError(f"the metadata snapshot could not be stored: {error}")
+            if question is not self._under_way or question.epoch != self._quorum.epoch:
+                return  # the log may have gone on without it
+            if not download.is_stored:
+                self._useless(question, later)
+                return
             self._quorum.install(download.id, later)
             self._feed.load_snapshot(later)
-            if question is self._under_way:
-                self._under_way = None
+            self._under_way = None
             self._member.settle(later)
 
         self._broker.jobs.run(download.finish, finished)

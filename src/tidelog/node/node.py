@@ -171,7 +171,7 @@ class Node:
         self.broker.fetchers.fetch(now)
         plane = self._plane
         if plane is not None and plane.fetches.have_news:
-            plane.fetches.look_again(now)
+            plane.fetches.look_again()
         if failure is not None:
             self._end(clean=False, cause=failure)
 
@@ -217,7 +217,9 @@ class Node:
             bootstrap_records(broker),
             lambda now: self._controller_changed(locator, now),
         )
-        self._joining = ControllersJoining(broker, plane, locator, self._lifecycle.incarnation)
+        self._joining = ControllersJoining(
+            broker, plane, locator, quorum.endpoints, self._lifecycle.incarnation
+        )
         names = tuple(endpoint.name for endpoint in broker.config.controller_endpoints)
         broker.effects.append(OpenListeners(names))
         if not broker.config.is_broker:

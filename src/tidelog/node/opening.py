@@ -6,6 +6,7 @@ Invariant  A directory that is not formatted, or that belongs to another node or
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tidelog.controller.features import SUPPORTED_FEATURES, LevelRange
@@ -60,7 +61,7 @@ def open_quorum(broker: BrokerState, now: Now) -> Quorum[MetadataRecord]:
     own = ReplicaKey(broker.node_id, home.identity.directory_id)
     endpoints = tuple(
         VoterEndpoint(name=point.name, host=point.host, port=point.port)
-        for point in registered_endpoints(config.controller_endpoints)
+        for point in config.advertised_controller_endpoints
     )
     return Quorum(
         files=broker.files,
@@ -118,7 +119,7 @@ def _snapshot_rules(config: NodeConfig) -> SnapshotRules:
     )
 
 
-def registered_endpoints(endpoints: tuple[Listener, ...]) -> tuple[Endpoint, ...]:
+def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple[Endpoint, ...]:
     """Where others find the listeners of this node."""
     return tuple(
         Endpoint(

@@ -54,7 +54,7 @@ class RemoteController:
         self._broker = broker
         self._hung_up = hung_up
         self._locator = locator
-        self._forwarding = Forwarding(broker, locator)
+        self.forwarding = Forwarding(broker, locator)
         self._session_ms = broker.config.broker_session_timeout_ms
         self._timeout_ms = broker.config.request_timeout_ms
         self._address: Address | None = None
@@ -196,8 +196,7 @@ class RemoteController:
         }
 
         def assigned(answer: Any, later: Now) -> None:
-            refusal = _refusal(answer, "the directories")
-            then([(place, None) for place in places] if refusal is None else refusal, later)
+            then(_refusal(answer, "the directories") or _assigned(answer), later)
 
         version = ASSIGN_DIRECTORIES_VERSION
         self._ask(now, ApiKey.ASSIGN_REPLICAS_TO_DIRS, version, fields, assigned)
@@ -250,7 +249,7 @@ class RemoteController:
         refused: Callable[[Refusal], Fields],
         why: str = "",
     ) -> Reply:
-        return self._forwarding.forward(request, refused)
+        return self.forwarding.forward(request, refused)
 
     # Asking
 
@@ -309,6 +308,18 @@ def _refusal(answer: Any, what: str) -> Refusal | None:
     if code is ErrorCode.none:
         return None
     return Refusal(code, f"the controller refused {what}: {code.name}")
+
+
+def _assigned(answer: Any) -> AssignedReplicas:
+    return [
+        (
+            ReplicaPlace(directory.id_, topic.topic_id, partition.partition_index),
+            _refusal(partition, "its directory"),
+        )
+        for directory in answer.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
 
 
 def _altered(answer: Any) -> AlteredTopics:

@@ -96,7 +96,8 @@ class ReplicaFetcher:
                 self._link = broker.links.to(found[1], "replication")
 
     def close(self, now: Now, reason: str) -> None:
-        """Hang up; what is under way fails."""
+        """Hang up; what is under way fails, which tells nothing about the leader."""
+        self._begin_anew()
         link, self._link = self._link, None
         if link is not None:
             link.close(now, reason)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
+from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.connections import Connection, Slot
 from tidelog.wire.apis import ApiKey
@@ -79,3 +80,7 @@ class Request:
         if self._slot is not None and not self.connection.closed:
             self.connection.fill(self._slot, self.encode(reply))
             self._slot = None
+
+    def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Fields]) -> None:
+        """Refuse a parked request as a whole, in the words of `refused`."""
+        self.answer(refused(refusal))

@@ -10,6 +10,7 @@ in with the time it happened at; what is to be said to others, and when to look 
     asked = quorum.wants(max_bytes)                  # to the leader, or to who might know it
     step = quorum.fetched(asked, answer, now)        # what came back
     answer = quorum.fetch(asked, now)                # what this node, if it leads, gives others
+    answer = quorum.answer_for(asked)                # the same to one that still waits for it
     end = quorum.append(records, now)                # leader only
     job = quorum.sync_job()                          # run() it, in a thread if need be
     quorum.synced(job)                               # whether the high watermark moved
@@ -37,6 +38,7 @@ from tidelog.quorum.epoch_opening import opening_records
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.observers import Observers
+from tidelog.quorum.own_endpoints import own_endpoints
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.roles import Follower, Unattached
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
@@ -92,8 +94,8 @@ class Quorum(VotingReplica[T]):
         timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS,
         can_vote: bool = True,
     ) -> None:
-        """`endpoints` are where this node listens for the quorum, of which all its members use
-        the one named `listener`. A node that cannot vote only follows."""
+        """`endpoints` are where this node is to be found for the quorum, as far as it was told;
+        all members use the one named `listener`. A node that cannot vote only follows."""
         super().__init__(
             files=files,
             log=log,
@@ -107,7 +109,7 @@ class Quorum(VotingReplica[T]):
             timeouts=timeouts,
             can_vote=can_vote,
         )
-        self.endpoints = endpoints
+        self.endpoints = own_endpoints(endpoints, self._voters.by_id(own.id))
         self._observers = Observers()
         self._syncing: FlushJob | None = None
 
@@ -223,16 +225,11 @@ class Quorum(VotingReplica[T]):
     # Being followed
 
     def fetch(self, asked: MetadataFetch, now: Now) -> MetadataFetched[LogSlice]:
-        """What another node of the cluster gets of the log, from where it is on."""
-        leader = self.role if isinstance(self.role, Leader) else None
-        answer = read_for(asked, self._log, leader)
-        if leader is None:
-            address = self._members.address_of(self.leader_id) or self.leader_address
-            return answer._replace(
-                leader_id=self.leader_id, leader_epoch=self.epoch, leader_address=address
-            )
-        answer = answer._replace(leader_address=self._members.address_of(self._own.id))
-        if not answer.is_fine:
+        """What another node of the cluster gets of the log, from where it is on; that it asked
+        tells how far it is."""
+        leader = self.role
+        answer = self.answer_for(asked)
+        if not isinstance(leader, Leader) or not answer.is_fine:
             return answer
         if self._voters.find(asked.replica_id, asked.directory_id) is None:
             replica = ReplicaKey(asked.replica_id, asked.directory_id)
@@ -241,6 +238,17 @@ class Quorum(VotingReplica[T]):
             self._committed_up_to(leader.high_watermark)
             answer = answer._replace(high_watermark=leader.high_watermark)
         return answer
+
+    def answer_for(self, asked: MetadataFetch) -> MetadataFetched[LogSlice]:
+        """The same by now for somebody who asked before, which is no sign of life (C8)."""
+        leader = self.role if isinstance(self.role, Leader) else None
+        answer = read_for(asked, self._log, leader)
+        if leader is not None:
+            return answer._replace(leader_address=self._members.address_of(self._own.id))
+        address = self._members.address_of(self.leader_id) or self.leader_address
+        return answer._replace(
+            leader_id=self.leader_id, leader_epoch=self.epoch, leader_address=address
+        )
 
     def snapshot_piece(self, asked: SnapshotAsked, now: Now) -> SnapshotPiece:
         """Some bytes of a snapshot, for a node that begins with it."""

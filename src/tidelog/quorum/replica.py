@@ -10,6 +10,7 @@ Invariant  A snapshot holds committed records only; what it holds was committed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
 from tidelog.model.errors import DiskError, TidelogError, invariant
@@ -76,6 +77,7 @@ class MetadataReplica(Generic[T]):
         self._codec = codec
         self._rules = rules
         self._static_voters = static_voters
+        self._downloads = count(1)
         self._bytes_since_snapshot = 0
         self._last_snapshot_ms = now.monotonic_ms
         self._load()
@@ -177,7 +179,8 @@ class MetadataReplica(Generic[T]):
 
     def download(self, snapshot: SnapshotId) -> SnapshotDownload:
         """Begin to fetch a snapshot that the leader named."""
-        return SnapshotDownload(self._files, self._log.path_of(snapshot), snapshot)
+        path, number = self._log.path_of(snapshot), next(self._downloads)
+        return SnapshotDownload(self._files, path, snapshot, number)
 
     def install(self, snapshot: SnapshotId, now: Now) -> None:
         """A fetched snapshot is whole and in place: go on behind it."""

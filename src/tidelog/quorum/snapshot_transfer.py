@@ -1,18 +1,24 @@
 """A snapshot on its way from the leader to a node whose log does not go back far enough.
 
 Invariant  Until every byte is there, durable and readable, it lies under a name that no start
-           takes for a snapshot.
+           takes for a snapshot, and that no other download of the same snapshot has.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import MetadataLog
-from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId, read_snapshot
+from tidelog.quorum.snapshot_file import (
+    BOOTSTRAP_ID,
+    PART_SUFFIX,
+    SUFFIX,
+    SnapshotId,
+    read_snapshot,
+)
 from tidelog.storage.filesystem import Buffer, FileSystem
 
 
@@ -59,11 +65,14 @@ def snapshot_piece(log: MetadataLog, leader: Leader | None, asked: SnapshotAsked
 class SnapshotDownload:
     """A snapshot that is being fetched, piece by piece."""
 
-    def __init__(self, files: FileSystem, path: str, id: SnapshotId) -> None:
+    def __init__(self, files: FileSystem, path: str, id: SnapshotId, number: int) -> None:
+        """`number` tells the downloads of one process from each other."""
         self.id = id
+        self.is_stored = False
+        """Whether it lies, whole and durable, under its own name."""
         self._files = files
         self._path = path
-        self._part = f"{path}.part"
+        self._part = f"{path.removesuffix(SUFFIX)}.{number}{PART_SUFFIX}"
         if files.exists(self._part):
             files.remove(self._part)
         self._file = files.open(self._part)
@@ -83,9 +92,15 @@ class SnapshotDownload:
         self._files.remove(self._part)
 
     def finish(self) -> None:
-        """All of it is there: make it durable under its own name. Blocks; raises DiskError."""
+        """All of it is there: make it durable under its own name, or, when it cannot be read,
+        leave nothing of it. Blocks; raises DiskError."""
         self._file.sync()
         self._file.close()
-        read_snapshot(self._files, self._part)
+        try:
+            read_snapshot(self._files, self._part)
+        except DiskError:
+            self._files.remove(self._part)
+            return
         self._files.rename(self._part, self._path)
         self._files.sync_directory(self._path.rpartition("/")[0])
+        self.is_stored = True

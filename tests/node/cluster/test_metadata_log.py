@@ -136,6 +136,25 @@ def test_a_fetch_with_nothing_new_is_answered_when_its_time_is_up(new_cluster: N
     assert fetched(client).topics[0].partitions[0].error == 0
 
 
+def test_a_fetch_that_waits_is_a_sign_of_life_once(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(1, metadata_max_idle_interval_ms="0")
+    cluster.start()
+    client, asked_ms = cluster.client(100, "CONTROLLER"), cluster.now.wall_ms
+    applied = cluster[100].node.broker.metadata.applied
+    here = {
+        "fetch_offset": applied,
+        "last_fetched_epoch": leader_epoch(cluster),
+        "high_watermark": applied,
+    }
+    send_fetch(cluster, client, partition=here, max_wait_ms=300)
+    cluster.wait(301)
+    assert len(client.frames) == 1
+    description = cluster[100].node.broker.control_plane.describe(cluster.now)
+    assert description is not None
+    [follower] = description.observers
+    assert (follower.replica_id, follower.last_fetch_ms) == (7, asked_ms)
+
+
 def test_a_follower_that_does_not_know_the_high_watermark_is_told_at_once(
     cluster: Cluster,
 ) -> None:

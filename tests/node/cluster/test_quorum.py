@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.time import Now
+from tidelog.node.forwarding import ANONYMOUS
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
     ControllerDeactivated,
 )
+from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, Machine, NewCluster
@@ -99,6 +103,14 @@ def test_everybody_but_the_dead_goes_on_under_the_new_controller(trio: Cluster) 
     trio.create_topic("orders", factor=2, via=others(trio, before)[0].node_id)
 
 
+def test_a_leader_that_hung_up_is_not_suspected_again_in_a_later_election(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    trio.wait_until(lambda: bool(after.of_kind(BrokerFenced)), 250)
+    assert after.node.quorum.take_lost_leader() is None
+
+
 def test_a_killed_controller_comes_back_as_a_follower(trio: Cluster) -> None:
     before = active(trio)
     before.kill()
@@ -125,14 +137,15 @@ def test_what_was_not_committed_is_refused_and_forgotten(trio: Cluster) -> None:
     before = active(trio)
     for other in others(trio, before):
         other.kill()
-    client = trio.client(before.node_id)
+    client = trio.client(before.node_id, "CONTROLLER")
     client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic("lost")], timeout=1000)
     trio.wait(10)
     assert client.frames == [], "nothing is answered before it is committed"
     trio.wait(3100)
     assert before.of_kind(ControllerDeactivated), "without a majority nobody leads (C8)"
     assert "lost" not in before.image.topics_by_name
-    assert len(client.frames) == 1
+    _, answer = decode_response(ApiKey.CREATE_TOPICS, 7, client.frames.pop())
+    assert answer.topics[0].error_code == ErrorCode.not_controller
     for other in others(trio, before):
         other.start()
     trio.wait(6000)
@@ -141,6 +154,38 @@ def test_what_was_not_committed_is_refused_and_forgotten(trio: Cluster) -> None:
         len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
     )
     assert survivor.image.topics_by_name.keys() == before.image.topics_by_name.keys()
+
+
+def test_an_envelope_says_itself_that_the_lead_was_lost_meanwhile(trio: Cluster) -> None:
+    before = active(trio)
+    for other in others(trio, before):
+        other.kill()
+    fields = {"topics": [topic("lost")], "timeout": 1000}
+    answer = trio.client(before.node_id, "CONTROLLER").ask(
+        ApiKey.ENVELOPE,
+        0,
+        request_data=encode_request(ApiKey.CREATE_TOPICS, 7, 1, "somebody", fields),
+        request_principal=ANONYMOUS,
+        client_host_address=bytes(4),
+    )
+    assert answer.error_code == ErrorCode.not_controller
+    assert answer.response_data is None
+
+
+def test_a_client_whose_broker_lost_the_lead_hears_from_the_next_controller(trio: Cluster) -> None:
+    before = active(trio)
+    for other in others(trio, before):
+        other.kill()
+    client = trio.client(before.node_id)
+    client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic("orders")], timeout=1000)
+    trio.wait_until(lambda: bool(before.of_kind(ControllerDeactivated)), 5000)
+    assert client.frames == []
+    for other in others(trio, before):
+        other.start()
+    trio.wait_until(lambda: bool(client.frames), 10_000)
+    _, answer = decode_response(ApiKey.CREATE_TOPICS, 7, client.frames.pop())
+    assert answer.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists)
+    assert "orders" in active(trio).image.topics_by_name
 
 
 def test_a_controller_that_stops_hands_over_at_once(trio: Cluster) -> None:
@@ -236,6 +281,33 @@ def test_a_controller_that_lost_its_log_begins_with_a_snapshot(new_cluster: NewC
     cluster.wait(2000)
     assert late.image.topics_by_name.keys() == {"orders", "clicks"}
     assert late.node.quorum.leader_id == active(cluster).node_id
+
+
+def test_a_snapshot_that_arrives_damaged_is_fetched_again(
+    new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = new_cluster(
+        2, controllers=3, separate=True, metadata_log_max_record_bytes_between_snapshots="500"
+    )
+    cluster.start()
+    cluster.create_topic("orders", factor=2, via=103)
+    cluster.wait(3000)
+    leading = active(cluster)
+    given, whole = [], leading.node.quorum.snapshot_piece
+
+    def damaged_once(asked: SnapshotAsked, now: Now) -> SnapshotPiece:
+        piece = whole(asked, now)
+        given.append(piece)
+        return piece if len(given) > 1 else piece._replace(data=bytes(len(piece.data)))
+
+    monkeypatch.setattr(leading.node.quorum, "snapshot_piece", damaged_once)
+    late = others(cluster, leading)[0]
+    late.kill()
+    late.format()
+    late.start()
+    cluster.wait(2000)
+    assert len(given) == 2
+    assert late.image.topics_by_name.keys() == {"orders"}
 
 
 def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(

@@ -39,6 +39,11 @@ class InitialController(NamedTuple):
     directory_id: UUID
 
 
+def is_wildcard(host: str) -> bool:
+    """Whether a host means all addresses of a machine, which is none to find it at."""
+    return host in ("", "0.0.0.0", "::")
+
+
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
     """id@host:port:directory, one after the other with commas between"""
     key = "--initial-controllers"

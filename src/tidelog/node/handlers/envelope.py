@@ -2,13 +2,17 @@
 
 The enclosed request is answered as if its client had asked here, and its answer, header and all,
 travels back enclosed.
+
+Invariant  That this node is not the controller, or no longer, is said by the envelope itself: the
+           broker then asks the next one, and its client hears nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Later, Reply, Request
 from tidelog.wire.apis import FORWARDED, ApiKey
@@ -16,6 +20,8 @@ from tidelog.wire.fetch import Part
 from tidelog.wire.frame import MalformedRequest, read_request_header
 from tidelog.wire.messages import decode_request
 from tidelog.wire.parts import joined
+
+NOT_HERE: Final[Fields] = {"error_code": ErrorCode.not_controller, "response_data": None}
 
 
 class EnclosedRequest(Request):
@@ -47,6 +53,12 @@ class EnclosedRequest(Request):
     def answer(self, reply: Fields | list[Part]) -> None:
         self._outer.answer(self.enclosed(reply))
 
+    def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Fields]) -> None:
+        if refusal.code is ErrorCode.not_controller:
+            self._outer.answer(NOT_HERE)
+        else:
+            super().refuse(refusal, refused)
+
     def enclosed(self, reply: Fields | list[Part]) -> Fields:
         """The envelope around an answer."""
         return {"error_code": ErrorCode.none, "response_data": joined(self.encode(reply))}
@@ -59,7 +71,7 @@ def handle(
 ) -> Reply:
     """Open the envelope and let the enclosed request be handled."""
     if not broker.control_plane.is_active:
-        return {"error_code": ErrorCode.not_controller, "response_data": None}
+        return NOT_HERE
     try:
         enclosed = EnclosedRequest(request, memoryview(request.body.request_data))
     except MalformedRequest:
