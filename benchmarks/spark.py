@@ -58,8 +58,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 def cpu_seconds(server: Server) -> float:
     """User and system time of the JVM and its Python processes, ended ones included."""
-    assert server.process is not None
-    others = {os.getpid(), server.process.pid}
+    others = {os.getpid(), *(server.pid(node_id) for node_id in server.ports)}
     total = 0
     for pid in descendants(os.getpid()):
         if pid not in others:
@@ -141,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.spark", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000, help="how much of each")
     arguments = parser.parse_args()
-    with running(Tidelog()) as server:
+    with running(Tidelog(1)) as server:
         spark = session()
         show(measure(spark, server, arguments.megabytes, lambda text: print(text, file=sys.stderr)))
         spark.stop()
