@@ -1,7 +1,8 @@
 """Replaying the log of an internal topic into its coordinator, a piece at a time.
 
-Invariant  What is replayed is everything the log held when the leader's epoch began, in order; a
-           batch that cannot be read ends it, because a coordinator with a gap would lie.
+Invariant  What is replayed is everything the log held when the leader's epoch began, in order, save
+           what was deleted since; a batch that cannot be read, or is not there, ends it, because a
+           coordinator with a gap would lie.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class ReplayedLog:
 
     def replay_piece(self) -> bool:
         """Replay some more; True when there is no more to come."""
+        self._next = max(self._next, self._log.start_offset)
         if self._next >= self._end:
             return True
         try:
@@ -49,7 +51,7 @@ class ReplayedLog:
         """Replay one slice of the log; the offset behind it."""
         found = self._log.read(offset, self._piece_bytes, self._end)
         if found is None:
-            return self._end
+            raise CorruptBatch(f"there is nothing below {self._end}")
         for header, batch in whole_batches(found.read()):
             if header.next_offset > offset:
                 self._replay_batch(header, batch)

@@ -14,6 +14,7 @@ from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.transaction import EPOCH_MAX
 from tidelog.model.errors import ErrorCode
+from tidelog.node import transaction_joining
 from tidelog.records.batch import read_header
 from tidelog.wire.apis import SUPPORTED, ApiKey
 
@@ -311,6 +312,27 @@ def test_no_leader_adds_a_partition_that_the_coordinator_does_not_know(
     ]
     described = client.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx"])
     assert described.transaction_states[0].transaction_state == "Empty"
+
+
+def test_a_client_comes_again_while_the_coordinator_has_not_heard_of_a_partition(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.init()
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            transaction_joining,
+            "_unknown",
+            lambda broker, asked: dict.fromkeys(
+                asked.partitions, ErrorCode.unknown_topic_or_partition
+            ),
+        )
+        assert client.produce(version=12).error == ErrorCode.not_enough_replicas
+        assert client.commit_offset(7, 5) == ErrorCode.coordinator_not_available
+    client.sequences = {}
+
+    assert client.produce(version=12).error == 0
+    assert client.commit_offset(7, 5) == 0
+    assert client.end(True, version=5).error_code == 0
 
 
 # Fencing
