@@ -17,6 +17,9 @@ import (
 
 const records = 600
 
+// work is how long the application has to do with what one poll gives it.
+const work = 50 * time.Millisecond
+
 func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -70,6 +73,7 @@ func member(ctx context.Context, bootstrap, topic, group string, into *seen, don
 		fetches.EachRecord(func(record *kgo.Record) { into.values[string(record.Value)]++ })
 		into.Unlock()
 		if !fetches.Empty() {
+			time.Sleep(work)
 			must(reader.CommitUncommittedOffsets(context.Background()))
 		}
 		reader.AllowRebalance()
@@ -92,8 +96,12 @@ func groupWork(ctx context.Context, bootstrap, topic, group string) {
 	done.Wait()
 	admin := kadm.NewClient(client(bootstrap))
 	defer admin.Close()
-	lag, err := admin.Lag(ctx, group)
-	must(err)
+	var lag kadm.DescribedGroupLags
+	waitFor(ctx, func() bool { // an administrator is told of a broker that is down, and asks again
+		found, err := admin.Lag(ctx, group)
+		lag = found
+		return err == nil && found.Error() == nil
+	})
 	if left := lag[group].Lag.Total(); left != 0 {
 		must(fmt.Errorf("%d records are not committed", left))
 	}
