@@ -237,9 +237,10 @@ class ControlPlane:
         )
         decision = controller.activate(now, self._bootstrap)
         self.chores = ControllerChores(broker, self, controller, now)
-        if self._quorum.lost_leader is not None:
+        lost_leader = self._quorum.take_lost_leader()
+        if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
-            controller.broker_disconnected(self._quorum.lost_leader, now)
+            controller.broker_disconnected(lost_leader, now)
         self.chores.watch_sessions()
         if decision.records:
             self._submit(decision, now, self._on_active, _nothing, "")

@@ -9,8 +9,7 @@
 Invariant  The epoch never falls, and what is promised in it is durable before anybody can know
            of it: every move writes `quorum-state` before it takes effect (C2).
 Invariant  An epoch has one leader; to hear of two stops the node (C1).
-Invariant  A pre-vote of the same epoch changes nothing on the side that gives it; a later epoch
-           is adopted, as it is from everybody.
+Invariant  Pre-votes of the same epoch change nothing on the side that gives them.
 """
 
 from __future__ import annotations
@@ -396,8 +395,6 @@ class Elections:
 
     def _fresh_ms(self, now: Now) -> int:
         """When to give up what is begun now: who cannot stand, never; who cannot lose, at once."""
-        if not self._members.is_voter:
-            return NEVER_MS
         if not self._members.has_rivals:
-            return now.monotonic_ms
+            return now.monotonic_ms if self._members.is_voter else NEVER_MS
         return now.monotonic_ms + self._timeouts.election(self._entropy)

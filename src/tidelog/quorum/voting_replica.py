@@ -187,10 +187,11 @@ class VotingReplica(MetadataReplica[T], ABC):
         """The connection to the leader was closed, or refused."""
         self._elections.leader_hung_up(now)
 
-    @property
-    def lost_leader(self) -> int | None:
-        """Who led before and hung up without a word, as far as this node knows."""
-        return self._elections.lost_leader
+    def take_lost_leader(self) -> int | None:
+        """Who led before and hung up without a word, as far as this node knows; said once, since
+        it is no news in the next election that this node wins."""
+        lost, self._elections.lost_leader = self._elections.lost_leader, None
+        return lost
 
     @property
     def has_handed_over(self) -> bool:

@@ -103,6 +103,14 @@ def test_everybody_but_the_dead_goes_on_under_the_new_controller(trio: Cluster) 
     trio.create_topic("orders", factor=2, via=others(trio, before)[0].node_id)
 
 
+def test_a_leader_that_hung_up_is_not_suspected_again_in_a_later_election(trio: Cluster) -> None:
+    before = active(trio)
+    before.kill()
+    after = new_active(trio, before, 250)
+    trio.wait_until(lambda: bool(after.of_kind(BrokerFenced)), 250)
+    assert after.node.quorum.take_lost_leader() is None
+
+
 def test_a_killed_controller_comes_back_as_a_follower(trio: Cluster) -> None:
     before = active(trio)
     before.kill()
