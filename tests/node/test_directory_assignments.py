@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import pytest
+
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.node.directory_assignments import RETRY_MS
+from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBench
@@ -25,6 +34,37 @@ def test_the_metadata_learns_where_each_replica_lies(new_bench: NewBench) -> Non
     assert sorted(set(named)) == ["/data", "/more"]
     for index, path in enumerate(named):
         assert bench.files.exists(f"{path}/orders-{index}")
+
+
+REFUSAL = Refusal(ErrorCode.unknown_topic_id, "There is no such topic.")
+
+
+def test_a_place_that_is_refused_is_told_again_until_its_replica_is_gone(
+    new_bench: NewBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = new_bench(log_dirs="/data,/more")
+    told: list[Sequence[ReplicaPlace]] = []
+
+    def refuse_one(
+        now: Now,
+        places: Sequence[ReplicaPlace],
+        then: Callable[[AssignedReplicas | Refusal, Now], None],
+    ) -> None:
+        told.append(places)
+        then([(place, None if place.partition else REFUSAL) for place in places], now)
+
+    monkeypatch.setattr(bench.node.broker.control, "assign_directories", refuse_one)
+    bench.create_topic("orders", partitions=4)
+    bench.wait(RETRY_MS)
+    first, again = told
+    assert {place.partition for place in first} > {0}
+    assert [place.partition for place in again] == [0]
+    bench.connect().ask(
+        ApiKey.DELETE_TOPICS, 6, topics=[{"name": "orders", "topic_id": None}], timeout=1000
+    )
+    told.clear()
+    bench.wait(10 * RETRY_MS)
+    assert told == []
 
 
 def test_with_one_directory_there_is_nothing_to_tell(new_bench: NewBench) -> None:

@@ -2,7 +2,8 @@
 
 The controller must know, or it could not tell whose leader is gone when a directory fails.
 
-Invariant  One request is under way at a time; what could not be told is told again.
+Invariant  One request is under way at a time; what could not be told, or was refused, is told
+           again as long as the metadata has it otherwise.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class DirectoryAssignments:
             topic_id = partition.log.topic_id
             self._waiting[name] = ReplicaPlace(actual, topic_id, name.partition)
 
+    def forget(self, name: TopicPartition) -> None:
+        """The replica is gone from here."""
+        self._waiting.pop(name, None)
+
     def send(self, now: Now) -> None:
         """Tell the controller about all of them at once."""
         if not self._waiting or self._under_way or self._broker.broker_epoch < 0:
@@ -50,13 +55,16 @@ class DirectoryAssignments:
         self._under_way = True
 
         def told(outcome: AssignedReplicas | Refusal, later: Now) -> None:
-            if isinstance(outcome, Refusal):
-                self._broker.deadlines.at(later.monotonic_ms + RETRY_MS, self._rested)
-                return
-            self._under_way = False
+            accepted: set[ReplicaPlace] = set()
+            if not isinstance(outcome, Refusal):
+                accepted = {place for place, refusal in outcome if refusal is None}
             for name, place in sent.items():
-                if self._waiting.get(name) == place:
+                if place in accepted and self._waiting.get(name) == place:
                     del self._waiting[name]
+            if accepted.issuperset(sent.values()):
+                self._under_way = False
+            else:
+                self._broker.deadlines.at(later.monotonic_ms + RETRY_MS, self._rested)
 
         self._broker.control.assign_directories(now, [*sent.values()], told)
 

@@ -160,6 +160,7 @@ class Hosting:
         if hosted is not None and hosted.log.topic_id != topic_id:
             return
         self._broker.fetchers.forget(name)
+        self._broker.assignments.forget(name)
         self._broker.replicas.abandon(name)
         for coordinators in self._broker.coordinators:
             coordinators.forget(name, "this broker no longer hosts the partition")

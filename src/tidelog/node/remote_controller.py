@@ -196,8 +196,7 @@ class RemoteController:
         }
 
         def assigned(answer: Any, later: Now) -> None:
-            refusal = _refusal(answer, "the directories")
-            then([(place, None) for place in places] if refusal is None else refusal, later)
+            then(_refusal(answer, "the directories") or _assigned(answer), later)
 
         version = ASSIGN_DIRECTORIES_VERSION
         self._ask(now, ApiKey.ASSIGN_REPLICAS_TO_DIRS, version, fields, assigned)
@@ -309,6 +308,18 @@ def _refusal(answer: Any, what: str) -> Refusal | None:
     if code is ErrorCode.none:
         return None
     return Refusal(code, f"the controller refused {what}: {code.name}")
+
+
+def _assigned(answer: Any) -> AssignedReplicas:
+    return [
+        (
+            ReplicaPlace(directory.id_, topic.topic_id, partition.partition_index),
+            _refusal(partition, "its directory"),
+        )
+        for directory in answer.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
 
 
 def _altered(answer: Any) -> AlteredTopics:

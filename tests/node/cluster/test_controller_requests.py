@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
+from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.observe.cluster_events import (
@@ -246,6 +247,23 @@ def test_a_channel_without_a_controller_says_that_nobody_can_tell(cluster: Clust
     cluster[101].carry_out(cluster[101].node._take_effects())
     cluster.wait(100)
     assert [outcome.code for outcome in outcomes] == [ErrorCode.network_exception]
+
+
+def test_a_broker_hears_for_each_replica_whether_its_place_was_noted(cluster: Cluster) -> None:
+    topic_id = cluster.create_topic("orders", factor=2)
+    outcome: list[AssignedReplicas | Refusal] = []
+    broker = cluster[101].node.broker
+    directory_id = broker.directories[0].identity.directory_id
+    known, unknown = (ReplicaPlace(directory_id, each, 0) for each in (topic_id, UNKNOWN))
+    broker.control.assign_directories(
+        cluster.now, [known, unknown], lambda told, now: outcome.append(told)
+    )
+    cluster[101].carry_out(cluster[101].node._take_effects())
+    cluster.wait(100)
+    [told] = outcome
+    assert not isinstance(told, Refusal)
+    codes = {place: None if refusal is None else refusal.code for place, refusal in told}
+    assert codes == {known: None, unknown: ErrorCode.unknown_topic_id}
 
 
 # Elections and reassignments
