@@ -4,6 +4,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
+from tests.quorum.conftest import VOTER, formatted
 
 from tidelog.model.errors import ConfigError, DiskError, InvariantBroken
 from tidelog.model.ids import METADATA_TOPIC, TopicPartition
@@ -20,6 +21,7 @@ from tidelog.quorum.control_records import (
 )
 from tidelog.quorum.election_state import ElectionState, read_election_state
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.snapshot_file import SnapshotId, write_snapshot
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
 from tidelog.storage.checkpoint import RECOVERY_POINTS, OffsetCheckpoint
@@ -205,6 +207,45 @@ def test_the_new_epoch_is_above_everything_promised_or_written(
     files.remove(f"{DIRECTORY}/quorum-state")
     again = started(open_quorum, files)
     assert again.epoch == 2
+
+
+def test_a_voter_with_records_and_without_its_promises_does_not_start(
+    open_quorum: OpenQuorum, files: MemoryFileSystem
+) -> None:
+    quorum = started(open_quorum, files)
+    rivals = [voter(2), voter(3)]
+    quorum.append(["a"], at(1))
+    sync(quorum)
+    quorum._append_control([Voters(voters=(*quorum.voters.voters, *rivals))], quorum.epoch, at(1))
+    files.remove(f"{DIRECTORY}/quorum-state")
+    with pytest.raises(DiskError, match="could vote twice"):
+        open_quorum(files).start(at(2))
+
+
+def test_a_voter_with_a_snapshot_alone_and_without_its_promises_does_not_start(
+    open_quorum: OpenQuorum, files: MemoryFileSystem
+) -> None:
+    own = started(open_quorum, files).voters.voters
+    for name in files.list(DIRECTORY):
+        files.remove(f"{DIRECTORY}/{name}")
+    write_snapshot(
+        files,
+        f"{DIRECTORY}/{SnapshotId(7, 2).file_name}",
+        (),
+        epoch=2,
+        last_contained_timestamp=0,
+        timestamp=0,
+        kraft_version=1,
+        voters=(*own, voter(2)),
+    )
+    with pytest.raises(DiskError, match="could vote twice"):
+        open_quorum(files).start(at(2))
+
+
+def test_a_voter_that_was_just_formatted_has_promised_nothing(open_quorum: OpenQuorum) -> None:
+    quorum = open_quorum(formatted((VOTER, voter(2))))
+    quorum.start(at(0))
+    assert (quorum.epoch, quorum.leader_id) == (0, -1)
 
 
 def test_no_crash_loses_what_was_committed(

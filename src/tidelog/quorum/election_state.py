@@ -4,7 +4,8 @@ One line of JSON: version 1 with the directory of the candidate voted for, versi
 clusters whose voters stand in the configuration) with the list of voters.
 
 Invariant  It is durable before the promise leaves the node: a vote forgotten in a crash could be
-           given twice, and one epoch could have two leaders.
+           given twice, and one epoch could have two leaders. It is there before the first record
+           is, so beside records of a voter that has rivals it is never just missing.
 """
 
 from __future__ import annotations
@@ -30,10 +31,15 @@ class ElectionState(NamedTuple):
     voted_directory_id: UUID = ZERO_UUID
 
 
-def read_election_state(files: FileSystem, directory: str) -> ElectionState:
-    """What was promised; nothing when there is no file, DiskError when it cannot be read."""
+def read_election_state(
+    files: FileSystem, directory: str, *, required: bool = False
+) -> ElectionState:
+    """What was promised; nothing when there is no file, unless it is required. DiskError when it
+    cannot be read."""
     path = f"{directory}/{FILE_NAME}"
     if not files.exists(path):
+        if required:
+            raise _unusable(path, "it is missing beside the log of a voter")
         return ElectionState()
     try:
         content = json.loads(read_all(files, path))
@@ -48,10 +54,7 @@ def read_election_state(files: FileSystem, directory: str) -> ElectionState:
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise DiskError(
-            f"{path} cannot be used, and without it this node could vote twice: {error!r}. "
-            f"Restore it from a backup, or remove the node from the quorum and format it anew"
-        ) from error
+        raise _unusable(path, repr(error)) from error
     return state
 
 
@@ -85,6 +88,13 @@ def write_election_state(
         }
     encoded = json.dumps(content, separators=(",", ":")).encode("ascii")
     write_atomically(files, f"{directory}/{FILE_NAME}", encoded)
+
+
+def _unusable(path: str, why: str) -> DiskError:
+    return DiskError(
+        f"{path} cannot be used, and without it this node could vote twice: {why}. "
+        f"Restore it from a backup, or remove the node from the quorum and format it anew"
+    )
 
 
 def _number(content: dict[str, Any], key: str) -> int:

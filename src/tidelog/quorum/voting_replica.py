@@ -93,7 +93,8 @@ class VotingReplica(MetadataReplica[T], ABC):
                 f"{self._log.directory} ({self._own.directory_id}): start it with the one it was "
                 f"formatted with, or format an empty directory for a new cluster"
             )
-        stored = read_election_state(self._files, self._log.directory)
+        may_have_voted = self._members.has_rivals and self._log.end_offset > 0
+        stored = read_election_state(self._files, self._log.directory, required=may_have_voted)
         self._elections.start(stored, self._log_end, now)
 
     def _persist(self, state: ElectionState) -> None:
