@@ -90,7 +90,7 @@ class ActiveController:
     ) -> Reply:
         if request.connection.listener in self._broker.controller_names:
             # Who asks on a controller's listener wants this very controller.
-            return self._plane.decide(request, decide, answer, refused, why)
+            return self._local.decide(request, decide, answer, refused, why)
         if not self._plane.is_active:
             return self._remote.decide(request, decide, answer, refused, why)
         held = self._remote.forwarding.hold(request, refused)
