@@ -212,8 +212,14 @@ def test_an_unclean_election_happens_where_the_topic_allows_it_and_says_what_it_
     assert "Successfully completed leader election (UNCLEAN)" in said
     until(lambda: leader_of(admin, "unclean") == 102)
     assert values_in(cluster, "unclean") == kept
-    events = (cluster.data(100) / "events.jsonl").read_text(encoding="utf-8").splitlines()
-    assert any(json.loads(line).get("unclean") for line in events)
+    told = [
+        json.loads(line)
+        for node_id in cluster.node_ids
+        for line in (cluster.data(node_id) / "events.jsonl").read_text("utf-8").splitlines()
+    ]
+    unclean = [event for event in told if event.get("unclean")]
+    assert [event["unclean_elections"] for event in unclean] == [1]
+    assert unclean[0]["may_lose"]
     cluster.start(101)
     until(lambda: replicas_of(admin, "unclean")[1] == [101, 102], within_s=30)
     assert values_in(cluster, "unclean") == kept

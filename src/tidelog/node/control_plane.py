@@ -28,7 +28,11 @@ from tidelog.node.metadata_feed import MetadataFeed
 from tidelog.node.metadata_fetches import MetadataFetches
 from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.request import Fields, Reply, Request
-from tidelog.observe.cluster_events import ControllerActivated, ControllerDeactivated
+from tidelog.observe.cluster_events import (
+    ControllerActivated,
+    ControllerDeactivated,
+    LeaderElected,
+)
 from tidelog.observe.events import Event
 from tidelog.quorum.description import QuorumDescription
 from tidelog.quorum.quorum import Quorum
@@ -69,6 +73,7 @@ class ControlPlane:
         self._controller: Controller | None = None
         self._epoch = 0
         self._pending: deque[_Pending] = deque()
+        self._unclean_elections = 0
         self.member = member
         self.chores: ControllerChores | None = None
         """What the active controller does by the clock."""
@@ -182,7 +187,11 @@ class ControlPlane:
             end = self.append(decision.records, now, atomic=decision.atomic)
         else:
             end = self._pending[-1].end
-        self._pending.append(_Pending(end, tuple(events_of(decision, why)), then, lost))
+        events = tuple(events_of(decision, why, self._unclean_elections))
+        self._unclean_elections += sum(
+            isinstance(event, LeaderElected) and event.unclean for event in events
+        )
+        self._pending.append(_Pending(end, events, then, lost))
 
     def change_voters(
         self, change: VoterChange, now: Now, *, await_commit: bool = True

@@ -39,17 +39,19 @@ def heartbeat_words(heartbeat: Heartbeat) -> str:
     return f"it has applied the metadata up to offset {heartbeat.metadata_offset}"
 
 
-def events_of(decision: Decision[Any], why: str) -> Iterator[Event]:
+def events_of(decision: Decision[Any], why: str, unclean_before: int = 0) -> Iterator[Event]:
     """Who came, went, leads; `why` is the reason for what happens to brokers."""
+    unclean = unclean_before
     for cause in decision.causes:
-        yield _of_partition(cause)
+        unclean += isinstance(cause, LeaderChange) and cause.unclean
+        yield _of_partition(cause, unclean)
     for record in decision.records:
         event = _of_broker(record, why)
         if event is not None:
             yield event
 
 
-def _of_partition(cause: Cause) -> Event:
+def _of_partition(cause: Cause, unclean_elections: int) -> Event:
     partition = TopicPartition(cause.topic, cause.partition)
     if isinstance(cause, LeaderChange):
         return LeaderElected(
@@ -58,6 +60,7 @@ def _of_partition(cause: Cause) -> Event:
             leader_before=cause.old,
             leader_epoch=cause.epoch,
             unclean=cause.unclean,
+            unclean_elections=unclean_elections,
             may_lose=cause.may_lose,
             cause=cause.why,
         )

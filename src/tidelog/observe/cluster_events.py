@@ -104,6 +104,8 @@ class LeaderElected:
     leader_before: int
     leader_epoch: int
     unclean: bool
+    unclean_elections: int
+    """How many there were since this controller started, this one included."""
     may_lose: str
     """After an unclean election: which committed records may be gone."""
     cause: str

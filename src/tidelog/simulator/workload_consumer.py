@@ -202,6 +202,8 @@ class Consumer(ClusterClient):
         """What it read is not in that log: a replica that is behind, or a loss."""
         if node == self._home:
             self._avoid_home.add(name)
+        elif self._home is not None:
+            self.refresh()  # it asks without an epoch: who led once answers as a follower
         elif name.topic in self._may_lose:
             self._seek(name)  # what it read further down may have gone as well
         else:
