@@ -131,7 +131,7 @@ MUTANTS: Final = (
         seed=43,
     ),
     _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
-    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=12),
+    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=58),
     _mutant(
         "parked answers outlive their epoch",
         ParkedAnswers,

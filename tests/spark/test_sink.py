@@ -28,7 +28,7 @@ def test_a_batch_writes_key_value_headers_topic_and_partition(
     )
     writer = frame.write.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
     writer.mode("append").save()
-    found = read(spark, bootstrap, topic, includeHeaders="true").orderBy("partition", "offset")
+    found = read(spark, bootstrap, topic, includeHeaders="true").orderBy("partition", "key")
     rows = found.collect()
     assert [int(row.key) for row in rows] == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
     assert all(int(row.value) == 2 * int(row.key) for row in rows)
