@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.servers import ApacheKafka, Server, Tidelog, running
+from benchmarks.waiting import PATIENCE_S, wait
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client
 
 TOPIC = "failover"
 BROKERS = 3
-PATIENCE_S = 90.0
 
 
 class Pulse:
@@ -93,14 +93,6 @@ class Pulse:
         return max(
             after - before for before, after in zip([moment, *answers], answers, strict=False)
         )
-
-
-def wait(condition: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > until:
-            raise SystemExit(f"{PATIENCE_S:g} s went by and {what}")
-        time.sleep(0.01)
 
 
 @dataclass

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.servers import Server, Tidelog, running
+from benchmarks.waiting import wait
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client
 
 PER_TOPIC = 100
 IDLE_S = 5.0
-PATIENCE_S = 300.0
 ROWS = {
     "create a partition": "ms",
     "idle CPU of all three": "% of a core",
@@ -32,16 +32,6 @@ ROWS = {
     "killed broker serves again after": "s",
     "killed broker in sync again after": "s",
 }
-
-
-def wait(condition: Callable[[], bool], what: str) -> float:
-    """Seconds until something is so."""
-    began = time.monotonic()
-    while not condition():
-        if time.monotonic() - began > PATIENCE_S:
-            raise SystemExit(f"{PATIENCE_S:g} s went by and {what}")
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 class Crowd:

@@ -104,7 +104,7 @@ def node_process(mode: str, directory: Path, port: int = 0) -> Iterator[Process]
             child.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_the_node_in_an_orderly_way(tmp_path: Path, number: signal.Signals) -> None:
     with node_process("echo", tmp_path) as process:
         assert process.ask(b"hello") == b"hello"

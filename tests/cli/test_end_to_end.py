@@ -234,6 +234,9 @@ def test_settings_are_changed_shown_and_taken_back(topic: str, here: dict[str, s
     everything = objects(fine("configs", "describe", *where, "--all", "--json", **here))
     assert all(each["documentation"] for each in everything)
     assert tidelog("configs", "set", *where, "retention.m=1", **here).returncode == 1
+    unknown = tidelog("configs", "delete", *where, "retention.m", **here)
+    assert unknown.returncode == 1
+    assert "did you mean retention.ms?" in unknown.stderr
 
 
 def test_broker_settings_are_shown(here: dict[str, str]) -> None:

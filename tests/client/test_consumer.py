@@ -162,6 +162,24 @@ def test_records_written_after_the_start_are_left_for_later(scripted: Scripted) 
     assert read(scripted, log) == [(0, b"a")]
 
 
+class ShrinkingLog(Log):
+    """After the first look it ends where its batches do: the rest was given up."""
+
+    def _list_offsets(self, header: Any, body: memoryview) -> Any:
+        answer = super()._list_offsets(header, body)
+        if self.fetched_from:
+            answer["topics"][0]["partitions"][0]["offset"] = min(
+                1, answer["topics"][0]["partitions"][0]["offset"]
+            )
+        return answer
+
+
+def test_reading_ends_although_the_log_gave_up_its_end_meanwhile(scripted: Scripted) -> None:
+    log = ShrinkingLog([batch(0, b"a")], 3)
+
+    assert read(scripted, log) == [(0, b"a")]
+
+
 def test_an_empty_log_is_read_at_once(scripted: Scripted) -> None:
     log = Log([], 0)
 

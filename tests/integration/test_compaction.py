@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.raw import until
 
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client
@@ -100,13 +100,6 @@ def read_table(bootstrap: str) -> dict[bytes, bytes]:
             table[message.key()] = message.value()
 
 
-def eventually(holds: Callable[[], bool], timeout_s: float = 60) -> None:
-    until = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 def is_small_everywhere(cluster: Cluster) -> bool:
     return all(size_on(cluster, node_id) < SMALL for node_id in cluster.node_ids)
 
@@ -134,7 +127,7 @@ def leader_of(cluster: Cluster) -> int:
 def test_the_table_survives_cleaning_failover_and_a_wiped_disk(cluster: Cluster) -> None:
     accounts = Accounts(cluster.bootstrap)
     accounts.write(60)
-    eventually(lambda: is_small_everywhere(cluster))
+    until(lambda: is_small_everywhere(cluster), within_s=60)
     assert read_table(cluster.bootstrap) == accounts.table
 
     victim = next(node_id for node_id in (leader_of(cluster), 101, 102) if node_id != 100)
@@ -143,13 +136,13 @@ def test_the_table_survives_cleaning_failover_and_a_wiped_disk(cluster: Cluster)
     assert read_table(cluster.bootstrap) == accounts.table
     shutil.rmtree(cluster.data(victim) / f"{TOPIC}-0")
     cluster.start(victim)
-    eventually(lambda: in_sync(cluster) == cluster.node_ids)
+    until(lambda: in_sync(cluster) == cluster.node_ids, within_s=60)
     accounts.write(40)
-    eventually(lambda: is_small_everywhere(cluster))
+    until(lambda: is_small_everywhere(cluster), within_s=60)
 
     for node_id in cluster.node_ids:
         if node_id != 100:
-            eventually(lambda: in_sync(cluster) == cluster.node_ids)
+            until(lambda: in_sync(cluster) == cluster.node_ids, within_s=60)
             cluster.kill(node_id)
             assert read_table(cluster.bootstrap) == accounts.table
             cluster.start(node_id)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.raw import until
 
 from tidelog.client.blocking import Client
 from tidelog.client.transactional_producer import TransactionalProducer
@@ -84,13 +84,6 @@ def committed(bootstrap: str, topic: str) -> list[bytes]:
         values.append(message.value())
 
 
-def eventually(holds: Callable[[], bool], timeout_s: float = 20) -> None:
-    until = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def tidelog(*arguments: str) -> str:
     command = [sys.executable, "-m", "tidelog", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -145,7 +138,7 @@ def test_kafka_transactions_aborts_what_hangs_in_a_partition(
     other.begin_transaction()
     other.produce(topic, b"visible")
     other.commit_transaction(20)
-    eventually(lambda: committed(cluster.bootstrap, topic) == [b"visible"])
+    until(lambda: committed(cluster.bootstrap, topic) == [b"visible"], within_s=20)
 
 
 def test_a_transaction_past_its_timeout_does_not_hold_up_readers(
@@ -161,7 +154,7 @@ def test_a_transaction_past_its_timeout_does_not_hold_up_readers(
     quick.produce(topic, b"decided")
     quick.commit_transaction(20)
 
-    eventually(lambda: committed(cluster.bootstrap, topic) == [b"decided"])
+    until(lambda: committed(cluster.bootstrap, topic) == [b"decided"], within_s=20)
     with pytest.raises(KafkaException):
         slow.commit_transaction(20)
 
@@ -208,7 +201,7 @@ def test_a_prepared_transaction_survives_its_process_and_a_restart_of_the_broker
         assert taken.ongoing is not None
         assert transactions.describe("sink").never_times_out
         transactions.end("sink", taken.producer, commit=True)
-        eventually(lambda: transactions.describe("sink").state == "CompleteCommit")
+        until(lambda: transactions.describe("sink").state == "CompleteCommit", within_s=20)
     assert committed(cluster.bootstrap, topic) == [b"prepared"]
 
 
@@ -279,7 +272,7 @@ def test_dump_log_segments_decodes_our_transaction_log_and_reads_a_compacted_one
         plain.produce(topic, b"x" * 1000, key=b"plain %d" % (number % 10))
     assert plain.flush(30) == 0
     directory = cluster.data(100) / f"{topic}-0"
-    eventually(lambda: "cleaned up to offset" in cluster.log_text(100))
+    until(lambda: "cleaned up to offset" in cluster.log_text(100), within_s=20)
     size = sum(file.stat().st_size for file in directory.glob("*.log"))
     assert size < 3_000_000
 
@@ -320,9 +313,8 @@ def test_our_own_producer_takes_part_in_a_two_phase_commit(cluster: Cluster, top
         assert not third.resolve(noted)
         third.send(topic, b"last", key=b"k")
         third.commit()
-    eventually(
-        lambda: committed(cluster.bootstrap, topic) == [b"committed at once", b"noted", b"last"]
-    )
+    last = [b"committed at once", b"noted", b"last"]
+    until(lambda: committed(cluster.bootstrap, topic) == last, within_s=20)
 
 
 @pytest.mark.parametrize("level", ["1", "0"])

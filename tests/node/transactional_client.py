@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.node.node_bench import NodeBench
 
 from tidelog.coordinator.decision import Producer
 from tidelog.model.errors import ErrorCode
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.wire.apis import ApiKey
+from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.messages import decode_response
 from tidelog.wire.produce import ProducedPartition
 
@@ -154,3 +156,35 @@ class Client:
             group_id="group",
         )
         return ErrorCode(answer.error_code)
+
+
+READ_COMMITTED = 1
+
+
+def versions(api: ApiKey) -> list[int]:
+    return list(range(SUPPORTED[api].min, SUPPORTED[api].max + 1))
+
+
+@pytest.fixture
+def bench(new_bench: Callable[..., NodeBench]) -> NodeBench:
+    """Alone, with a topic of two partitions."""
+    started = new_bench(**SETTINGS)
+    started.create_topic("orders", partitions=2)
+    return started
+
+
+@pytest.fixture
+def client(bench: NodeBench) -> Client:
+    return Client(bench)
+
+
+def values(bench: NodeBench, records_in: Callable[..., Any], *, committed: bool) -> list[bytes]:
+    """What one fetch from the beginning sees, without what it says is aborted."""
+    level = READ_COMMITTED if committed else 0
+    fetched = bench.connect().fetch_one("orders", 0, isolation_level=level)
+    if not fetched.records:
+        return []
+    aborted = {producer for producer, _ in fetched.aborted or ()}
+    assert committed or fetched.aborted is None
+    found = [record.value for record in records_in(fetched) if record.key == b"k"]
+    return [value for value in found if not (aborted and value == b"aborted")]

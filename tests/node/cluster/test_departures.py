@@ -87,3 +87,11 @@ def test_without_a_grace_clients_are_told_what_the_metadata_says(new_cluster: Ne
     cluster[leader].kill()
     cluster.wait(5)
     assert told(cluster, follower) == (0, leader, {100, 101, 102})
+
+
+def test_what_a_controller_decides_is_to_be_sent_to_whoever_answers(three: Cluster) -> None:
+    for node_id in (100, 101, 102):
+        answer = three.client(node_id).ask(
+            ApiKey.METADATA, 12, topics=[], allow_auto_topic_creation=False
+        )
+        assert answer.controller_id == node_id

@@ -6,44 +6,18 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.node.session_client import ALL, open_session, orders, partitions, told
 
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench
     from tests.node.node_bench import NodeBench
-    from tests.node.peer import Peer, Wanted
-
-ALL = {("orders", 0): 0, ("orders", 1): 0, ("orders", 2): 0}
-
-
-@pytest.fixture
-def orders(bench: NodeBench) -> UUID:
-    return bench.create_topic("orders", 3)
-
-
-def open_session(peer: Peer, wanted: Wanted | None = None, **how: int) -> int:
-    answer = peer.fetch(wanted or ALL, session_epoch=0, max_wait_ms=0, **how)
-    assert answer.error == 0
-    assert answer.session_id > 0
-    return answer.session_id
-
-
-def partitions(answer: FetchResponse) -> dict[tuple[str | None, int], FetchedPartition]:
-    return {
-        (topic.name, partition.index): partition
-        for topic in answer.topics
-        for partition in topic.partitions
-    }
-
-
-def told(answer: FetchResponse) -> list[int]:
-    """The partitions an answer speaks of."""
-    return [partition.index for topic in answer.topics for partition in topic.partitions]
-
+    from tests.node.peer import Peer
 
 # Topics that come and go
+
+__all__ = ["orders"]
 
 
 def test_a_topic_that_is_created_later_is_read_in_the_same_session(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
@@ -14,7 +15,6 @@ from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.messages import encode_request
 
-ODD_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)
 CHANGES = 120
 PRODUCER = {"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0}
 TOPICS = [{"name": "orders", "partitions": [0]}]
@@ -52,20 +52,6 @@ def versioned(api: ApiKey, version: int) -> Mapping[str, Any]:
         old = {f"v3_and_below_{name}": value for name, value in PRODUCER.items()}
         return {**old, "v3_and_below_topics": TOPICS}
     return {"transactions": [{**PRODUCER, "verify_only": False, "topics": TOPICS}]}
-
-
-def changed(frame: bytes, dice: random.Random) -> bytes:
-    """The frame with something else, something more or something less behind its header."""
-    data = bytearray(frame)
-    at = dice.randrange(min(14, len(data) - 1), len(data))
-    match dice.randrange(3):
-        case 0:
-            data[at] = dice.choice(ODD_BYTES)
-        case 1:
-            del data[at : at + dice.randrange(1, 4)]
-        case _:
-            data[at:at] = bytes(dice.choices(ODD_BYTES, k=dice.randrange(1, 4)))
-    return bytes(data)
 
 
 @pytest.mark.parametrize(

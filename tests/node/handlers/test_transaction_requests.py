@@ -7,42 +7,13 @@ from typing import Any
 
 import pytest
 from tests.node.node_bench import NodeBench
-from tests.node.transactional_client import SETTINGS, Client
+from tests.node.transactional_client import SETTINGS, Client, bench, client, values, versions
 
 from tidelog.coordinator.decision import Producer
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.apis import SUPPORTED, ApiKey
+from tidelog.wire.apis import ApiKey
 
-NewBench = Callable[..., NodeBench]
-READ_COMMITTED = 1
-
-
-def versions(api: ApiKey) -> list[int]:
-    return list(range(SUPPORTED[api].min, SUPPORTED[api].max + 1))
-
-
-@pytest.fixture
-def bench(new_bench: NewBench) -> NodeBench:
-    started = new_bench(**SETTINGS)
-    started.create_topic("orders", partitions=2)
-    return started
-
-
-@pytest.fixture
-def client(bench: NodeBench) -> Client:
-    return Client(bench)
-
-
-def values(bench: NodeBench, records_in: Callable[..., Any], *, committed: bool) -> list[bytes]:
-    """What one fetch from the beginning sees, without what it says is aborted."""
-    level = READ_COMMITTED if committed else 0
-    fetched = bench.connect().fetch_one("orders", 0, isolation_level=level)
-    if not fetched.records:
-        return []
-    aborted = {producer for producer, _ in fetched.aborted or ()}
-    assert committed or fetched.aborted is None
-    found = [record.value for record in records_in(fetched) if record.key == b"k"]
-    return [value for value in found if not (aborted and value == b"aborted")]
+__all__ = ["bench", "client"]
 
 
 # Markers
@@ -161,7 +132,7 @@ def test_a_prepared_transaction_is_taken_over_and_ended(
     assert heir.produce(version=12).error == 0
 
 
-def test_two_phases_must_be_allowed(new_bench: NewBench) -> None:
+def test_two_phases_must_be_allowed(new_bench: Callable[..., NodeBench]) -> None:
     bench = new_bench(**{**SETTINGS, "transaction_two_phase_commit_enable": "false"})
     client = Client(bench)
     refused = client.init(6, enable2_pc=True).error_code
