@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.promises import Writer, read_back
+from tests.integration.raw import until
 
 from tidelog.records.batch import whole_batches
 from tidelog.testing.cluster import Cluster
@@ -35,57 +35,17 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield running
 
 
-class Orders:
-    """An idempotent producer with acks=all that remembers what it was promised."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.promised: dict[int, tuple[int, int]] = {}
-        self.refused: list[str] = []
-        self._next = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 100,
-                "topic.metadata.refresh.fast.interval.ms": 20,
-                "retry.backoff.ms": 20,
-                "message.timeout.ms": 60_000,
-                "log_level": 0,
-            }
-        )
-
-    def send(self, count: int) -> None:
-        for _ in range(count):
-            number = self._next
-            self._next += 1
-            self._producer.produce(
-                TOPIC, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._heard
-            )
-            self._producer.poll(0)
-
-    def send_until(self, condition: Callable[[], bool], within_s: float = 30) -> None:
-        """Go on sending, without hurry, until something has happened."""
-        until = time.monotonic() + within_s
-        while not condition():
-            assert time.monotonic() < until, "what the test waits for did not happen"
-            self.send(10)
-            self._producer.poll(0.01)
-
-    def finish(self) -> None:
-        assert self._producer.flush(60) == 0
-        assert self.refused == []
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.refused.append(str(error))
-        else:
-            self.promised[int(message.value() or b"-1")] = (
-                message.partition() or 0,
-                message.offset() or 0,
-            )
+def orders_for(cluster: Cluster) -> Writer:
+    """A producer that notices changes quickly."""
+    return Writer(
+        cluster.bootstrap,
+        TOPIC,
+        PARTITIONS,
+        reconnect_backoff_ms=10,
+        reconnect_backoff_max_ms=100,
+        topic_metadata_refresh_fast_interval_ms=20,
+        retry_backoff_ms=20,
+    )
 
 
 def leaders(cluster: Cluster) -> dict[int, int]:
@@ -104,36 +64,9 @@ def everyone_in_sync(cluster: Cluster) -> bool:
     return in_sync(cluster) == {(100, 101, 102)}
 
 
-def read_back(cluster: Cluster, promised: set[int]) -> list[int]:
-    """Every order in the topic; a new leader's mark may lag for a moment, so the end may move."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "none",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
-    found: list[int] = []
-    ends: set[int] = set()
-    while len(ends) < PARTITIONS or not promised <= set(found):
-        message = consumer.poll(10)
-        assert message is not None, f"missing: {sorted(promised - set(found))[:10]}"
-        if message.error() is None:
-            found.append(int(message.value() or b"-1"))
-        elif message.error().code() == KafkaError._PARTITION_EOF:
-            ends.add(message.partition() or 0)
-    consumer.close()
-    return found
-
-
 def settle(cluster: Cluster) -> None:
     """Wait until every replica is in sync again."""
-    until = time.monotonic() + 30
-    while not everyone_in_sync(cluster):
-        assert time.monotonic() < until, f"in sync: {in_sync(cluster)}"
+    until(lambda: everyone_in_sync(cluster), within_s=30)
 
 
 def replicas_are_identical(cluster: Cluster) -> bool:
@@ -150,17 +83,17 @@ def replicas_are_identical(cluster: Cluster) -> bool:
     return True
 
 
-def prove(cluster: Cluster, orders: Orders) -> None:
+def prove(cluster: Cluster, orders: Writer) -> None:
     """Nothing promised is lost, nothing is there twice, all replicas hold the same."""
     orders.finish()
     settle(cluster)
-    found = read_back(cluster, set(orders.promised))
+    found = read_back(cluster.bootstrap, TOPIC, [0] * PARTITIONS, orders.promised)
     assert len(found) == len(set(found))
     assert replicas_are_identical(cluster)
 
 
 def test_a_killed_leader_loses_nothing_and_rejoins(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     orders.send(2000)
     victim = next(leader for leader in leaders(cluster).values() if leader != 100)
     cluster.kill(victim)
@@ -172,7 +105,7 @@ def test_a_killed_leader_loses_nothing_and_rejoins(cluster: Cluster) -> None:
 
 
 def test_a_paused_leader_is_deposed_and_its_tail_is_cut(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     orders.send(1000)
     victim = next(leader for leader in leaders(cluster).values() if leader != 100)
     cluster.pause(victim)
@@ -186,7 +119,7 @@ def test_a_paused_leader_is_deposed_and_its_tail_is_cut(cluster: Cluster) -> Non
 
 
 def test_a_killed_controller_comes_back_and_nothing_is_lost(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     orders.send(1000)
     cluster.kill(100)
     orders.send(1000)
@@ -196,7 +129,7 @@ def test_a_killed_controller_comes_back_and_nothing_is_lost(cluster: Cluster) ->
 
 
 def test_a_wiped_broker_gets_everything_again(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     orders.send(2000)
     orders.finish()
     cluster.kill(102)
@@ -208,7 +141,7 @@ def test_a_wiped_broker_gets_everything_again(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_is_asked_to_stop_hands_over_and_leadership_returns(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     before = leaders(cluster)
     orders.send(1000)
     cluster.stop(101)
@@ -220,7 +153,7 @@ def test_a_broker_that_is_asked_to_stop_hands_over_and_leadership_returns(cluste
 
 
 def test_everyone_killed_at_once_brings_everything_back(cluster: Cluster) -> None:
-    orders = Orders(cluster)
+    orders = orders_for(cluster)
     orders.send(3000)
     orders.finish()
     for node_id in cluster.node_ids:

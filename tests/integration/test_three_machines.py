@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.machines import PORT, Machine, three_machines, why_not
+from tests.integration.promises import Writer, read_back
 from tests.integration.raw import until
 
 from tidelog.client.admin import Admin
@@ -69,57 +70,9 @@ def controller(machines: list[Machine]) -> int:
         return Admin(client).describe_quorum().leader
 
 
-class Writer:
-    """An idempotent producer with acks=all that remembers what it was promised."""
-
-    def __init__(self, machines: list[Machine]) -> None:
-        self.promised: list[bytes] = []
-        self.refused: list[str] = []
-        self._next = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap(machines),
-                "enable.idempotence": True,
-                "request.timeout.ms": 3000,
-                "socket.timeout.ms": 3000,
-                "message.timeout.ms": 60_000,
-                "log_level": 0,
-            }
-        )
-
-    def send(self, count: int) -> None:
-        for _ in range(count):
-            self._producer.produce(TOPIC, b"%d" % self._next, on_delivery=self._heard)
-            self._next += 1
-            self._producer.poll(0)
-
-    def finish(self) -> None:
-        assert self._producer.flush(60) == 0
-        assert self.refused == []
-
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.promised.append(message.value() or b"")
-        else:
-            self.refused.append(str(error))
-
-
-def read_back(machines: list[Machine], start: int) -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap(machines),
-            "group.id": "none",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, 0, start)])
-    found: list[bytes] = []
-    while (message := consumer.poll(20)) is not None and message.error() is None:
-        found.append(message.value() or b"")
-    consumer.close()
-    return found
+def patient(machines: list[Machine]) -> Writer:
+    """A producer that gives a leader who does not answer three seconds."""
+    return Writer(bootstrap(machines), TOPIC, request_timeout_ms=3000, socket_timeout_ms=3000)
 
 
 def end_offset(machines: list[Machine]) -> int:
@@ -133,7 +86,7 @@ def test_a_leader_whose_cable_is_pulled_is_replaced_and_comes_back(
     machines: list[Machine],
 ) -> None:
     admin, start = admin_of(machines), end_offset(machines)
-    writer = Writer(machines)
+    writer = patient(machines)
     writer.send(500)
     victim = next(each for each in machines if each.node_id == leader(admin))
     victim.pull_cable()
@@ -146,7 +99,7 @@ def test_a_leader_whose_cable_is_pulled_is_replaced_and_comes_back(
     finally:
         victim.plug_in()
     until(lambda: in_sync(admin) == {100, 101, 102}, within_s=40)
-    found = read_back(machines, start)
+    found = read_back(bootstrap(machines), TOPIC, [start], writer.promised)
     assert sorted(found) == sorted(writer.promised)
 
 
@@ -159,7 +112,7 @@ def test_writes_go_on_when_leader_and_follower_do_not_reach_each_other(
     leading = next(each for each in machines if each.node_id == leader(admin))
     taken = (leading.node_id, controller(machines))
     follower = next(each for each in machines if each.node_id not in taken)
-    writer = Writer(machines)
+    writer = patient(machines)
     writer.send(200)
     follower.drop_what_goes_to(leading)
     if both_ways:
@@ -174,4 +127,5 @@ def test_writes_go_on_when_leader_and_follower_do_not_reach_each_other(
         if both_ways:
             leading.send_again_to(follower)
     until(lambda: in_sync(admin) == {100, 101, 102}, within_s=40)
-    assert sorted(read_back(machines, start)) == sorted(writer.promised)
+    found = read_back(bootstrap(machines), TOPIC, [start], writer.promised)
+    assert sorted(found) == sorted(writer.promised)

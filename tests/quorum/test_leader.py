@@ -126,14 +126,14 @@ def test_voters_that_are_removed_no_longer_count() -> None:
     trio.made_durable(20)
     trio.fetched(2, 12, 20, at(1500))
     assert trio.high_watermark == 12
-    assert trio.voters_are((1,), 20)
+    assert trio.voters_are((1,), 20, at(1500))
     assert trio.high_watermark == 20
 
 
 def test_a_leader_that_is_removed_leads_until_that_is_committed() -> None:
     trio = leader(1, 2, 3)
     trio.made_durable(20)
-    assert not trio.voters_are((2, 3), 20)
+    assert not trio.voters_are((2, 3), 20, at(1500))
     trio.fetched(2, 20, 20, at(1500))
     assert not trio.is_removed, "its own copy does not count any more"
     trio.fetched(3, 20, 20, at(1500))

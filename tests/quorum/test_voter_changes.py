@@ -13,6 +13,7 @@ from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.serving import MetadataFetch
+from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
 from tidelog.quorum.voter_changes import AddVoter, RemoveVoter, UpdateVoter, VoterChange
 from tidelog.storage.memory_filesystem import MemoryFileSystem
 
@@ -72,6 +73,19 @@ def test_a_node_that_has_caught_up_gets_a_vote_which_counts_at_once(leader: Quor
     assert leader.high_watermark == mark, "one of two is no majority"
     fetch(leader)
     assert leader.high_watermark == leader.end_offset
+
+
+def test_a_long_elected_leader_goes_on_leading_when_its_second_voter_joins(
+    leader: Quorum[str],
+) -> None:
+    later = Now(NOW.monotonic_ms + 60_000, NOW.wall_ms + 60_000)
+    fetch(leader, now=later)
+    assert isinstance(leader.change_voters(AddVoter(new_voter()), later), int)
+    leader.time_passed(later)
+    assert leader.is_leader, "the new voter has as long as any other to fetch"
+    patience_ms = DEFAULT_TIMEOUTS.check_quorum_ms
+    leader.time_passed(Now(later.monotonic_ms + patience_ms, later.wall_ms + patience_ms))
+    assert not leader.is_leader, "and no longer"
 
 
 def test_a_node_that_has_not_caught_up_gets_no_vote(leader: Quorum[str]) -> None:

@@ -100,9 +100,10 @@ class Leader:
         before = self._progress.get(voter_id, FetchProgress(0, now, self.own_end))
         self._progress[voter_id] = before._replace(fetched=now)
 
-    def voters_are(self, voter_ids: Iterable[int], log_end: int) -> bool:
+    def voters_are(self, voter_ids: Iterable[int], log_end: int, now: Now) -> bool:
         """Another set of voters stands in the log, which ends behind it: it decides from now on,
-        in this matter too."""
+        in this matter too. A new voter has as long as any other to show that it follows."""
+        joined = frozenset(voter_ids) - self._members
         self._members = frozenset(voter_ids)
         self._removed_at = None if self.leader_id in self._members else log_end
         self._progress = {
@@ -110,6 +111,8 @@ class Leader:
             for voter_id, progress in self._progress.items()
             if voter_id in self._members
         }
+        for voter_id in joined:
+            self.heard_of(voter_id, now)
         return self._moved()
 
     def end_offset_of(self, voter_id: int) -> int:

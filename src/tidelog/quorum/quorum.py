@@ -284,7 +284,7 @@ class Quorum(VotingReplica[T]):
         self._append_control([Voters(voters=voters.voters)], leader.epoch, now)
         if added is not None:
             self._observers.forget(added)
-        if leader.voters_are(self._voters.voter_ids, self._log.end_offset):
+        if leader.voters_are(self._voters.voter_ids, self._log.end_offset, now):
             self._committed_up_to(leader.high_watermark)
         return self._log.end_offset
 
