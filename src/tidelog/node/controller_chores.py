@@ -1,7 +1,8 @@
 """What the active controller does by the clock: watch sessions, balance leaders, stay audible.
 
 Invariant  A broker is fenced for its silence only if this node was listening: after a pause of our
-           own everybody gets as much more time as we slept.
+           own everybody gets as much more time as we slept. All such time together is at most a
+           session, so that a node which is always late fences the dead nevertheless.
 Invariant  A connection counts as the sign of life of a broker only while it is the last one the
            broker sent a heartbeat on.
 """
@@ -41,6 +42,8 @@ class ControllerChores:
         self._heartbeats: dict[int, Connection] = {}
         self._watch: Deadline | None = None
         self._lenient_until_ms = 0
+        self._lenient_for_ms = 0
+        """How much time all looks that came too late, since the last one in time, have given."""
         config = broker.config
         idle_ms = config.metadata_max_idle_interval_ms
         if idle_ms > 0:
@@ -98,11 +101,15 @@ class ControllerChores:
     def _look_at_sessions(self, now: Now) -> None:
         late_ms = 0 if self._watch is None else now.monotonic_ms - self._watch.due_ms
         self._watch = None
-        if late_ms > ASLEEP_MS:
-            slept_ms = min(late_ms, self._broker.config.broker_session_timeout_ms)
-            self._lenient_until_ms = now.monotonic_ms + slept_ms
+        left_ms = self._broker.config.broker_session_timeout_ms - self._lenient_for_ms
+        if late_ms > ASLEEP_MS and left_ms > 0:
+            more_ms = min(late_ms, left_ms)
+            self._lenient_for_ms += more_ms
+            self._lenient_until_ms = now.monotonic_ms + more_ms
             self.watch_sessions()
             return
+        if late_ms <= ASLEEP_MS:
+            self._lenient_for_ms = 0
         controller = self._controller
         self._note_own_broker(controller, now)
         overdue = controller.sessions.overdue(

@@ -5,7 +5,9 @@ Invariant  One fetch of a fetcher is under way at a time; a partition that rests
            left out of it and never holds up the others (L12).
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
            and begun anew.
-Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet.
+Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet. The
+           whole fetch waits for that flush: one without the partition might be parked by the leader
+           for `replica.fetch.wait.max.ms`, and the writer that wanted the flush with it.
 """
 
 from __future__ import annotations

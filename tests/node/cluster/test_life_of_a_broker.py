@@ -236,6 +236,20 @@ def test_a_controller_that_slept_still_notices_who_died_meanwhile(new_cluster: N
     assert [event.broker_id for event in cluster[100].of_kind(BrokerFenced)] == [102]
 
 
+def test_a_controller_that_is_always_late_fences_a_dead_broker_all_the_same(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(3)
+    cluster.start()
+    cluster[102].is_paused = True
+    for longer_each_time_ms in range(300, 5000, 300):
+        cluster[100].is_paused = True
+        cluster.wait(longer_each_time_ms)
+        cluster[100].is_paused = False
+        cluster.wait(10)
+    assert [event.broker_id for event in cluster[100].of_kind(BrokerFenced)] == [102]
+
+
 def test_a_controller_does_not_fence_its_own_node_while_it_waits_for_a_slow_disk(
     cluster: Cluster,
 ) -> None:
