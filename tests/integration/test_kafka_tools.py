@@ -126,7 +126,14 @@ def test_kafka_metadata_quorum_and_features_describe_the_cluster(
     features = java(
         "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", bootstrap, "describe"
     )
-    assert "metadata.version" in features and "4.3-IV0" in features
+    rows = [line.split() for line in features.splitlines() if line.startswith("Feature:")]
+    assert {row[1]: row[7] for row in rows} == {
+        "eligible.leader.replicas.version": "1",
+        "group.version": "1",
+        "kraft.version": "1",
+        "metadata.version": "4.3-IV0",
+        "transaction.version": "2",
+    }
 
 
 def test_console_producer_consumer_and_offsets_work(

@@ -48,6 +48,10 @@ SUPPORTED_FEATURES: Final[Mapping[str, LevelRange]] = MappingProxyType(
     }
 )
 """What this version of Tidelog supports. Its metadata records are those of version 30."""
+KRAFT_VERSION: Final = "kraft.version"
+"""The quorum's own feature, whose level stands in a control record of the metadata log."""
+NODE_FEATURES: Final = MappingProxyType({**SUPPORTED_FEATURES, KRAFT_VERSION: LevelRange(0, 1)})
+"""What a node says of itself."""
 
 _ABSENT: Final = LevelRange(0, 0)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
+from tidelog.controller.records import MetadataRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.node.producer_ids import ProducerIds
     from tidelog.node.replica_fetchers import ReplicaFetchers
     from tidelog.node.transaction_markers import TransactionMarkers
+    from tidelog.quorum.quorum import Quorum
 
 
 class ClusterNode(NamedTuple):
@@ -53,6 +55,8 @@ class ClusterNode(NamedTuple):
 class BrokerState:
     """One node's state; `Node` routes what happens to it, handlers read and change it."""
 
+    quorum: Quorum[MetadataRecord]
+    """This node's copy of the metadata log, and what it knows of those who keep it."""
     control: ControllerChannel
     """The active controller, here or elsewhere."""
     control_plane: ControlPlane

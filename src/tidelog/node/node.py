@@ -102,10 +102,13 @@ class Node:
         self._lifecycle = Lifecycle(broker, self._hosting, self._housekeeping)
         self._plane: ControlPlane | None = None
         self._joining: ControllersJoining | None = None
-        self.quorum: Quorum[MetadataRecord]
-        """This node's part in the quorum, from the start on."""
         self._member: QuorumMember
         self._follower: MetadataFollower
+
+    @property
+    def quorum(self) -> Quorum[MetadataRecord]:
+        """This node's part in the quorum, from the start on."""
+        return self.broker.quorum
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -180,7 +183,7 @@ class Node:
         broker = self.broker
         broker.directories = open_directories(broker.config, broker.files, broker.entropy)
         broker.cluster_id = broker.directories[0].identity.cluster_id
-        self.quorum = quorum = open_quorum(broker, now)
+        broker.quorum = quorum = open_quorum(broker, now)
         self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
         locator = ControllerLocator(broker.config, quorum)
         broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tidelog.controller.features import SUPPORTED_FEATURES, LevelRange
+from tidelog.controller.features import NODE_FEATURES
 from tidelog.controller.records import (
     Endpoint,
     FeatureRange,
@@ -38,8 +38,6 @@ from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
 PLAINTEXT: Final = 0
-KRAFT_VERSION: Final = "kraft.version"
-KRAFT_VERSIONS: Final = LevelRange(0, 1)
 CODEC = RecordCodec(encode=encode_record, decode=decode_record)
 
 
@@ -134,10 +132,9 @@ def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple
 
 def supported_features() -> tuple[FeatureRange, ...]:
     """What a node of this version can live with: the cluster's features, and the quorum's own."""
-    supported = {**SUPPORTED_FEATURES, KRAFT_VERSION: KRAFT_VERSIONS}
     return tuple(
         FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in sorted(supported.items())
+        for name, (low, high) in sorted(NODE_FEATURES.items())
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ELR = "eligible.leader.replicas.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
+KRAFT_VERSION = "kraft.version"
 METADATA_VERSION = "metadata.version"
 
 
@@ -81,7 +82,7 @@ def test_features_that_begin_at_0_are_listed_from_version_4_on(peer: Peer) -> No
     early = {each.name for each in ask(peer, 3).supported_features}
     late = {each.name: each for each in ask(peer, 4).supported_features}
     assert early == {METADATA_VERSION}
-    assert set(late) == {METADATA_VERSION, ELR, GROUP_VERSION, TRANSACTION_VERSION}
+    assert set(late) == {METADATA_VERSION, ELR, GROUP_VERSION, TRANSACTION_VERSION, KRAFT_VERSION}
     assert (late[ELR].min_version, late[ELR].max_version) == (0, 1)
 
 
@@ -94,6 +95,7 @@ def test_finalized_features_come_with_the_offset_at_which_they_were_true(
         ELR: 1,
         GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
+        KRAFT_VERSION: 1,
     }
     assert before.finalized_features_epoch == bench.node.broker.image.end_offset - 1
     bench.create_topic("orders")

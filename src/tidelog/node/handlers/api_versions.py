@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tidelog.controller.features import SUPPORTED_FEATURES
+from tidelog.controller.features import KRAFT_VERSION, NODE_FEATURES
 from tidelog.model.errors import ErrorCode
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
@@ -34,18 +34,20 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     ):
         return {"error_code": ErrorCode.invalid_request, "api_keys": []}
     scope = broker.scope_of(request.connection.listener)
+    finalized = {**broker.image.features, KRAFT_VERSION: broker.quorum.voters.kraft_version}
     return {
         "error_code": ErrorCode.none,
         "api_keys": [_range(key) for key, served in SUPPORTED.items() if served.scope & scope],
         "supported_features": [
             {"name": name, "min_version": low, "max_version": high}
-            for name, (low, high) in sorted(SUPPORTED_FEATURES.items())
+            for name, (low, high) in sorted(NODE_FEATURES.items())
             if low > 0 or request.api_version >= 4
         ],
         "finalized_features_epoch": broker.image.end_offset - 1,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in sorted(broker.image.features.items())
+            for name, level in sorted(finalized.items())
+            if level > 0
         ],
     }
 
