@@ -15,6 +15,7 @@ from tidelog.observe import (
     events,
     replication_events,
 )
+from tidelog.observe.cluster_events import InSyncReplicasDecided
 from tidelog.observe.events import Event, LogRecovered, NodeStarted, TopicCreated
 from tidelog.observe.journal import as_dict, as_line, timestamp
 
@@ -103,3 +104,14 @@ def test_line_breaks_in_a_cause_do_not_break_the_line() -> None:
 def test_moments_before_and_after_a_full_second_keep_their_milliseconds() -> None:
     assert timestamp(999) == "1970-01-01T00:00:00.999Z"
     assert timestamp(1000) == "1970-01-01T00:00:01.000Z"
+
+
+def test_numbers_in_lists_stay_numbers() -> None:
+    event = InSyncReplicasDecided(
+        partition=TopicPartition("orders", 0),
+        in_sync=(100, 102),
+        in_sync_before=(100, 101, 102),
+        eligible=(),
+        cause="why",
+    )
+    assert as_dict(event, 0)["in_sync"] == [100, 102]

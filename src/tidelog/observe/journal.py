@@ -15,7 +15,7 @@ from uuid import UUID
 from tidelog.model.ids import TopicPartition, uuid_text
 from tidelog.observe.events import Event
 
-Plain: TypeAlias = str | int | bool | list[str] | None
+Plain: TypeAlias = str | int | bool | list[str | int] | None
 
 
 def timestamp(wall_ms: int) -> str:
@@ -36,7 +36,7 @@ def as_dict(event: Event, wall_ms: int) -> dict[str, Plain]:
             case UUID():
                 entry[field.name] = uuid_text(value)
             case tuple():
-                entry[field.name] = [str(item) for item in value]
+                entry[field.name] = [item if isinstance(item, int) else str(item) for item in value]
             case bool() | int() | str() | None:
                 entry[field.name] = value
             case _:
