@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 from tests.quorum.exploration.ghost import RuleBroken
-from tests.quorum.exploration.quiet import require_a_leader_after, require_resignation_when_alone
+from tests.quorum.exploration.quiet import require_leaders_after, require_resignations_in
 from tests.quorum.exploration.scope import Scope
-from tests.quorum.exploration.scopes import FIRST_ELECTION, SCOPES
+from tests.quorum.exploration.scopes import SCOPES
 from tests.quorum.exploration.search import CounterExample, Found, Search
 from tests.quorum.mutants import MUTANTS, Mutant
 
@@ -18,10 +18,9 @@ def searched(scope: Scope) -> Found:
     """Everything in the scope, and what comes of it when the quorum is left in peace."""
     search = Search(scope)
     found = search.run()
-    for voters in sorted(found.worlds):
-        require_resignation_when_alone(search.behaviour, voters)
-        if not scope.changes and scope is not FIRST_ELECTION:
-            require_a_leader_after(search.behaviour, voters)
+    require_resignations_in(search.behaviour, found.worlds)
+    if not scope.changes:
+        require_leaders_after(search.behaviour, found.worlds)
     return found
 
 

@@ -254,10 +254,15 @@ class Machine:
                 canonical(quorum._observers, self._clock_ms),
                 quorum.voters,
                 quorum._elections.lost_leader,
-                None if self._syncing is None else self._syncing.up_to,
+                log.durable_end,
+                self._syncing and (self._syncing.up_to, self._is_overtaken(self._syncing)),
             ),
             disk=digest(on_disk, lasting),
         )
+
+    def _is_overtaken(self, job: FlushJob) -> bool:
+        """Whether the log was cut since the job was made."""
+        return job.generation != self._quorum._log._log.flushes.generation
 
     def _until(self, due_ms: int) -> int | None:
         return None if due_ms == NEVER_MS else max(0, due_ms - self._clock_ms)

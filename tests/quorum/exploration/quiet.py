@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tests.quorum.exploration.behaviour import Behaviour, Outcome
@@ -16,6 +16,7 @@ from tests.quorum.exploration.happenings import (
 )
 from tests.quorum.exploration.seen import Seen
 
+NOBODY: Final = -1
 LOOKS_MOST: Final = 40
 """So often somebody's time is up at most before there must be a leader."""
 
@@ -116,24 +117,30 @@ class QuietWorld:
         self.deliver()
 
 
-def require_a_leader_after(behaviour: Behaviour, voters: tuple[int, ...]) -> None:
-    """Whichever majority stays connected gets a leader, as do all of them."""
-    everybody = frozenset(range(1, len(voters) + 1))
-    majorities = {everybody}
-    if len(voters) > 2:
-        majorities |= {everybody - {node_id} for node_id in everybody}
-    for connected in sorted(majorities, key=sorted):
+def require_leaders_after(behaviour: Behaviour, worlds: Iterable[tuple[int, ...]]) -> None:
+    """Whichever majority of a world is left in peace gets a leader, as do all of them (L1)."""
+    for connected, voters in sorted({each for world in worlds for each in _majorities(world)}):
         QuietWorld(behaviour, voters, connected).until_led()
 
 
-def require_resignation_when_alone(behaviour: Behaviour, voters: tuple[int, ...]) -> None:
+def _majorities(world: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Those that may be connected, and the world as it is for them: nobody else matters."""
+    everybody = tuple(range(1, len(world) + 1))
+    yield everybody, world
+    if len(world) > 2:
+        for absent in everybody:
+            voters = *world[: absent - 1], NOBODY, *world[absent:]
+            yield tuple(node_id for node_id in everybody if node_id != absent), voters
+
+
+def require_resignations_in(behaviour: Behaviour, worlds: Iterable[tuple[int, ...]]) -> None:
     """A leader that has heard from nobody for long enough leads nobody any more (C8)."""
-    for number in voters:
-        seen = behaviour.seen[number]
+    for voter in sorted({voter for world in worlds for voter in world}):
+        seen = behaviour.seen[voter]
         if seen.role == "leader" and len(seen.voter_ids) > 1:
             assert seen.stands_in_ms is not None
-            outcome = behaviour.meets(number, TimePassed(seen.stands_in_ms))
+            alone = behaviour.meets(voter, TimePassed(seen.stands_in_ms))
             require(
-                behaviour.seen[outcome.voter].role != "leader",
+                behaviour.seen[alone.voter].role != "leader",
                 f"{seen.node_id} still leads, without a majority (C8)",
             )

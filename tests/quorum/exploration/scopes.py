@@ -41,7 +41,7 @@ TWO_THAT_GOSSIP: Final = Scope(
     rules=Rules(2, gossip=True), budget=Budget(timeouts=2), opening=all_new, impatient=ALL
 )
 FIRST_ELECTION: Final = Scope(
-    rules=Rules(3), budget=Budget(timeouts=2), opening=all_new, impatient=ALL
+    rules=Rules(3), budget=Budget(timeouts=2), opening=all_new, impatient=frozenset({1, 2})
 )
 A_RESTART: Final = Scope(
     rules=Rules(3),
@@ -65,12 +65,12 @@ SLOW_SYNCS: Final = Scope(
     budget=Budget(timeouts=1, restarts=1, writes=1),
     opening=led_among(1, 2, 3),
     impatient=frozenset({3}),
-    fallible=frozenset({1, 2}),
+    fallible=frozenset({2}),
     power_fails=True,
 )
 A_LEADER_HANGS_UP: Final = Scope(
     rules=Rules(3),
-    budget=Budget(timeouts=1, hang_ups=1, writes=1),
+    budget=Budget(timeouts=1, hang_ups=1),
     opening=led_among(1, 2, 3),
     impatient=ALL,
 )
@@ -84,7 +84,7 @@ AN_OLD_RECORD: Final = Scope(
     rules=Rules(3, fetch_bytes=ONE_BATCH),
     budget=Budget(timeouts=1),
     opening=elected_in_turn((1, 2), (3, 2), (1, 2)),
-    impatient=ALL,
+    impatient=frozenset({2, 3}),
 )
 CUT_OFF_FROM_THE_LEADER: Final = Scope(
     rules=Rules(3),
@@ -118,3 +118,16 @@ SCOPES: Final = MappingProxyType(
         "voters go": VOTERS_GO,
     }
 )
+LONG_SCOPES: Final = MappingProxyType(
+    {
+        "first election, all impatient": FIRST_ELECTION._replace(impatient=ALL),
+        "a leader hangs up and writes": A_LEADER_HANGS_UP._replace(
+            budget=Budget(timeouts=1, hang_ups=1, writes=1)
+        ),
+        "slow syncs, all fallible": SLOW_SYNCS._replace(fallible=ALL),
+        "two voters, three timeouts": TWO_VOTERS._replace(
+            budget=Budget(timeouts=3, restarts=1, repeats=1)
+        ),
+    }
+)
+"""Too much for the tests."""
