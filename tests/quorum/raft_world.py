@@ -30,6 +30,7 @@ from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.roles import Follower
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshots import SnapshotRules
+from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
 from tidelog.storage.crash import after_crash, data_drawn, names_undone
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.flush import FlushJob
@@ -250,6 +251,8 @@ class RaftWorld:
         self.votes: dict[tuple[int, int], int] = {}
         self.committed: list[tuple[int, int, str]] = []
         self.marks: dict[int, int] = {}
+        self.elected_ms: dict[int, int] = {}
+        self.heard_ms: dict[tuple[int, int], int] = {}
         self.members = {node_id: Member(self, node_id) for node_id in self.voter_ids}
         self._written = count()
 
@@ -283,6 +286,7 @@ class RaftWorld:
         if leader.quorum is None:
             return
         leader.quorum.fetch(asked, self.now)
+        self.heard_ms[leader.node_id, follower.node_id] = self.now.monotonic_ms
         self.check(leader, leader.quorum)
         until_ms = self.now.monotonic_ms + PARKED_MS
         self._parked.append((leader, asked, answered, follower, until_ms))
@@ -320,7 +324,8 @@ class RaftWorld:
         assert before == asked.candidate.id, f"{member.node_id} voted twice in {asked.epoch}"
         assert member.quorum is not None
         own = member.quorum._log
-        assert (asked.last_epoch, asked.end_offset) >= (own.latest_epoch, own.end_offset)
+        behind = (asked.last_epoch, asked.end_offset) < (own.latest_epoch, own.end_offset)
+        assert not behind, f"{member.node_id} voted for one whose log is behind (C3)"
 
     def check(self, member: Member, quorum: Quorum[str]) -> None:
         role = quorum.role
@@ -333,6 +338,7 @@ class RaftWorld:
             self.votes.setdefault((member.node_id, role.epoch), member.node_id)
             assert self.votes[member.node_id, role.epoch] == member.node_id
             self._check_commitment(member, quorum, role)
+            self._check_majority(member, role)
         elif isinstance(role, Follower):
             leader = self.leaders.get(role.epoch, role.leader_id)
             assert leader == role.leader_id, f"epoch {role.epoch} is led by {leader} (C1)"
@@ -346,6 +352,15 @@ class RaftWorld:
         assert quorum._log.epoch_at(mark - 1) == leader.epoch, "an own record is committed (C4)"
         holding = [each for each in self.members.values() if each.durable_end >= mark]
         assert len(holding) > len(self.voter_ids) // 2, f"{mark} is not with a majority (C5)"
+
+    def _check_majority(self, member: Member, leader: Leader) -> None:
+        """C8: who has not heard from a majority for so long does not lead any more."""
+        now_ms = self.now.monotonic_ms
+        elected_ms = self.elected_ms.setdefault(leader.epoch, now_ms)
+        others = [each for each in self.voter_ids if each != member.node_id]
+        heard = sorted(self.heard_ms.get((member.node_id, each), 0) for each in others)
+        with_majority_ms = max(elected_ms, heard[-(len(self.voter_ids) // 2)])
+        assert now_ms - with_majority_ms <= DEFAULT_TIMEOUTS.check_quorum_ms + 1, "alone (C8)"
 
     def _check_shown(self, member: Member, quorum: Quorum[str]) -> None:
         """C7: all see the same, and what was seen once stays."""

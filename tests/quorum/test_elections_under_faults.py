@@ -1,10 +1,12 @@
-"""Quorums of three and five under loss, partitions, crashes and restarts: C1-C7, then L1."""
+"""Quorums of three and five under loss, partitions, crashes and restarts: C1-C8, then L1."""
 
 from __future__ import annotations
 
 import pytest
+from tests.quorum.mutants import MUTANTS, Mutant
 from tests.quorum.raft_world import RaftWorld
 
+SEEDS = range(20)
 ROUNDS = 25
 HEALED_MS = 12_000
 
@@ -43,11 +45,8 @@ def heal(world: RaftWorld) -> None:
             member.start()
 
 
-@pytest.mark.parametrize("voters", [3, 5])
-@pytest.mark.parametrize("seed", range(20))
-def test_what_is_committed_stays_whatever_happens_and_a_leader_is_found_afterwards(
-    seed: int, voters: int
-) -> None:
+def live_through(seed: int, voters: int) -> None:
+    """Many faults, then peace."""
     world = RaftWorld(seed, voters)
     for member in world.members.values():
         member.start()
@@ -68,3 +67,26 @@ def test_what_is_committed_stays_whatever_happens_and_a_leader_is_found_afterwar
     logs = {world.log_bytes(node_id) for node_id in world.voter_ids}
     assert len(logs) == 1
     assert world.steps > 1000
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_committed_stays_whatever_happens_and_a_leader_is_found_afterwards(
+    seed: int, voters: int
+) -> None:
+    live_through(seed, voters)
+
+
+SEEN_BY_CHANCE = ("C3", "C4", "C8")
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [mutant for mutant in MUTANTS if mutant.fires in SEEN_BY_CHANCE],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_missing_guard_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutant.owner, mutant.attribute, mutant.instead)
+    with pytest.raises(AssertionError, match=mutant.fires):
+        for seed in SEEDS:
+            live_through(seed, voters=3)
