@@ -23,7 +23,7 @@ from tidelog.quorum.messages import (
     ReplicaKey,
     VoteAsked,
 )
-from tidelog.quorum.timeouts import QuorumTimeouts
+from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
 from tidelog.quorum.voter_set import VoterSet
 
 TIMEOUTS = QuorumTimeouts()
@@ -64,15 +64,15 @@ class VoterBench:
     def __init__(self, voters: int = 3, stored: ElectionState = FRESH, own: int = 1) -> None:
         self.now = Now(10_000, 0)
         self.stored = [stored]
-        members = VoterSet(1, tuple(map(member, range(1, voters + 1))))
+        self.members = VoterSet(1, tuple(map(member, range(1, voters + 1))))
         self.elections = Elections(
-            members=Membership(key(own), "CONTROLLER", lambda: members),
+            members=Membership(key(own), "CONTROLLER", lambda: self.members),
             persist=self.stored.append,
             lead=self._lead,
             entropy=Dice(),
             timeouts=TIMEOUTS,
         )
-        self._voter_ids = members.voter_ids
+        self._voter_ids = self.members.voter_ids
         self.elections.start(stored, END, self.now)
 
     def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
@@ -463,6 +463,22 @@ def test_the_first_successor_stands_at_once_and_is_encouraged_by_the_others() ->
     assert first.state == ("prospective", 5, 2)
     assert second.state == ("follower", 5, 2)
     assert second.ask_vote(3, 5, pre_vote=True).granted
+
+
+@pytest.mark.parametrize("begin", [VoterBench.wait_until_due, VoterBench.campaign, None])
+def test_a_voter_that_is_removed_while_it_waits_leaves_elections_to_the_others(
+    begin: Callable[[VoterBench], object] | None,
+) -> None:
+    bench = VoterBench()
+    if begin is not None:
+        begin(bench)
+    bench.members = VoterSet(1, (member(2), member(3)))
+    bench.letters()
+    bench.wait(60_000)
+
+    assert bench.state[0] == "unattached"
+    assert bench.elections.due_ms == NEVER_MS
+    assert bench.letters() == []
 
 
 def test_a_leader_without_a_majority_resigns_and_says_so() -> None:

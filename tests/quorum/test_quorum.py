@@ -19,7 +19,11 @@ from tidelog.quorum.control_records import (
     Voters,
     read_control_record,
 )
-from tidelog.quorum.election_state import ElectionState, read_election_state
+from tidelog.quorum.election_state import (
+    ElectionState,
+    read_election_state,
+    write_election_state,
+)
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.snapshot_file import SnapshotId, write_snapshot
 from tidelog.records.batch import whole_batches
@@ -409,3 +413,20 @@ def test_a_node_refuses_to_start_without_records_that_were_durable(
 
     with pytest.raises(DiskError, match="lost the records from offset"):
         open_quorum(files)
+
+
+def test_a_vote_found_at_the_start_is_durable_before_anybody_can_ask_for_it(
+    open_quorum: OpenQuorum, files_without_voters: MemoryFileSystem
+) -> None:
+    files, voters = files_without_voters, (voter(1), voter(2))
+    open_quorum(files, static_voters=voters)
+    state = ElectionState(5, voted_id=2)
+    write_election_state(files, DIRECTORY, state, kraft_version=0, voter_ids=(1, 2))
+    files.rename(f"{DIRECTORY}/quorum-state", f"{DIRECTORY}/moved")
+    files.sync_directory(DIRECTORY)
+    files.rename(f"{DIRECTORY}/moved", f"{DIRECTORY}/quorum-state")  # and killed before the sync
+
+    open_quorum(files, static_voters=voters).start(at(0))
+
+    after = after_crash(files, data_lost, names_undone)
+    assert read_election_state(after, DIRECTORY) == state

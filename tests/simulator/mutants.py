@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tidelog.controller import alter_partition, brokers
+from tidelog.controller.partition_image import PartitionImage
+from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.fetch_reading import Look
+from tidelog.quorum import election_state
+from tidelog.quorum.leader import Leader
+from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.roles import Unattached
+from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.replication import follower, in_sync_replicas, leader, partition
 from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
@@ -22,6 +30,7 @@ from tidelog.replication.parked import ParkedAnswers
 from tidelog.replication.partition import Partition
 from tidelog.storage import follower_append
 from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage.filesystem import replace_file
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.producer_state import ProducerState
 from tidelog.wire.fetch import FetchPartition
@@ -44,12 +53,17 @@ class Mutant:
     seed: int | None = None
     story: str = ""
     """Of some guards chance seldom shows the need: a transcript that does."""
+    controllers: int = 1
 
 
 def _mutant(
     name: str, owner: Any, attribute: str, instead: Any, *, seed: int | None = None, story: str = ""
 ) -> Mutant:
     return Mutant(name, (Patch(owner, attribute, instead),), seed, story)
+
+
+def _quorum_mutant(name: str, owner: Any, attribute: str, instead: Any, *, seed: int) -> Mutant:
+    return Mutant(name, (Patch(owner, attribute, instead),), seed, controllers=3)
 
 
 def _same(value: Any) -> Callable[..., Any]:
@@ -86,6 +100,41 @@ _load: Final = ProducerState.load
 def _load_once(self: ProducerState, start: int, end: int, wall_ms: int) -> int:
     """At the start of the process only, not after a truncation."""
     return end if len(self) else _load(self, start, end, wall_ms)
+
+
+def _vote_for_any_log(self: VotingReplica[Any], asked: VoteAsked, now: Now) -> QuorumAnswer:
+    return self._elections.vote_asked(asked, LogEnd(0, 0), now)
+
+
+def _moved_to(leader: Leader, offset: int) -> bool:
+    has_moved = offset > leader.high_watermark
+    leader.high_watermark = max(leader.high_watermark, offset)
+    return has_moved
+
+
+def _commit_any_epoch(leader: Leader) -> bool:
+    """What a majority holds counts, whoever wrote it."""
+    held = sorted(map(leader.end_offset_of, leader._members))
+    return _moved_to(leader, held[(len(held) - 1) // 2])
+
+
+def _commit_alone(leader: Leader) -> bool:
+    """What this node has counts, whoever else has it."""
+    return _moved_to(leader, leader.own_end)
+
+
+def _begin_overdue(self: BrokerSessions, broker_ids: Iterable[int], now_ms: int) -> None:
+    self._sessions = {broker_id: BrokerSession(now_ms) for broker_id in broker_ids}
+
+
+_proposal_refused: Final = alter_partition._refused
+
+
+def _take_old_proposals(
+    image: Any, broker_id: int, found: PartitionImage, proposal: alter_partition.IsrProposal
+) -> Refusal | None:
+    current = proposal._replace(partition_epoch=found.partition_epoch)
+    return _proposal_refused(image, broker_id, found, current)
 
 
 MUTANTS: Final = (
@@ -175,5 +224,37 @@ MUTANTS: Final = (
     _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=21),
     _mutant(
         "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
+    ),
+    _quorum_mutant(
+        "votes are not durable", election_state, "write_atomically", replace_file, seed=2
+    ),
+    _quorum_mutant("voters vote for anybody", Unattached, "grants_vote", _same(True), seed=2),
+    _quorum_mutant(
+        "voters do not look at logs", VotingReplica, "vote_asked", _vote_for_any_log, seed=3
+    ),
+    _quorum_mutant(
+        "copies of earlier epochs are counted", Leader, "_moved", _commit_any_epoch, seed=4
+    ),
+    _quorum_mutant("a leader commits alone", Leader, "_moved", _commit_alone, seed=2),
+    _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2),
+    _quorum_mutant(
+        "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2
+    ),
+    _quorum_mutant(
+        "a controller decides before it has read its epoch",
+        VotingReplica,
+        "is_active",
+        VotingReplica.is_leader,
+        seed=2,
+    ),
+    _quorum_mutant(
+        "a new controller fences at once", BrokerSessions, "restart", _begin_overdue, seed=4
+    ),
+    _mutant(
+        "proposals for an earlier state are taken",
+        alter_partition,
+        "_refused",
+        _take_old_proposals,
+        story="proposal_for_an_earlier_state",
     ),
 )

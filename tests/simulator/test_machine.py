@@ -28,7 +28,6 @@ from tidelog.simulator.faults import (
     SlowDisk,
     Start,
     Stop,
-    Wipe,
 )
 from tidelog.simulator.happenings import Happening, Stepped
 from tidelog.simulator.violation import Violation
@@ -224,7 +223,7 @@ def test_a_wiped_disk_has_a_new_identity_and_nothing_on_it(make_world: MakeWorld
     machine = world.machines[100]
     meta = machine.disk.files.file_at("/data/meta.properties").data[:]
 
-    world.strike(Wipe(node=100))
+    machine.wipe()
 
     assert machine.node is None
     assert machine.lossy
@@ -239,7 +238,7 @@ def test_a_restored_copy_is_older(loaded: tuple[World, Any]) -> None:
     world.run_for(500)
     assert end_offset(world) == 11
 
-    world.strike(RestoreDisk(node=100))
+    assert world.machines[100].restore_disk()
     world.strike(Start(node=100))
     world.run_for(2_000)
 

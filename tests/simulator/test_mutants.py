@@ -36,8 +36,9 @@ def violations(mutant: Mutant) -> Iterator[Violation | None]:
     if mutant.story:
         yield violation_in_story(mutant.story)
     if mutant.seed is not None:
-        yield run_seed(mutant.seed).violation
-    yield from (run_seed(seed).violation for seed in range(1, SEEDS_MOST))
+        yield run_seed(mutant.seed, controllers=mutant.controllers).violation
+    for seed in range(1, SEEDS_MOST):
+        yield run_seed(seed, controllers=mutant.controllers).violation
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -49,9 +50,12 @@ def test_a_missing_guard_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPa
     assert any(violation is not None for violation in violations(mutant))
 
 
-@pytest.mark.parametrize("seed", sorted({each.seed for each in MUTANTS if each.seed is not None}))
-def test_with_all_guards_the_same_seeds_end_well(seed: int) -> None:
-    assert run_seed(seed).violation is None
+@pytest.mark.parametrize(
+    ("seed", "controllers"),
+    sorted({(each.seed, each.controllers) for each in MUTANTS if each.seed is not None}),
+)
+def test_with_all_guards_the_same_seeds_end_well(seed: int, controllers: int) -> None:
+    assert run_seed(seed, controllers=controllers).violation is None
 
 
 @pytest.mark.parametrize("story", sorted({each.story for each in MUTANTS if each.story}))

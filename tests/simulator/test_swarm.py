@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tidelog.simulator.cluster import FIRST_NODE
-from tidelog.simulator.faults import Fault, RestoreDisk, Wipe
-from tidelog.simulator.swarm import QUIET_MS, draw_plan
+from tidelog.simulator.faults import Depose, Fault, RestoreDisk, Wipe
+from tidelog.simulator.plan import Plan
+from tidelog.simulator.swarm import QUIET_MS, QUORUMS, draw_plan
 
 PLANS = [draw_plan(seed) for seed in range(200)]
 
@@ -20,7 +20,7 @@ def test_each_run_has_its_own_mix_and_all_runs_together_have_everything() -> Non
     mixes = [frozenset(type(timed.fault) for timed in plan.faults) for plan in PLANS]
     seen: Counter[type[Fault]] = Counter(kind for mix in mixes for kind in mix)
 
-    assert len(seen) == 19
+    assert len(seen) == 20
     assert all(10 <= count <= 195 for count in seen.values())
     assert len(set(mixes)) > 100
 
@@ -32,15 +32,39 @@ def test_faults_strike_in_order_and_within_their_time() -> None:
         assert all(QUIET_MS <= moment < plan.faults_ms for moment in moments)
 
 
+def lost_disks(plan: Plan, *kinds: type[Wipe] | type[RestoreDisk]) -> set[int]:
+    return {timed.fault.node for timed in plan.faults if isinstance(timed.fault, kinds)}
+
+
 def test_the_only_controller_keeps_its_disk() -> None:
-    lost = [
-        timed.fault.node
+    plans = [draw_plan(seed, controllers=1) for seed in range(100)]
+    lost = set[int]().union(*(lost_disks(plan, Wipe, RestoreDisk) for plan in plans))
+
+    assert lost == {101, 102}
+
+
+def test_voters_may_get_a_blank_disk_but_never_an_older_one() -> None:
+    quorums = [plan for plan in PLANS if plan.controllers > 1]
+
+    assert any(lost_disks(plan, Wipe) & {*plan.controller_ids} for plan in quorums)
+    assert any(lost_disks(plan, RestoreDisk) for plan in quorums)
+    assert not any(lost_disks(plan, RestoreDisk) & {*plan.controller_ids} for plan in quorums)
+
+
+def test_most_runs_have_a_quorum_and_some_have_controllers_of_their_own() -> None:
+    kinds = Counter((plan.controllers, plan.separate) for plan in PLANS)
+
+    assert set(kinds) == set(QUORUMS)
+    assert kinds[3, False] > kinds[3, True] > 20 and kinds[1, False] > 20
+
+
+def test_only_quorums_have_leaders_to_depose() -> None:
+    assert {
+        plan.controllers
         for plan in PLANS
         for timed in plan.faults
-        if isinstance(timed.fault, Wipe | RestoreDisk)
-    ]
-
-    assert lost and FIRST_NODE not in lost
+        if isinstance(timed.fault, Depose)
+    } == {3}
 
 
 def test_a_single_node_loses_nothing() -> None:

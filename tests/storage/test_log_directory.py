@@ -440,6 +440,14 @@ def test_the_metadata_log_is_kept_apart_but_written_down_and_closed_with_the_oth
     assert directory.logs == {}
 
 
+def test_the_metadata_log_has_a_durable_name_before_anything_is_promised_in_it(
+    files: MemoryFileSystem,
+) -> None:
+    log = started(files).load_metadata_log(NOW, LogConfig())
+
+    assert after_crash(files, data_lost, names_undone).is_directory(log.directory)
+
+
 def test_a_log_swept_by_its_directory_loses_old_segments(files: MemoryFileSystem) -> None:
     directory = started(files)
     log = create(directory, ORDERS, 1)

@@ -40,8 +40,19 @@ def sim(
     ] = False,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
     controllers: Annotated[
-        int, typer.Option("--controllers", min=1, max=9, help="How many of the nodes vote.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--controllers",
+            min=1,
+            max=9,
+            show_default="drawn from the seed",
+            help="How many of the nodes vote.",
+        ),
+    ] = None,
+    separate: Annotated[
+        bool,
+        typer.Option("--separate", help="With --controllers: let them be nodes of their own."),
+    ] = False,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Let transactional producers take part.")
     ] = False,
@@ -75,12 +86,17 @@ def sim(
                 return
             plans, which = [parse_plan(text)], f" --scenario {scenario}"
         else:
-            if controllers > brokers:
+            if controllers is None and separate:
+                refuse("--separate needs --controllers: otherwise the seed decides")
+            if controllers is not None and controllers > brokers and not separate:
                 refuse(f"of {brokers} nodes no {controllers} can vote")
-            chosen = range(seed, seed + seeds)
-            plans = [draw_plan(each, brokers=brokers, controllers=controllers) for each in chosen]
+            plans = [
+                draw_plan(each, brokers=brokers, controllers=controllers, separate=separate)
+                for each in range(seed, seed + seeds)
+            ]
             which = "" if brokers == 3 else f" --brokers {brokers}"
-            which += "" if controllers == 1 else f" --controllers {controllers}"
+            which += "" if controllers is None else f" --controllers {controllers}"
+            which += " --separate" if separate else ""
             which += " --seeds 1 --seed {seed}"
         if transactions:
             plans = [with_transactions(plan) for plan in plans]

@@ -40,7 +40,7 @@ class Hosting:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
-        self._rules = TopicRules(broker.image, broker.config)
+        self._rules = TopicRules(broker)
         self._surroundings = Surroundings(
             eligibility=LiveBrokers(broker),
             propose=broker.alter_partitions.propose,

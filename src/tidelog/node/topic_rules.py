@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
+from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
 from tidelog.model.config import NodeConfig
 from tidelog.model.settings.effective import effective_topic_settings
 from tidelog.model.settings.topic import TopicSettings
+from tidelog.node.broker_state import BrokerState
 from tidelog.records.compression import Codec
 from tidelog.records.validation import BatchRules
 from tidelog.storage.log_config import LogConfig
@@ -37,19 +38,20 @@ class Rules(NamedTuple):
 class TopicRules:
     """The rules of every topic this node has a replica of, worked out once for all of them."""
 
-    def __init__(self, image: ClusterImage, node: NodeConfig) -> None:
-        self._image = image
-        self._node = node
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._node = broker.config
         self._known: dict[str, Rules] = {}
 
     def of(self, topic: str) -> Rules:
         """From its own settings, then dynamic, static and default ones."""
         rules = self._known.get(topic)
         if rules is None:
+            image = self._broker.image
             settings = effective_topic_settings(
-                self._image.config(TOPIC_CONFIG, topic),
-                self._image.config(BROKER_CONFIG, ""),
-                self._image.config(BROKER_CONFIG, str(self._node.node_id)),
+                image.config(TOPIC_CONFIG, topic),
+                image.config(BROKER_CONFIG, ""),
+                image.config(BROKER_CONFIG, str(self._node.node_id)),
                 self._node,
             )
             rules = Rules(

@@ -265,20 +265,14 @@ class Elections:
         """Do what is due."""
         role, is_due = self.role, now.monotonic_ms >= self.role.due_ms
         match role:
-            case Unattached():
+            case Unattached() | Follower() | Candidate():
                 if is_due and self._members.is_voter:
                     self._stand(log_end, now)
-            case Follower():
-                if is_due and self._members.is_voter:
-                    self._stand(log_end, now)
-                elif is_due:
+                elif is_due:  # it may have had a vote when it began to wait
                     self.role = Unattached(role.epoch, NEVER_MS, voted=role.voted)
             case Prospective():
                 if is_due:
                     self._give_up(role, now)
-            case Candidate():
-                if is_due:
-                    self._stand(log_end, now)
             case Resigned():
                 if is_due:  # only a voter may begin an epoch
                     epoch = role.epoch + self._members.is_voter

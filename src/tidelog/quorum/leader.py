@@ -163,7 +163,7 @@ class Leader:
 
     @property
     def _majority_lost_ms(self) -> int | None:
-        heard_ms = sorted(map(self._heard_ms, self._others), reverse=True)
+        heard_ms = sorted(map(self.heard_ms, self._others), reverse=True)
         needed = len(self._members) // 2 + 1 - (self.leader_id in self._members)
         if needed <= 0 or len(self._members) <= 1:
             return None
@@ -178,14 +178,15 @@ class Leader:
         return [
             voter_id
             for voter_id in self._others
-            if voter_id not in self._progress or now_ms - self._heard_ms(voter_id) >= period_ms
+            if voter_id not in self._progress or now_ms - self.heard_ms(voter_id) >= period_ms
         ]
 
     @property
     def _others(self) -> list[int]:
         return sorted(self._members - {self.leader_id})
 
-    def _heard_ms(self, voter_id: int) -> int:
+    def heard_ms(self, voter_id: int) -> int:
+        """When another voter was last heard of; when this one was elected, if not since."""
         progress = self._progress.get(voter_id)
         return self._elected_ms if progress is None else progress.fetched.monotonic_ms
 

@@ -8,7 +8,7 @@ Invariant  A voter does not start when records it once made durable are gone: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, InvariantBroken, Refusal
@@ -25,6 +25,7 @@ from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_b
 from tidelog.records.validation import AcceptedBatch
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
+from tidelog.storage.leader_epoch_cache import EpochStart
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import LogSlice
 from tidelog.storage.origin import Origin
@@ -130,6 +131,11 @@ class MetadataLog:
         """Of the last record, in the log or in the snapshot it continues; 0 before the first."""
         newest = self.newest_snapshot
         return self._log.epochs.latest_epoch or (0 if newest is None else newest.epoch)
+
+    @property
+    def epochs(self) -> Sequence[EpochStart]:
+        """Where each epoch begins that has records in the log."""
+        return self._log.epochs.entries
 
     def epoch_at(self, offset: int) -> int:
         """The epoch in which the record at `offset` was written."""

@@ -9,7 +9,7 @@ Invariant  A snapshot holds committed records only; what it holds was committed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from tidelog.quorum.voter_set import NOT_IN_LOG, VoterSet
 from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
 from tidelog.records.record import records_of
 from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.leader_epoch_cache import EpochStart
 from tidelog.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
@@ -117,9 +118,29 @@ class MetadataReplica(Generic[T]):
         return True
 
     @property
+    def start_offset(self) -> int:
+        """Where the log begins; what came before stands in a snapshot."""
+        return self._log.start_offset
+
+    @property
     def end_offset(self) -> int:
         """Where the next record will stand."""
         return self._log.end_offset
+
+    @property
+    def durable_end(self) -> int:
+        """Exclusive end of what a loss of power cannot take from this node."""
+        return self._log.durable_end
+
+    @property
+    def epochs(self) -> Sequence[EpochStart]:
+        """Where each epoch of the log begins; another sequence after each change."""
+        return self._log.epochs
+
+    @property
+    def oldest_snapshot(self) -> SnapshotId | None:
+        """The snapshot that the log continues, if it does not begin with the first record."""
+        return self._log.oldest_snapshot
 
     # Reading
 

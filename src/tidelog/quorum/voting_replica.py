@@ -95,7 +95,10 @@ class VotingReplica(MetadataReplica[T], ABC):
             )
         may_have_voted = self._members.has_rivals and self._log.end_offset > 0
         stored = read_election_state(self._files, self._log.directory, required=may_have_voted)
-        self._elections.start(stored, self._log_end, now)
+        # A process that was killed as it made a promise may have left it under a name that a loss
+        # of power would take back, after this one has answered by it.
+        self._files.sync_directory(self._log.directory)
+        self._elections.start(stored, self.log_end, now)
 
     def _persist(self, state: ElectionState) -> None:
         write_election_state(
@@ -147,18 +150,19 @@ class VotingReplica(MetadataReplica[T], ABC):
         return self._elections.due_ms
 
     @property
-    def _log_end(self) -> LogEnd:
+    def log_end(self) -> LogEnd:
+        """Where its log ends, which decides whom it may vote for."""
         return LogEnd(self._log.latest_epoch, self._log.end_offset)
 
     # Who leads
 
     def time_passed(self, now: Now) -> None:
         """Do what is due."""
-        self._elections.time_passed(self._log_end, now)
+        self._elections.time_passed(self.log_end, now)
 
     def vote_asked(self, asked: VoteAsked, now: Now) -> QuorumAnswer:
         """Somebody wants this node's vote."""
-        return self._elections.vote_asked(asked, self._log_end, now)
+        return self._elections.vote_asked(asked, self.log_end, now)
 
     def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
         """Somebody says that it leads."""
@@ -174,7 +178,7 @@ class VotingReplica(MetadataReplica[T], ABC):
 
     def answered(self, letter: Letter, answer: QuorumAnswer, now: Now) -> None:
         """What a voter said to a letter."""
-        self._elections.answered(letter, answer, self._log_end, now)
+        self._elections.answered(letter, answer, self.log_end, now)
 
     def unanswered(self, letter: Letter, now: Now) -> None:
         """A letter, or the answer to it, was lost."""

@@ -1,12 +1,13 @@
 """The nodes of a simulated cluster before their first start: configuration and formatting.
 
-Node 100, and perhaps others after it, is broker and controller, the rest are brokers. Each is alone
-on its machine, reachable at an address of its own.
+Brokers are the nodes from 100 on. The first of them, one or several, are controllers as well; or
+controllers are nodes of their own, from 200 on. Each is alone on its machine, reachable at an
+address of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -19,14 +20,26 @@ from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.storage.filesystem import FileSystem
 
 FIRST_NODE: Final = 100
+FIRST_CONTROLLER: Final = 200
+"""Of the nodes that are controllers only."""
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 DATA: Final = "/data"
 
 
-def node_ids(brokers: int) -> tuple[int, ...]:
-    """The numbers of so many nodes, controllers first."""
+def broker_ids(brokers: int) -> tuple[int, ...]:
+    """The numbers of so many brokers."""
     return tuple(range(FIRST_NODE, FIRST_NODE + brokers))
+
+
+def controller_ids(controllers: int, *, separate: bool = False) -> tuple[int, ...]:
+    """The numbers of so many controllers, among the brokers or beside them."""
+    first = FIRST_CONTROLLER if separate else FIRST_NODE
+    return tuple(range(first, first + controllers))
+
+
+def is_broker(node_id: int) -> bool:
+    return node_id < FIRST_CONTROLLER
 
 
 def machine_address(node_id: int) -> str:
@@ -37,18 +50,22 @@ def client_address(number: int) -> str:
     return f"10.1.{number >> 8}.{number & 255}"
 
 
-def node_config(node_id: int, settings: Mapping[str, str], controllers: int = 1) -> NodeConfig:
+def node_config(
+    node_id: int, settings: Mapping[str, str], controllers: Sequence[int] = (FIRST_NODE,)
+) -> NodeConfig:
     """A node's configuration, with the run's own settings on top."""
     address = machine_address(node_id)
-    voters = node_ids(controllers)
-    controls = node_id in voters
-    quorum = ",".join(f"{machine_address(each)}:{CONTROLLER_PORT}" for each in voters)
-    listeners = [f"PLAINTEXT://{address}:{BROKER_PORT}"]
-    if controls:
+    quorum = ",".join(f"{machine_address(each)}:{CONTROLLER_PORT}" for each in controllers)
+    roles, listeners = [], []
+    if is_broker(node_id):
+        roles.append("broker")
+        listeners.append(f"PLAINTEXT://{address}:{BROKER_PORT}")
+    if node_id in controllers:
+        roles.append("controller")
         listeners.append(f"CONTROLLER://{address}:{CONTROLLER_PORT}")
     return NodeConfig.from_properties(
         {
-            "process.roles": "broker,controller" if controls else "broker",
+            "process.roles": ",".join(roles),
             "node.id": str(node_id),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
@@ -87,7 +104,7 @@ def first_directory(seed: int, node_id: int) -> UUID:
     return SeededEntropy(stream(seed, "format", node_id, 1)).uuid()
 
 
-def first_voters(seed: int, controllers: int) -> tuple[Voter, ...]:
+def first_voters(seed: int, controllers: Sequence[int]) -> tuple[Voter, ...]:
     """The quorum a cluster begins with."""
     return tuple(
         Voter(
@@ -99,5 +116,5 @@ def first_voters(seed: int, controllers: int) -> tuple[Voter, ...]:
                 ),
             ),
         )
-        for node_id in node_ids(controllers)
+        for node_id in controllers
     )

@@ -24,6 +24,7 @@ from tidelog.storage.crash import (
 from tidelog.storage.disk_operation import Appended, FileCreated, FileRead, FileSynced, Operation
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.memory_filesystem import DiskImage, MemoryFileSystem
+from tidelog.storage.memory_nodes import DirectoryNode, FileNode, Node
 
 FATES: Final = ("drawn", "lost", "kept")
 """What becomes of unsynced bytes and names when power goes."""
@@ -91,6 +92,13 @@ class Disk:
     def copy(self) -> DiskImage:
         """Everything as a reader of the files would see it now."""
         return image_after_crash(self.files)
+
+    def durable(self, path: str) -> bytes | None:
+        """What a loss of power would leave of a file; None if not even its name."""
+        node: Node | None = self.files.root
+        for name in path.strip("/").split("/"):
+            node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
+        return node.durable if isinstance(node, FileNode) else None
 
     def replace(self, image: DiskImage) -> None:
         """Another disk takes the place of this one; a blank one from an empty image."""

@@ -136,6 +136,15 @@ class JumpClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Depose:
+    """Whoever leads the quorum at that moment is struck, and for so long: it is killed or paused,
+    cut off from the other controllers, or hung up on by everybody (reset, which lasts no time)."""
+
+    how: str
+    for_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """Nothing gets through from the first to the second host of each pair."""
 
@@ -187,6 +196,7 @@ Fault: TypeAlias = (
     | HealDisk
     | Damage
     | JumpClock
+    | Depose
     | Cut
     | Slow
     | Mend

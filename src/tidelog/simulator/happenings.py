@@ -1,4 +1,4 @@
-"""What observers of a world are told, right after it happened."""
+"""What observers of a world are told, right after it happened and before anybody else knows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Started(NamedTuple):
-    """A process began on a machine; `machine.node` is its node."""
+    """A process began on a machine; `machine.node` is its node, which nobody has heard of yet."""
 
     machine: Machine
     effects: Sequence[Effect]
 
 
 class Stepped(NamedTuple):
-    """A node took one step, and its effects were carried out."""
+    """A node took one step, whose effects are about to be carried out."""
 
     machine: Machine
     happened: Input

@@ -9,7 +9,10 @@ not the very one that did lose something. From this follow the rules here:
 - nor does one that alone is known to hold a partition, while the loser led that last: when nobody
   is known to be complete, whoever led last is elected;
 - until the loser is in sync again, no other machine loses data, unless the plan allows more;
-- a node stays dead for good only if somebody else in sync goes on.
+- a node stays dead for good only if somebody else in sync goes on;
+- a controller comes back with a blank disk, and so without its vote, only while all others run and
+  those who kept their votes are a majority without it. An older copy of its disk it never gets: a
+  voter that forgot a vote or a record which it had synced is nothing that a quorum survives.
 
 Invariant  Whatever is refused here happens without the loss, or not at all.
 """
@@ -31,15 +34,48 @@ class Losses:
         self._world = world
 
     def may_lose(self, machine: Machine) -> bool:
-        """Whether this machine may lose data now."""
+        """Whether this machine may lose data now that it has not synced."""
+        if not machine.is_broker:
+            return True
         others = self._others(machine)
         losers = sum(1 for each in others if each.lossy)
         return losers < self._world.plan.loss_budget and all(
             each.lossy or (self.is_whole(each) and not each.doomed) for each in others
         )
 
+    def may_be_blank(self, machine: Machine) -> bool:
+        """Whether this machine may lose everything now."""
+        return self.may_lose(machine) and self._is_no_needed_voter(machine)
+
+    def may_be_older(self, machine: Machine) -> bool:
+        """Whether this machine may forget the latest of what it has synced."""
+        return self.may_lose(machine) and machine.node_id not in self._world.plan.controller_ids
+
+    def _is_no_needed_voter(self, machine: Machine) -> bool:
+        """Whether all other controllers run and know of a majority that needs no vote of this."""
+        controllers = self._world.plan.controller_ids
+        if machine.node_id not in controllers:
+            return True
+        for other in controllers:
+            node = self._world.machines[other].node
+            if other == machine.node_id:
+                continue
+            if node is None:
+                return False
+            voters = node.quorum.voters.voters
+            able = sum(
+                voter.voter_id != machine.node_id
+                and voter.voter_directory_id == self._world.machines[voter.voter_id].directory_id
+                for voter in voters
+            )
+            if able <= len(voters) // 2:
+                return False
+        return len(controllers) > 1
+
     def may_die(self, machine: Machine) -> bool:
         """Whether this machine may end without a clean stop now."""
+        if not machine.is_broker:
+            return True
         losers = [each for each in self._others(machine) if each.lossy]
         return all(map(self.is_noticed, losers)) and not self._is_last_hope(machine, losers)
 
@@ -80,9 +116,10 @@ class Losses:
         )
 
     def may_stay_dead(self, node_id: int) -> bool:
-        """Whether every partition of a node has another member in sync that runs well."""
+        """Whether every partition of a node has another member in sync that runs well, and the
+        quorum a majority without it."""
         image = self._world.controller_image()
-        if image is None:
+        if image is None or not self._is_no_needed_voter(self._world.machines[node_id]):
             return False
         able = {each.node_id for each in self._world.machines.values() if self.is_whole(each)}
         able.discard(node_id)
@@ -98,4 +135,6 @@ class Losses:
                 self._world.trace.note(f"{machine.name} is whole again")
 
     def _others(self, machine: Machine) -> list[Machine]:
-        return [each for each in self._world.machines.values() if each is not machine]
+        """The other brokers."""
+        machines = self._world.machines.values()
+        return [each for each in machines if each.is_broker and each is not machine]

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError, TidelogError
+from tidelog.model.ids import ZERO_UUID
 from tidelog.node.node import Node
 from tidelog.simulator.clock import Clock
 from tidelog.simulator.cluster import (
     first_voters,
     format_disk,
+    is_broker,
     machine_address,
     node_config,
 )
@@ -68,12 +70,21 @@ class Machine:
         self.started_ms = 0
         """When the present process, or the last one, began."""
         self.supervised = True
+        self.leaving = False
+        """Whether its present process, or the last one, was asked to stop."""
         self._incarnation = 0
         self._formatted = 0
+        self.directory_id = ZERO_UUID
+        """The identity of its directory, with which it may have a vote."""
         self._copy: DiskImage | None = None
         self._power_goes: str | None = None
         self._while_down: list[Callable[[], None]] = []
         self._format()
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it may hold data, and not only metadata."""
+        return is_broker(self.node_id)
 
     @property
     def node(self) -> Node | None:
@@ -90,7 +101,7 @@ class Machine:
     @property
     def config(self) -> NodeConfig:
         plan = self.world.plan
-        return node_config(self.node_id, dict(plan.settings), plan.controllers)
+        return node_config(self.node_id, dict(plan.settings), plan.controller_ids)
 
     # What operators and supervisors do.
 
@@ -103,6 +114,7 @@ class Machine:
             self.clock.restart(self.dice.randrange(_BOOT_MOST_MS))
             self.world.network.paths_changed()
         self.supervised = True
+        self.leaving = False
         self._incarnation += 1
         self.started_ms = self.world.now_ms
         self._note("starts")
@@ -115,6 +127,7 @@ class Machine:
         """Ask the node to stop in an orderly way."""
         if self.process is not None:
             self.supervised = False
+            self.leaving = True
             self.process.request_stop("SIGTERM")
 
     def pause(self) -> None:
@@ -203,7 +216,12 @@ class Machine:
             self._end(self.world.network.vanish, f"loses power, unsynced {fate}")
 
     def loses_data(self) -> None:
-        """Not all that it promised to keep is there any more; the others must help out."""
+        """Not all that it promised to keep is there any more; the others must help out.
+
+        What a controller promises it has synced, so only a broker can lack something.
+        """
+        if not self.is_broker:
+            return
         self.lossy = True
         self.lost_in_epoch = self.world.broker_epoch(self.node_id)
 
@@ -302,9 +320,12 @@ class Machine:
         entropy = SeededEntropy(stream(world.seed, "format", self.node_id, self._formatted))
         wall_ms = self.clock.at(world.timeline.now_us).wall_ms
         self.disk.files.wall_ms = wall_ms
-        voters = first_voters(world.seed, world.plan.controllers)
-        directory_id = entropy.uuid()
-        format_disk(self.disk.files, self.config, world.cluster_id, directory_id, voters, wall_ms)
+        is_first = self._formatted == 1  # who comes later finds out from the others who votes
+        voters = first_voters(world.seed, world.plan.controller_ids) if is_first else ()
+        self.directory_id = entropy.uuid()
+        format_disk(
+            self.disk.files, self.config, world.cluster_id, self.directory_id, voters, wall_ms
+        )
 
     def _note(self, words: str) -> None:
         self.world.trace.note(f"{self.name} {words}")

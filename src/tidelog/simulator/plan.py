@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tidelog.simulator.cluster import broker_ids, controller_ids
 from tidelog.simulator.conditions import EVERYDAY, Conditions
 from tidelog.simulator.faults import TimedFault
 
@@ -18,7 +19,9 @@ class Plan:
     seed: int
     brokers: int = 3
     controllers: int = 1
-    """So many of the brokers, the first of them, are controllers as well."""
+    """So many nodes vote: the first of the brokers, unless they are nodes of their own."""
+    separate: bool = False
+    """Whether controllers are nodes of their own."""
     settings: tuple[tuple[str, str], ...] = ()
     """Properties of every node, on top of the simulator's own."""
     conditions: Conditions = EVERYDAY
@@ -32,6 +35,19 @@ class Plan:
     loss_budget: int = 1
     """How many machines may have lost data at a time: fewer than min.insync.replicas."""
     events_most: int = 5_000_000
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return broker_ids(self.brokers)
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        return controller_ids(self.controllers, separate=self.separate)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Everybody, brokers first."""
+        return self.broker_ids + (self.controller_ids if self.separate else ())
 
     def without(self, left_out: frozenset[int]) -> Plan:
         """The same run without the faults at these positions."""

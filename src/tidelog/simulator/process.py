@@ -4,6 +4,7 @@ What arrives waits in an inbox; a turn hands all of it over with one and the sam
 the tick, as the event loop of a broker does. Turns take time, and slow files make them take more.
 
 Invariant  Effects are carried out in order, and what they cause arrives as a later input.
+Invariant  Observers look at a node after each of its steps, before anybody else hears of it.
 Invariant  The bytes of a frame are gone when the step that got them returns.
 """
 
@@ -87,9 +88,9 @@ class Process:
         effects = self._guard(self.node.start, self._now())
         if effects is None:
             return
+        self._machine.world.observe(Started(self._machine, effects))
         self._carry_out(effects)
         if not self.ended:
-            self._machine.world.observe(Started(self._machine, effects))
             self._end_if_stopped()
             self._turn_soon()
 
@@ -202,10 +203,9 @@ class Process:
         if disk.write_us:
             self._spent_us += (disk.files.operation_count - before) * disk.write_us
         machine.world.steps += 1
+        machine.world.observe(Stepped(machine, happened, effects))
         if effects:
             self._carry_out(effects)
-        if not self.ended:
-            machine.world.observe(Stepped(machine, happened, effects))
             self._end_if_stopped()
 
     def _guard(self, work: Callable[[Any], list[Effect]], argument: object) -> list[Effect] | None:

@@ -36,10 +36,16 @@ class SeedResult(NamedTuple):
 
 
 def run_seed(
-    seed: int, *, brokers: int = 3, controllers: int = 1, setup: Setup = standard_setup
+    seed: int,
+    *,
+    brokers: int = 3,
+    controllers: int | None = None,
+    separate: bool = False,
+    setup: Setup = standard_setup,
 ) -> SeedResult:
     """Draw the run of a seed and run it."""
-    return run_plan(draw_plan(seed, brokers=brokers, controllers=controllers), setup=setup)
+    plan = draw_plan(seed, brokers=brokers, controllers=controllers, separate=separate)
+    return run_plan(plan, setup=setup)
 
 
 def run_plan(

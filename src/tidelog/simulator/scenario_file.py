@@ -39,6 +39,8 @@ def plan_text(plan: Plan) -> str:
     lines = [
         f"{name} {getattr(plan, name)}" for name in _NUMBERS if getattr(plan, name) != usual[name]
     ]
+    if plan.separate:
+        lines.append("separate")
     if plan.dead:
         lines.append(f"dead {','.join(map(str, plan.dead))}")
     lines += (f"set {name}={value}" for name, value in plan.settings)
@@ -71,6 +73,8 @@ def parse_plan(text: str) -> Plan:
                     settings.append((name.strip(), value.strip()))
                 case "conditions":
                     values["conditions"] = _conditions(rest)
+                case "separate":
+                    values["separate"] = True
                 case "dead":
                     values["dead"] = tuple(int(node) for node in rest.split(","))
                 case _:

@@ -26,7 +26,7 @@ def expect_started(world: World) -> None:
 
     def missing() -> str | None:
         image = world.controller_image()
-        for node_id in world.machines:
+        for node_id in world.plan.broker_ids:
             registered = None if image is None else image.brokers.get(node_id)
             if node_id not in world.plan.dead and (registered is None or registered.fenced):
                 return f"node {node_id} is not unfenced"

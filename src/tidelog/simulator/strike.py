@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final, assert_never
 
+from tidelog.model.errors import invariant
 from tidelog.simulator.dice import stream
 from tidelog.simulator.disk import may_cost_records
 from tidelog.simulator.fault_text import fault_text
@@ -16,6 +17,7 @@ from tidelog.simulator.faults import (
     CopyDisk,
     Cut,
     Damage,
+    Depose,
     FailDisk,
     Fault,
     HealDisk,
@@ -36,7 +38,7 @@ from tidelog.simulator.faults import (
     Wipe,
 )
 from tidelog.simulator.machine import Machine
-from tidelog.simulator.paths import Slowness
+from tidelog.simulator.paths import Slowness, apart, one_way
 
 if TYPE_CHECKING:
     from tidelog.simulator.world import World
@@ -65,10 +67,42 @@ def strike(world: World, fault: Fault) -> None:
         case Reset(pairs=pairs):
             for one, other in pairs:
                 network.reset_between(one, other)
+        case Depose():
+            _depose(world, fault)
         case _:
             machine = world.machines.get(fault.node)
             if machine is not None:
                 _strike_machine(world, machine, fault)
+
+
+def _depose(world: World, fault: Depose) -> None:
+    """Find out who leads the quorum, and do to it now and later what the fault says."""
+    leader = world.quorum_leader()
+    if leader is None:
+        world.trace.note("nobody leads the quorum")
+        return
+    begins: Fault
+    ends: Fault | None
+    match fault.how:
+        case "kill":
+            begins, ends = Kill(node=leader.node_id), Start(node=leader.node_id)
+        case "pause":
+            begins, ends = Pause(node=leader.node_id), Resume(node=leader.node_id)
+        case "cut":
+            pairs = apart([leader.name], _without(leader, world.plan.controller_ids))
+            begins, ends = Cut(pairs=pairs), Mend(pairs=pairs)
+        case _:
+            invariant(fault.how == "reset", f"nobody knows how to depose by {fault.how}")
+            everybody = _without(leader, world.plan.node_ids)
+            begins, ends = Reset(pairs=one_way([leader.name], everybody)), None
+    world.strike(begins)
+    if ends is not None:
+        ends_us = world.timeline.now_us + fault.for_ms * 1000
+        world.timeline.at(ends_us, world.strike, ends)
+
+
+def _without(machine: Machine, nodes: tuple[int, ...]) -> list[str]:
+    return [str(node_id) for node_id in nodes if node_id != machine.node_id]
 
 
 def _strike_machine(
@@ -116,14 +150,14 @@ def _strike_machine(
         case Resume():
             machine.resume()
         case Wipe():
-            if world.losses.may_lose(machine):
+            if world.losses.may_be_blank(machine):
                 machine.wipe()
             else:
                 machine.kill("killed; its disk is spared")
         case CopyDisk():
             machine.copy_disk()
         case RestoreDisk():
-            if not (world.losses.may_lose(machine) and machine.restore_disk()):
+            if not (world.losses.may_be_older(machine) and machine.restore_disk()):
                 machine.kill("killed; its disk is spared")
         case SlowDisk(write_ms=write_ms, sync_ms=sync_ms):
             disk.slow_down(write_ms * 1000, sync_ms * 1000)

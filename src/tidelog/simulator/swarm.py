@@ -8,12 +8,12 @@ Invariant  Every fault that lasts has its end in the plan, so that a run can go 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final, TypeVar
 
-from tidelog.simulator.cluster import FIRST_NODE, node_ids
+from tidelog.simulator.cluster import broker_ids, controller_ids
 from tidelog.simulator.conditions import draw_conditions
 from tidelog.simulator.dice import stream
 from tidelog.simulator.faults import (
@@ -41,40 +41,61 @@ from tidelog.simulator.faults import (
 )
 from tidelog.simulator.paths import CLIENTS, Pair, apart, one_way, ring
 from tidelog.simulator.plan import Plan
+from tidelog.simulator.quorum_scenes import QUORUM_SCENES, Cast, Scene, quorum_settings, while_ms
 
 QUIET_MS: Final = 3_000
 """No fault strikes before the cluster had this long to form."""
 
 _ACTIVE: Final = 0.35
-_Scene: TypeAlias = Sequence[tuple[int, Fault]]
-"""Faults that belong together, each with its distance from the first in milliseconds."""
+C = TypeVar("C")
+
+QUORUMS: Final = ((3, False), (3, False), (3, False), (3, True), (1, False))
+"""How many controllers there are, and whether they are nodes of their own; equally likely."""
 
 
-def draw_plan(seed: int, *, brokers: int = 3, controllers: int = 1) -> Plan:
-    """The run of a seed; with several controllers, each of them keeps its disk."""
-    dice = stream(seed, "swarm")
+def draw_plan(
+    seed: int, *, brokers: int = 3, controllers: int | None = None, separate: bool = False
+) -> Plan:
+    """The run of a seed; how many vote, unless that is given, is for the seed to say."""
+    dice, quorum_dice = stream(seed, "swarm"), stream(seed, "quorum")
+    if controllers is None:
+        controllers, separate = quorum_dice.choice(QUORUMS) if brokers >= 3 else (1, False)
+    nodes = broker_ids(brokers)
+    voters = controller_ids(controllers, separate=separate)
+    everybody = (*nodes, *voters) if separate else nodes
     faults_ms = dice.choice((10_000, 15_000, 20_000, 40_000))
+    settings, conditions = _draw_settings(dice, brokers), draw_conditions(dice)
+    faults = [
+        timed
+        for timed in _draw_faults(dice, _SCENES, everybody, faults_ms)
+        if not _costs_a_vote(timed.fault, voters)
+    ]
+    dead = _draw_dead(dice, everybody)
+    if controllers > 1:
+        settings += quorum_settings(quorum_dice)
+        cast = Cast(voters=voters, brokers=nodes)
+        faults += _draw_faults(quorum_dice, QUORUM_SCENES, cast, faults_ms)
     return Plan(
         seed=seed,
         brokers=brokers,
         controllers=controllers,
-        settings=_draw_settings(dice, brokers),
-        conditions=draw_conditions(dice),
-        faults=tuple(
-            timed
-            for timed in _draw_faults(dice, node_ids(brokers), faults_ms)
-            if not _costs_a_vote(timed.fault, node_ids(controllers))
-        ),
+        separate=separate,
+        settings=settings,
+        conditions=conditions,
+        faults=tuple(sorted(faults, key=lambda each: each.at_ms)),
         faults_ms=faults_ms,
         calm_ms=120_000,
-        dead=_draw_dead(dice, brokers),
+        dead=dead,
         loss_budget=min(1, brokers - 1),
     )
 
 
 def _costs_a_vote(fault: Fault, controllers: Sequence[int]) -> bool:
-    """Whether a voter would come back with another disk, and so without its vote or its memory."""
-    return isinstance(fault, Wipe | RestoreDisk) and fault.node in controllers
+    """Whether a voter would come back with less than it promised: an older disk, which no quorum
+    survives, or a blank one if there is no other voter."""
+    is_only = len(controllers) == 1
+    kinds = Wipe | RestoreDisk if is_only else RestoreDisk
+    return isinstance(fault, kinds) and fault.node in controllers
 
 
 def _draw_settings(dice: Random, brokers: int) -> tuple[tuple[str, str], ...]:
@@ -94,120 +115,115 @@ def _draw_settings(dice: Random, brokers: int) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in settings.items())
 
 
-def _draw_dead(dice: Random, brokers: int) -> tuple[int, ...]:
-    """Now and then one broker never comes back: the others are enough."""
-    followers = node_ids(brokers)[1:]
-    return (dice.choice(followers),) if brokers >= 3 and dice.random() < 0.15 else ()
+def _draw_dead(dice: Random, nodes: Sequence[int]) -> tuple[int, ...]:
+    """Now and then one node never comes back: the others are enough."""
+    followers = nodes[1:]
+    return (dice.choice(followers),) if len(nodes) >= 3 and dice.random() < 0.15 else ()
 
 
-def _draw_faults(dice: Random, nodes: Sequence[int], end_ms: int) -> tuple[TimedFault, ...]:
+def _draw_faults(
+    dice: Random, scenes: Mapping[str, Callable[[Random, C], Scene]], cast: C, end_ms: int
+) -> list[TimedFault]:
     faults: list[TimedFault] = []
-    for name, scene in _SCENES.items():
+    for name, scene in scenes.items():
         own = Random(f"{dice.getrandbits(64)}/{name}")
         if own.random() >= _ACTIVE:
             continue
         interval_ms = own.choice((2_000, 6_000, 15_000))
         at_ms = QUIET_MS + int(own.expovariate(1 / interval_ms))
         while at_ms < end_ms:
-            faults += (TimedFault(at_ms + after_ms, fault) for after_ms, fault in scene(own, nodes))
+            faults += (TimedFault(at_ms + after_ms, fault) for after_ms, fault in scene(own, cast))
             at_ms += 1 + int(own.expovariate(1 / interval_ms))
-    return tuple(sorted((each for each in faults if each.at_ms < end_ms), key=lambda each: each[0]))
+    return sorted((each for each in faults if each.at_ms < end_ms), key=lambda each: each.at_ms)
 
 
-def _while_ms(dice: Random) -> int:
-    """How long something lasts: a blink, a session, or half of the run."""
-    return dice.choice(
-        (dice.randint(5, 300), dice.randint(300, 4_000), dice.randint(4_000, 12_000))
-    )
-
-
-def _kill(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _kill(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
     after = dice.choice((-1, -1, dice.randrange(40)))
-    return (0, Kill(node=node, after=after)), (_while_ms(dice), Start(node=node))
+    return (0, Kill(node=node, after=after)), (while_ms(dice), Start(node=node))
 
 
-def _kill_before_effects(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _kill_before_effects(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
-    return (0, KillBeforeEffects(node=node)), (_while_ms(dice), Start(node=node))
+    return (0, KillBeforeEffects(node=node)), (while_ms(dice), Start(node=node))
 
 
-def _kill_all(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _kill_all(dice: Random, nodes: Sequence[int]) -> Scene:
     dead = [(dice.randrange(50), Kill(node=node)) for node in nodes]
-    return *dead, *((100 + _while_ms(dice), Start(node=node)) for node in nodes)
+    return *dead, *((100 + while_ms(dice), Start(node=node)) for node in nodes)
 
 
-def _power_cut(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _power_cut(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
     fate = dice.choice(("drawn", "drawn", "lost", "kept"))
     after = dice.choice((-1, -1, dice.randrange(40)))
     cut = PowerCut(node=node, fate=fate, after=after)
-    return (0, cut), (_while_ms(dice), Start(node=node))
+    return (0, cut), (while_ms(dice), Start(node=node))
 
 
-def _stop(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _stop(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
-    return (0, Stop(node=node)), (500 + _while_ms(dice), Start(node=node))
+    return (0, Stop(node=node)), (500 + while_ms(dice), Start(node=node))
 
 
-def _pause(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _pause(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
-    return (0, Pause(node=node)), (_while_ms(dice), Resume(node=node))
+    return (0, Pause(node=node)), (while_ms(dice), Resume(node=node))
 
 
-def _wipe(dice: Random, nodes: Sequence[int]) -> _Scene:
-    node = _not_the_only_controller(dice, nodes)
-    return () if node is None else ((0, Wipe(node=node)), (_while_ms(dice), Start(node=node)))
+def _wipe(dice: Random, nodes: Sequence[int]) -> Scene:
+    node = _expendable(dice, nodes)
+    return () if node is None else ((0, Wipe(node=node)), (while_ms(dice), Start(node=node)))
 
 
-def _restore(dice: Random, nodes: Sequence[int]) -> _Scene:
-    node = _not_the_only_controller(dice, nodes)
+def _restore(dice: Random, nodes: Sequence[int]) -> Scene:
+    node = _expendable(dice, nodes)
     if node is None:
         return ()
-    later_ms = 1_000 + _while_ms(dice)
+    later_ms = 1_000 + while_ms(dice)
     return (
         (0, CopyDisk(node=node)),
         (later_ms, RestoreDisk(node=node)),
-        (later_ms + _while_ms(dice), Start(node=node)),
+        (later_ms + while_ms(dice), Start(node=node)),
     )
 
 
-def _slow_disk(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _slow_disk(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
     slow = SlowDisk(node=node, write_ms=dice.choice((0, 1, 20)), sync_ms=dice.choice((100, 2_000)))
-    return (0, slow), (_while_ms(dice), HealDisk(node=node))
+    return (0, slow), (while_ms(dice), HealDisk(node=node))
 
 
-def _fail_disk(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _fail_disk(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
-    ends_ms = _while_ms(dice)
+    ends_ms = while_ms(dice)
     how = dice.choice(("full", "write", "read", "sync"))
     return (
         (0, FailDisk(node=node, how=how)),
         (ends_ms, HealDisk(node=node)),
         (ends_ms + 1, Kill(node=node)),
-        (ends_ms + 1 + _while_ms(dice), Start(node=node)),
+        (ends_ms + 1 + while_ms(dice), Start(node=node)),
     )
 
 
-def _flip(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _flip(dice: Random, nodes: Sequence[int]) -> Scene:
     kind = dice.choice(("log", "log", "index", "snapshot", "epochs", "checkpoint"))
     damage = Damage(node=dice.choice(nodes), kind=kind, draw=dice.getrandbits(32))
     return ((0, damage),)
 
 
-def _damage_at_rest(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _damage_at_rest(dice: Random, nodes: Sequence[int]) -> Scene:
     node = dice.choice(nodes)
     kind = dice.choice(("index", "snapshot", "epochs", "checkpoint"))
     how = dice.choice(("cut", "remove", "flip"))
     return (
         (0, Kill(node=node)),
         (1, Damage(node=node, kind=kind, draw=dice.getrandbits(32), how=how)),
-        (1 + _while_ms(dice), Start(node=node)),
+        (1 + while_ms(dice), Start(node=node)),
     )
 
 
-def _jump_clock(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _jump_clock(dice: Random, nodes: Sequence[int]) -> Scene:
     node, by_ms = dice.choice(nodes), dice.choice((-1, 1)) * dice.randint(1, 3_600_000)
     jumps = dice.choice((1, 2, 8))
     return tuple(
@@ -216,7 +232,7 @@ def _jump_clock(dice: Random, nodes: Sequence[int]) -> _Scene:
     )
 
 
-def _partition(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _partition(dice: Random, nodes: Sequence[int]) -> Scene:
     names = [str(node) for node in nodes]
     dice.shuffle(names)
     pairs: tuple[Pair, ...]
@@ -238,10 +254,10 @@ def _partition(dice: Random, nodes: Sequence[int]) -> _Scene:
         case _:
             half = dice.randint(1, max(1, len(names) - 1))
             pairs = apart(names[:half], names[half:])
-    return (0, Cut(pairs=pairs)), (_while_ms(dice), Mend(pairs=pairs))
+    return (0, Cut(pairs=pairs)), (while_ms(dice), Mend(pairs=pairs))
 
 
-def _swizzle(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _swizzle(dice: Random, nodes: Sequence[int]) -> Scene:
     """Stop a random subset of the hosts one by one, restore them in another order."""
     names = [str(node) for node in nodes]
     chosen = dice.sample(names, dice.randint(1, len(names)))
@@ -259,13 +275,13 @@ def _swizzle(dice: Random, nodes: Sequence[int]) -> _Scene:
     return scene
 
 
-def _reset(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _reset(dice: Random, nodes: Sequence[int]) -> Scene:
     names = [*(str(node) for node in nodes), CLIENTS]
     dice.shuffle(names)
     return ((0, Reset(pairs=tuple(pairwise(names[: dice.randint(2, len(names))])))),)
 
 
-def _slow_path(dice: Random, nodes: Sequence[int]) -> _Scene:
+def _slow_path(dice: Random, nodes: Sequence[int]) -> Scene:
     names = [str(node) for node in nodes]
     dice.shuffle(names)
     pairs = dice.choice((apart, one_way))(names[:1], names[1:])
@@ -275,16 +291,16 @@ def _slow_path(dice: Random, nodes: Sequence[int]) -> _Scene:
         loss_ppm=dice.choice((0, 10_000, 300_000)),
         bytes_per_s=dice.choice((125_000, 1_000_000_000)),
     )
-    return (0, slow), (_while_ms(dice), Mend(pairs=pairs))
+    return (0, slow), (while_ms(dice), Mend(pairs=pairs))
 
 
-def _not_the_only_controller(dice: Random, nodes: Sequence[int]) -> int | None:
-    """A node whose disk the cluster can do without."""
-    others = [node for node in nodes if node != FIRST_NODE]
-    return dice.choice(others) if others else None
+def _expendable(dice: Random, nodes: Sequence[int]) -> int | None:
+    """A node whose disk the cluster can do without: any but the first, which may be the only
+    controller."""
+    return dice.choice(nodes[1:]) if len(nodes) > 1 else None
 
 
-_SCENES: Final[dict[str, Callable[[Random, Sequence[int]], _Scene]]] = {
+_SCENES: Final[dict[str, Callable[[Random, Sequence[int]], Scene]]] = {
     "kill": _kill,
     "kill before effects": _kill_before_effects,
     "kill all": _kill_all,

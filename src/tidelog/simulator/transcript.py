@@ -111,8 +111,13 @@ class _Story:
     # The cluster.
 
     def _cluster(self, named: dict[str, str]) -> None:
-        seed, brokers = int(named.pop("seed", "1")), int(named.pop("brokers", "3"))
-        plan = Plan(seed=seed, brokers=brokers, settings=tuple(named.items()))
+        plan = Plan(
+            seed=int(named.pop("seed", "1")),
+            brokers=int(named.pop("brokers", "3")),
+            controllers=int(named.pop("controllers", "1")),
+            separate=named.pop("separate", "no") == "yes",
+            settings=tuple(named.items()),
+        )
         self._world = world = World(plan, self._heard)
         watch_nodes(world)
         world.add_client(self._narrator)
@@ -120,12 +125,12 @@ class _Story:
         while not self._has_formed() and world.now_ms < FORMING_MS:
             world.run_for(LOOK_EVERY_MS)
         world.run_for(SETTLING_MS)
-        self._lines[:] = [f"brokers {', '.join(map(str, world.machines))} are unfenced"]
+        self._lines[:] = [f"brokers {', '.join(map(str, plan.broker_ids))} are unfenced"]
 
     def _has_formed(self) -> bool:
         image = self._running.controller_image()
         brokers = {} if image is None else image.brokers
-        return len(brokers) == len(self._running.machines) and not any(
+        return len(brokers) == self._running.plan.brokers and not any(
             each.fenced for each in brokers.values()
         )
 

@@ -51,7 +51,7 @@ class Workload:
 def add_workload(world: World) -> Workload:
     """Give the world topics and clients."""
     dice = world.dice("workload")
-    nodes = tuple(world.machines)
+    nodes = world.plan.broker_ids
     history = History()
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     replicas = min(3, len(nodes))
@@ -112,7 +112,7 @@ def add_workload(world: World) -> Workload:
 def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], CommittedReader]:
     """Give the world a topic, two producers with one transactional id, and who reads them."""
     dice = world.dice("transactions")
-    nodes = tuple(world.machines)
+    nodes = world.plan.broker_ids
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     topic = NewTopic(PAIRS, 2, min(3, len(nodes)), ANY_TIME)
     partitions = tuple(TopicPartition(PAIRS, index) for index in range(topic.partitions))
@@ -140,7 +140,7 @@ def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], C
 
 def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
     """Give the world a group that shares a topic, and somebody who commits offsets."""
-    nodes = tuple(world.machines)
+    nodes = world.plan.broker_ids
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     members = tuple(Member(name, nodes, ORDERS, stop_ms) for name in ("anna", "bert", "carl"))
     committer = Committer("bookkeeper", nodes, LEDGER, stop_ms)

@@ -27,7 +27,6 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.ids import uuid_text
 from tidelog.node.node import Node
 from tidelog.simulator.client import Client, ClientHost
-from tidelog.simulator.cluster import node_ids
 from tidelog.simulator.dice import SeededEntropy, stream
 from tidelog.simulator.faults import Fault
 from tidelog.simulator.happenings import Happening, Struck
@@ -74,7 +73,7 @@ class World:
         self.calm_since_ms: int | None = None
         """When faults stopped; None while they may still strike."""
         self.machines: Final[dict[int, Machine]] = {
-            node_id: Machine(self, node_id) for node_id in node_ids(plan.brokers)
+            node_id: Machine(self, node_id) for node_id in plan.node_ids
         }
         for machine in self.machines.values():
             self.network.add(machine)
@@ -174,6 +173,15 @@ class World:
             if (node := machine.node) is not None and node.broker.config.is_controller
         ]
         return max(known, key=lambda image: image.end_offset, default=None)
+
+    def quorum_leader(self) -> Machine | None:
+        """Who leads the latest epoch of the quorum, as far as it knows itself."""
+        leading = [
+            (node.quorum.epoch, machine.node_id)
+            for machine in self.running
+            if (node := machine.node) is not None and node.quorum.is_leader
+        ]
+        return self.machines[max(leading)[1]] if leading else None
 
     def broker_epoch(self, node_id: int) -> int:
         """The newest registration of a node that anybody knows of; -1 for none."""

@@ -127,6 +127,7 @@ class LogDirectory:
                 log = self._load_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now)
             else:
                 log = create_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, place, now)
+                self._files.sync_directory(self.path)  # a vote may stand in it before a record does
             self.metadata_log = log
             return log
 

@@ -339,13 +339,18 @@ class Cluster:
     def client(self, node_id: int, listener: str = "PLAINTEXT") -> Client:
         return Client(self, self[node_id], listener)
 
-    def create_topic(self, name: str, partitions: int = 1, factor: int = 2, via: int = 100) -> UUID:
+    def create_topic(
+        self, name: str, partitions: int = 1, factor: int = 2, via: int = 100, **configs: str
+    ) -> UUID:
+        """Its settings have underscores in the place of dots."""
         topic = {
             "name": name,
             "num_partitions": partitions,
             "replication_factor": factor,
             "assignments": [],
-            "configs": [],
+            "configs": [
+                {"name": name.replace("_", "."), "value": value} for name, value in configs.items()
+            ],
         }
         answer = self.client(via).ask(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000)
         [created] = answer.topics

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.node.inputs import FrameArrived
 from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.filesystem import read_all
@@ -280,6 +280,21 @@ def test_a_broker_that_was_away_for_long_goes_on_with_a_snapshot(snapshotting: C
     cluster.start(101)
     assert set(cluster[101].image.topics_by_name) == {"clicks", "views"}
     assert cluster[101].image.digest() == cluster[100].image.digest()
+
+
+def test_settings_of_a_topic_that_came_in_a_snapshot_are_in_force(snapshotting: Cluster) -> None:
+    cluster = snapshotting
+    cluster.start(101)
+    cluster.create_topic("clicks", min_insync_replicas="2", retention_ms="123456")
+    cluster.wait(25_000)
+    cluster[101].kill()
+    cluster.start(101)
+    partition = cluster[101].node.broker.replicas.get(TopicPartition("clicks", 0))
+
+    assert cluster[101].node.quorum.start_offset > 0
+    assert partition is not None
+    assert partition.min_in_sync == 2
+    assert partition.log.config.retention_ms == 123456
 
 
 def test_a_running_broker_that_skips_a_part_of_the_log_acts_on_all_that_changed(

@@ -1,4 +1,4 @@
-"""What must become true once faults have stopped, L3 to L11, and the end of every history."""
+"""What must become true once faults have stopped, L1 to L11, and the end of every history."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Final
 from tidelog.model.ids import NO_LEADER
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.promise_rules import PromiseRules
+from tidelog.simulator.violation import Violation
 from tidelog.simulator.workload import Workload
 from tidelog.simulator.workload_consumer import ANY_EPOCH
 from tidelog.simulator.world import World
 
+ELECTED_MS: Final = 20_000
+"""Within that time somebody must lead the quorum again, whatever there was before."""
 BALANCE_SETTING: Final = "leader.imbalance.check.interval.seconds"
 BALANCE_WAIT_S: Final = 5
 """Runs whose leaders are balanced less often end before that."""
@@ -30,6 +33,7 @@ class LivenessRules:
 
     def expect(self) -> None:
         """Tell the world."""
+        self._world.expect("L1", self._quorum)
         self._world.expect("L3", self._leaders)
         self._world.expect("L4", self._metadata)
         self._world.expect("L5", self._answers)
@@ -55,6 +59,25 @@ class LivenessRules:
         """Whether that node leads with files that were damaged under it."""
         machine = self._world.machines.get(node_id)
         return machine is not None and machine.damaged
+
+    def _quorum(self) -> str | None:
+        """Soon, and not only in the end: elections take a second or two."""
+        leading = [
+            node.quorum
+            for machine in self._world.running
+            if (node := machine.node) is not None and node.quorum.is_active
+        ]
+        if not leading:
+            since_ms = self._world.calm_since_ms
+            if since_ms is not None and self._world.now_ms - since_ms > ELECTED_MS:
+                raise Violation("L1", f"nobody leads the quorum after {ELECTED_MS} ms of calm")
+            return "nobody leads the quorum"
+        epoch = max(quorum.epoch for quorum in leading)
+        for machine in self._world.running:
+            node = machine.node
+            if node is not None and node.quorum.epoch != epoch:
+                return f"{machine.name} is in quorum epoch {node.quorum.epoch} of {epoch}"
+        return None
 
     def _leaders(self) -> str | None:
         if not self._workload.administrator.has_created_all:

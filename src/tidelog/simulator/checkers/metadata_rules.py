@@ -1,17 +1,26 @@
-"""The rules of the control plane that committed metadata must keep, C7 and C13 to C19."""
+"""The rules of the control plane that committed metadata must keep, C7, C12 to C15, C18, C19."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Final
-from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.controller.records import RECOVERED
+from tidelog.controller.records import (
+    RECOVERED,
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+)
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.quorum.quorum import Quorum
+from tidelog.simulator.checkers.broker_rules import BrokerRules
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
+from tidelog.simulator.checkers.proposal_rules import ProposalRules
+from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
@@ -21,8 +30,6 @@ TOPIC: Final = 2
 MIN_IN_SYNC: Final = "min.insync.replicas"
 COMPARED_EVERY: Final = 4
 """Of so many metadata offsets the state is compared at one."""
-CLOCKS_AGREE: Final = 0.99
-"""Drifting clocks differ by less than that."""
 UNCLEAN: Final = "unclean.leader.election.enable"
 
 
@@ -30,22 +37,23 @@ class MetadataRules:
     """Looks at the controller's image when it has moved on."""
 
     def __init__(
-        self, world: World, ghost: Ghost, changed: Callable[[PartitionGhost], None]
+        self,
+        world: World,
+        ghost: Ghost,
+        proposals: ProposalRules,
+        changed: Callable[[PartitionGhost], None],
     ) -> None:
         self._world = world
         self._ghost = ghost
+        self._proposals = proposals
         self._changed = changed
+        self._brokers = BrokerRules(world)
         self._settings = {MIN_IN_SYNC: "1", **dict(world.plan.settings)}
-        self._epochs: dict[int, tuple[int, UUID]] = {}
-        self._live: dict[int, int] = {}
-        """The broker epoch of each broker that was unfenced and not shutting down."""
         self._states: dict[int, bytes] = {}
         """What the metadata below an offset makes, as the first node had it."""
         self._compared: dict[int, int] = {}
-        self._activated: dict[int, tuple[int, int]] = {}
-        """The quorum epoch each controller was last seen to lead, and since when."""
 
-    def look_at(self, machine: Machine) -> None:
+    def look_at(self, machine: Machine, happening: Started | Stepped) -> None:
         """After a step of this machine's node."""
         node = machine.node
         if node is None:
@@ -57,12 +65,13 @@ class MetadataRules:
                 self._judge_same(machine, image)
         if not node.broker.config.is_controller:
             return
-        active_since_ms = self._active_since(machine)
+        self._brokers.hear(machine, happening)
+        active_since_ms = self._brokers.active_since(machine)
         if image.end_offset <= self._ghost.image_end or image.in_transaction:
             return
+        moved = partial(_moved, node.quorum, max(0, self._ghost.image_end))
         self._ghost.image, self._ghost.image_end = image, image.end_offset
-        self._judge_brokers(image)
-        self._judge_fencing(machine, image, active_since_ms)
+        self._brokers.judge(machine, image, active_since_ms)
         for topic in image.topics_by_name.values():
             for index, partition in topic.partitions.items():
                 ghost = self._ghost.partition(topic.topic_id, TopicPartition(topic.name, index))
@@ -72,6 +81,7 @@ class MetadataRules:
                 ghost.control = partition
                 if before is not None:
                     self._judge_change(ghost, before, partition)
+                    self._proposals.judge_commit(ghost, before, partition, moved)
                 self._judge_state(ghost, image, partition)
                 self._changed(ghost)
 
@@ -84,76 +94,6 @@ class MetadataRules:
         if known != state.digest():
             why = f"the metadata below {image.end_offset} as something else than others"
             raise Violation("C7", f"{machine.name} has {why}")
-
-    def _judge_fencing(
-        self, controller: Machine, image: ClusterImage, active_since_ms: int | None
-    ) -> None:
-        """C17: a controller that is new gives everybody a whole session first.
-
-        A closed connection is evidence of death, where that is configured to count.
-        """
-        live = {
-            broker_id: each.broker_epoch
-            for broker_id, each in image.brokers.items()
-            if not each.fenced and not each.in_controlled_shutdown
-        }
-        before, self._live = self._live, live
-        config = controller.config
-        patient = config.broker_disconnect_grace_ms == 0
-        if active_since_ms is None or not patient:
-            return
-        runs_ms = self._world.now_ms - active_since_ms
-        if runs_ms >= config.broker_session_timeout_ms * CLOCKS_AGREE:
-            return
-        for broker_id, epoch in before.items():
-            registration = image.brokers.get(broker_id)
-            asked_to_stop = not self._world.machines[broker_id].supervised
-            if (
-                registration is not None
-                and registration.broker_epoch == epoch
-                and registration.fenced
-                and not asked_to_stop
-            ):
-                why = f"fenced {broker_id} after {runs_ms} ms"
-                raise Violation("C17", f"controller {controller.name} {why}")
-
-    def _active_since(self, machine: Machine) -> int | None:
-        """Since when the controller of a machine decides; None if what it has just read was
-        decided before that, by another one or in another life of its own."""
-        node = machine.node
-        if node is None or not node.quorum.is_active:
-            return None
-        epoch = node.quorum.epoch
-        known_epoch, since_ms = self._activated.get(machine.node_id, (-1, 0))
-        if epoch == known_epoch:
-            return since_ms
-        self._activated[machine.node_id] = (epoch, self._world.now_ms)
-        return None
-
-    def _judge_brokers(self, image: ClusterImage) -> None:
-        for broker_id, registration in image.brokers.items():
-            now = (registration.broker_epoch, registration.incarnation_id)
-            known = self._epochs.get(broker_id)
-            self._epochs[broker_id] = now
-            if known is None or known == now:
-                continue
-            if now[0] <= known[0]:
-                why = f"broker {broker_id} went from epoch {known[0]} to {now[0]}"
-                raise Violation("C16", why)
-            if known[0] <= self._world.machines[broker_id].lost_in_epoch:
-                self._judge_new_incarnation(broker_id, image)
-
-    def _judge_new_incarnation(self, broker_id: int, image: ClusterImage) -> None:
-        """A process that died without a clean stop is in no ISR before it has caught up again."""
-        machine = self._world.machines[broker_id]
-        if not machine.lossy or machine.damaged or not image.brokers[broker_id].fenced:
-            return
-        for topic, index, partition in image.partitions_of(broker_id):
-            if broker_id in partition.elr or (
-                broker_id in partition.isr and len(partition.isr) > 1
-            ):
-                why = f"{broker_id} lost data and still may lead {topic.name}-{index}"
-                raise Violation("C16", why)
 
     def _judge_change(
         self, ghost: PartitionGhost, before: PartitionImage, after: PartitionImage
@@ -168,8 +108,7 @@ class MetadataRules:
             raise Violation("C13", what)
         is_one_step = after.partition_epoch == before.partition_epoch + 1
         if is_one_step:
-            least = int(self._configs(ghost).get(MIN_IN_SYNC, self._settings[MIN_IN_SYNC]))
-            _judge_reassignment(before, after, least, what)
+            _judge_reassignment(before, after, self._least(ghost), what)
         ghost.sent_away.update(set(before.replicas) - set(after.replicas))
         if after.leader in (NO_LEADER, before.leader):
             return
@@ -189,6 +128,9 @@ class MetadataRules:
             lacks = f"lacks committed records from {ghost.agreement(leader)} to {ghost.true_mark}"
             raise Violation("D1", f"{what}, and {leader} {lacks}")
 
+    def _least(self, ghost: PartitionGhost) -> int:
+        return int(self._configs(ghost).get(MIN_IN_SYNC, self._settings[MIN_IN_SYNC]))
+
     def _configs(self, ghost: PartitionGhost) -> Mapping[str, str]:
         image = self._ghost.image
         return {} if image is None else image.configs.get((TOPIC, ghost.name.topic), {})
@@ -202,7 +144,8 @@ class MetadataRules:
             raise Violation("C14", f"{what} of replicas {partition.replicas}")
         if partition.leader != NO_LEADER and partition.leader not in isr:
             raise Violation("C14", what)
-        if isr & set(partition.elr):
+        is_enough = len(isr) >= min(self._least(ghost), len(partition.replicas))
+        if isr & set(partition.elr) or (is_enough and partition.elr):
             raise Violation("C14", what)
         for member in isr:
             registration = image.brokers.get(member)
@@ -214,6 +157,18 @@ class MetadataRules:
             raise Violation("C15", f"{what} while it recovers")
 
 
+def _moved(quorum: Quorum[MetadataRecord], since: int) -> set[int] | None:
+    """The brokers of which the records from there on say something; None if they are gone."""
+    if since < quorum.start_offset:
+        return None
+    kinds = RegisterBrokerRecord | BrokerRegistrationChangeRecord
+    return {
+        each.record.broker_id
+        for each in quorum.committed_since(since)
+        if isinstance(each.record, kinds)
+    }
+
+
 def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:
     """Whoever leads now was in sync, or eligible when nobody else was left.
 
@@ -222,7 +177,8 @@ def _judge_election(before: PartitionImage, after: PartitionImage, what: str) ->
     if after.leader in before.isr or (_is_end(before, after) and after.leader in after.isr):
         return
     if after.leader not in before.elr or after.isr != (after.leader,):
-        raise Violation("C15", what)
+        is_preferred = after.leader == after.replicas[0] and before.leader != NO_LEADER
+        raise Violation("C19" if is_preferred else "C15", what)
 
 
 def _judge_reassignment(

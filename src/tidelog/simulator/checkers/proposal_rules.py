@@ -1,16 +1,20 @@
 """Who may be proposed for the in-sync replicas and who dropped from them, D9, D10 and C12.
 
 A proposal is judged once, when it comes about, by what its leader knew then and by what the logs
-really held.
+really held; and what the controller makes of it by the epochs it was meant for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from uuid import UUID
+
+from tidelog.controller.partition_image import PartitionImage
 from tidelog.node.broker_state import BrokerState
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.messages import ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
-from tidelog.simulator.checkers.ghost import Ghost
+from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
@@ -22,7 +26,9 @@ class ProposalRules:
     def __init__(self, world: World, ghost: Ghost) -> None:
         self._world = world
         self._ghost = ghost
-        self._judged: dict[tuple[int, object, int], ProposeInSyncReplicas] = {}
+        self._judged: dict[tuple[int, UUID, int], ProposeInSyncReplicas] = {}
+        self._made: set[tuple[UUID, int, int, int, frozenset[int]]] = set()
+        """Every proposal there ever was: for which partition and epochs, and of whom."""
 
     def look_at(self, machine: Machine) -> None:
         """After a step of this machine's node."""
@@ -35,8 +41,35 @@ class ProposalRules:
                 continue
             key = (machine.node_id, partition.log.topic_id, partition.name.partition)
             if self._judged.get(key) is not leader.in_sync.pending and node is not None:
-                self._judged[key] = leader.in_sync.pending
+                self._judged[key] = made = leader.in_sync.pending
+                epochs = (made.leader_epoch, made.partition_epoch)
+                self._made.add((*key[1:], *epochs, frozenset(made.ids)))
                 self._judge(machine, node.broker, partition, leader, leader.in_sync.pending)
+
+    def judge_commit(
+        self,
+        ghost: PartitionGhost,
+        before: PartitionImage,
+        after: PartitionImage,
+        moved: Callable[[], set[int] | None],
+    ) -> None:
+        """C12: unless the controller has something to say of them, or sends them away, members
+        come and go by a proposal that was made for the very state it changes."""
+        changed = set(before.isr) ^ set(after.isr)
+        epochs = (before.leader_epoch, before.partition_epoch)
+        if (
+            not changed
+            or before.replicas != after.replicas
+            or (after.leader_epoch, after.partition_epoch - 1) != epochs
+        ):
+            return
+        taken = (ghost.topic_id, ghost.name.partition, *epochs, frozenset(after.isr))
+        if taken in self._made:
+            return
+        said_of = moved()
+        if said_of is not None and not changed & said_of:
+            why = f"has {list(after.isr)} in sync after {list(before.isr)} in {epochs}"
+            raise Violation("C12", f"{ghost.name} {why}, which nobody proposed then")
 
     def _judge_counting(
         self, machine: Machine, partition: Partition, leader: LeaderReplica

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tidelog.simulator.checkers.controller_rules import ControllerRules
+from tidelog.simulator.checkers.election_rules import ElectionRules
 from tidelog.simulator.checkers.ghost import Ghost
 from tidelog.simulator.checkers.liveness_rules import LivenessRules
+from tidelog.simulator.checkers.metadata_log_rules import MetadataLogRules
 from tidelog.simulator.checkers.metadata_rules import MetadataRules
 from tidelog.simulator.checkers.promise_rules import PromiseRules
 from tidelog.simulator.checkers.proposal_rules import ProposalRules
-from tidelog.simulator.checkers.quorum_rules import QuorumRules
 from tidelog.simulator.checkers.replica_rules import ReplicaRules
 from tidelog.simulator.checkers.storage_rules import StorageRules
 from tidelog.simulator.faults import RestoreDisk, Wipe
@@ -27,24 +29,30 @@ def watch_nodes(world: World) -> Ghost:
     """Judge everything that nodes do from now on."""
     ghost = Ghost()
     replicas = ReplicaRules(world, ghost)
-    metadata = MetadataRules(world, ghost, replicas.control_changed)
     proposals = ProposalRules(world, ghost)
+    metadata = MetadataRules(world, ghost, proposals, replicas.control_changed)
     storage = StorageRules(ghost)
-    quorum = QuorumRules()
+    elections = ElectionRules()
+    metadata_log = MetadataLogRules()
+    controllers = ControllerRules()
 
     def look(_world: World, happening: Happening) -> None:
         match happening:
             case Started(machine=machine) | Stepped(machine=machine):
+                happened = happening.happened if isinstance(happening, Stepped) else None
                 storage.look_at(machine)
-                quorum.look_at(machine)
-                metadata.look_at(machine)
+                elections.look_at(machine, happened)
+                metadata_log.look_at(machine)
+                controllers.look_at(machine)
+                metadata.look_at(machine, happening)
                 replicas.look_at(machine)
                 proposals.look_at(machine)
             case PowerGoes(machine=machine):
                 storage.power_goes(machine)
             case Struck(fault=Wipe(node=node) | RestoreDisk(node=node)):
                 storage.forget(node)
-                quorum.forget(node)
+                elections.forget(node)
+                metadata_log.forget(node)
             case _:
                 pass
 
