@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tidelog.simulator.checkers.copy_rules import CopyRules
 from tidelog.simulator.checkers.group_rules import GroupRules
 from tidelog.simulator.checkers.transaction_rules import TransactionRules
 from tidelog.simulator.checkers.watch import watch
 from tidelog.simulator.plan import Plan
-from tidelog.simulator.workload import add_groups, add_transactions, add_workload
+from tidelog.simulator.workload import add_copiers, add_groups, add_transactions, add_workload
 from tidelog.simulator.workload_groups import SESSION_MS
 from tidelog.simulator.world import World
 
@@ -45,6 +46,10 @@ def standard_setup(
         TransactionRules(world, ghost, *add_transactions(world)).watch()
     if with_groups:
         GroupRules(world, ghost, *add_groups(world)).watch()
+    if with_transactions and with_groups:
+        copiers, auditor, reader = add_copiers(world)
+        TransactionRules(world, ghost, copiers, reader).watch()
+        CopyRules(world, ghost, copiers, auditor).watch()
 
 
 def with_transactions(plan: Plan) -> Plan:

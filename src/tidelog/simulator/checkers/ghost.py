@@ -12,6 +12,7 @@ from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import read_header
 from tidelog.simulator.checkers.held_log import HeldBatch, HeldLog
@@ -134,3 +135,12 @@ class Ghost:
         if topic is None:
             return None
         return self.partitions.get((topic.topic_id, name.partition))
+
+    def has_lost(self, internal_topic: str, key: str) -> bool:
+        """Whether what a coordinator wrote of a key may be gone with too many disks."""
+        topic = None if self.image is None else self.image.topics_by_name.get(internal_topic)
+        if topic is None:
+            return False
+        index = partition_of(key, len(topic.partitions))
+        ghost = self.by_name(TopicPartition(internal_topic, index))
+        return ghost is not None and (ghost.is_murky or bool(ghost.forgiven))

@@ -15,7 +15,8 @@ What may be seen follows from the committed batches and the markers among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.checkers.ghost import Ghost
@@ -23,7 +24,8 @@ from tidelog.simulator.checkers.transaction_verdicts import TransactionVerdicts
 from tidelog.simulator.happenings import ClientActed, Happening
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.workload_committed import CommittedReader, ToldStable, Visible
-from tidelog.simulator.workload_transactions import SimulatedTransaction, TransactionalProducer
+from tidelog.simulator.workload_transaction import SimulatedTransaction
+from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
 
@@ -106,15 +108,15 @@ class TransactionRules:
         waiting = self._stability()
         if waiting is not None:
             return waiting
-        seen = []
+        seen: dict[TopicPartition, Counter[bytes]] = {}
         for name in self._partitions:
             verdicts = self._current(name)
             if verdicts is None:
                 return None
-            seen.append(verdicts.counts)
+            seen[name] = verdicts.counts
         for producer in self._producers:
             for transaction in producer.transactions:
-                _judge(transaction, [values[transaction.value] for values in seen])
+                _judge(transaction, seen)
         return None
 
 
@@ -128,8 +130,13 @@ def _judge_told(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> No
         raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
 
 
-def _judge(transaction: SimulatedTransaction, counts: Sequence[int]) -> None:
-    what = f"{transaction.value.decode()} is seen {counts} times in its partitions"
+def _judge(
+    transaction: SimulatedTransaction, seen: Mapping[TopicPartition, Counter[bytes]]
+) -> None:
+    written = [(name, value) for name, each in transaction.values.items() for value in each]
+    counts = [seen[name][value] for name, value in written]
+    text = ", ".join(f"{value.decode()} in {name}" for name, value in written)
+    what = f"{text}: seen {counts} times"
     if max(counts) > 1:
         raise Violation("T4", what)
     if len(set(counts)) > 1:
