@@ -48,6 +48,9 @@ def sim(
     groups: Annotated[
         bool, typer.Option("--groups", help="Let members of consumer groups take part.")
     ] = False,
+    compaction: Annotated[
+        bool, typer.Option("--compaction", help="Let cleaners and a compacted topic take part.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -62,12 +65,23 @@ def sim(
     """
     with answering():
         from tidelog.simulator.scenario_file import parse_plan
-        from tidelog.simulator.setup import standard_setup, with_groups, with_transactions
+        from tidelog.simulator.setup import (
+            standard_setup,
+            with_compaction,
+            with_groups,
+            with_transactions,
+        )
         from tidelog.simulator.swarm import draw_plan
         from tidelog.simulator.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
-        setup = partial(standard_setup, with_transactions=transactions, with_groups=groups)
+        clients += " --compaction" if compaction else ""
+        setup = partial(
+            standard_setup,
+            with_transactions=transactions,
+            with_groups=groups,
+            with_compaction=compaction,
+        )
         if scenario is not None:
             text = scenario.read_text(encoding="utf-8")
             if is_transcript(text):
@@ -86,6 +100,8 @@ def sim(
             plans = [with_transactions(plan) for plan in plans]
         if groups:
             plans = [with_groups(plan) for plan in plans]
+        if compaction:
+            plans = [with_compaction(plan) for plan in plans]
 
         def again(plan: Plan, saved: Path | None) -> str:
             what = which.format(seed=plan.seed) if saved is None else f" --scenario {saved}"

@@ -20,6 +20,7 @@ from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_markers import LateCoordinator
 from tidelog.simulator.workload_producer import Producer
 from tidelog.simulator.workload_surveyor import Surveyor
+from tidelog.simulator.workload_table import TableReader, TableWriter
 from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
@@ -32,6 +33,10 @@ SCRATCH: Final = "scratch"
 PAIRS: Final = "pairs"
 PAIRS_PARTITIONS: Final = 2
 COPIES: Final = "copies"
+TABLE: Final = "table"
+"""Compacted."""
+LONG_MS: Final = 24 * 3_600_000
+SHORT_MS: Final = 100
 PAIR: Final = "pair"
 """The transactional id of those who write them."""
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
@@ -192,3 +197,31 @@ def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, Committe
     for client in (administrator, *members, *copiers, auditor, reader):
         world.add_client(client)
     return copiers, auditor, reader
+
+
+def add_table(world: World) -> tuple[TableWriter, TableReader, bool]:
+    """Give the world a compacted topic with its clients; whether its tombstones are kept."""
+    dice = world.dice("table")
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    keeps_tombstones = dice.random() < 0.5
+    configs = {
+        **ANY_TIME,
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(LONG_MS if keeps_tombstones else SHORT_MS),
+    }
+    topic = NewTopic(TABLE, 1, min(3, len(nodes)), configs)
+    administrator = Administrator(
+        "table admin", nodes, (topic,), History(), scratch=topic, paces=NEVER, stop_ms=stop_ms
+    )
+    writer = TableWriter(
+        "table writer",
+        nodes,
+        TopicPartition(TABLE, 0),
+        interval_ms=dice.choice((30, 120)),
+        stop_ms=stop_ms,
+    )
+    reader = TableReader("table reader", nodes, writer)
+    for client in (administrator, writer, reader):
+        world.add_client(client)
+    return writer, reader, keeps_tombstones

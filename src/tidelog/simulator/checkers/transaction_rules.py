@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.checkers.ghost import Ghost
@@ -59,8 +60,11 @@ class TransactionRules:
         while self._reader.fresh:
             told = self._reader.fresh.pop()
             verdicts = self._current(told.partition)
-            if verdicts is not None:
-                _judge_told(told, verdicts)
+            if verdicts is None or _is_true(told, verdicts):
+                continue
+            ghost = self._ghost.by_name(told.partition)
+            if ghost is not None and not _is_true(told, verdicts.foresee(ghost)):
+                _refute(told, verdicts)
 
     def _current(self, name: TopicPartition) -> TransactionVerdicts | None:
         """What is known of a partition; None when too many disks went for that."""
@@ -120,14 +124,18 @@ class TransactionRules:
         return None
 
 
-def _judge_told(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> None:
+def _is_true(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> bool:
     if isinstance(told, Visible):
-        if verdicts.visible.get(told.offset) != told.value:
-            what = f"{told.value.decode()} at {told.offset} of {told.partition}"
-            raise Violation("T7", f"{what} was read, and is not committed")
-    elif verdicts.first_open is not None and told.offset > verdicts.first_open:
-        what = f"{told.partition} was called stable up to {told.offset}"
-        raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
+        return verdicts.visible.get(told.offset) == told.value
+    return verdicts.first_open is None or told.offset <= verdicts.first_open
+
+
+def _refute(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> NoReturn:
+    if isinstance(told, Visible):
+        what = f"{told.value.decode()} at {told.offset} of {told.partition}"
+        raise Violation("T7", f"{what} was read, and is not committed")
+    what = f"{told.partition} was called stable up to {told.offset}"
+    raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
 
 
 def _judge(
