@@ -89,7 +89,7 @@ class Copier(TransactionalProducer):
     # Reading.
 
     def _go_on(self) -> None:
-        if self.member.is_asleep:
+        if self.member.lets_sleep:
             self._again()
         else:
             super()._go_on()

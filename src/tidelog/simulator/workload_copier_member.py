@@ -15,10 +15,12 @@ from uuid import UUID
 from tidelog.simulator.workload_groups import SESSION_MS, Member
 
 COPIERS: Final = "copiers"
-FALLS_ASLEEP: Final = 0.004
+FALLS_ASLEEP: Final = 0.01
 """How likely a member sleeps instead of sending its next heartbeat."""
-SLEEPS_MS: Final = (2_000, 9_000, SESSION_MS + 3_000)
+SLEEPS_MS: Final = (2_000, 9_000, SESSION_MS + 4_000, SESSION_MS + 4_000)
 """Past nothing, past the time of a transaction, past the session."""
+OVERSLEEPS_MS: Final = 1_500
+"""So much earlier its copier is awake, and goes on with what it had."""
 
 
 class CopierMember(Member):
@@ -33,8 +35,9 @@ class CopierMember(Member):
         self._sleeps_until_ms = 0
 
     @property
-    def is_asleep(self) -> bool:
-        return self.now_ms < self._sleeps_until_ms
+    def lets_sleep(self) -> bool:
+        """Whether the copier sleeps as well."""
+        return self.now_ms < self._sleeps_until_ms - OVERSLEEPS_MS
 
     @property
     def epoch(self) -> int:
@@ -60,7 +63,7 @@ class CopierMember(Member):
             self.turn += 1
 
     def act(self) -> None:
-        if self.is_asleep:
+        if self.now_ms < self._sleeps_until_ms:
             return
         if self.now_ms < self.stop_ms and self.dice.random() < FALLS_ASLEEP:
             self._sleeps_until_ms = self.now_ms + self.dice.choice(SLEEPS_MS)
