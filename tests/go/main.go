@@ -1,5 +1,6 @@
 // Everyday work of a Go application with franz-go: a group whose members come and go, commits that
-// are found again, and transactions of which only the committed ones are read.
+// are found again, and transactions of which only the committed ones are read. Told to transform, it
+// copies a topic in transactions instead.
 package main
 
 import (
@@ -145,6 +146,10 @@ func transactions(ctx context.Context, bootstrap, topic string) {
 }
 
 func main() {
+	if os.Args[1] == "transform" {
+		transform(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	bootstrap, topic := os.Args[1], os.Args[2]

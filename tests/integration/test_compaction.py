@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ TOPIC = "accounts"
 KEYS = 500
 SMALL = 2_500_000
 """Of what was written, more than ten million bytes, a part that only cleaning can reach."""
+BOUNDED = 7_000_000
+"""A part of the eighteen million bytes that are written under load."""
 SETTINGS = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -146,3 +149,24 @@ def test_the_table_survives_cleaning_failover_and_a_wiped_disk(cluster: Cluster)
             cluster.kill(node_id)
             assert read_table(cluster.bootstrap) == accounts.table
             cluster.start(node_id)
+
+
+def test_a_table_under_load_stays_small_and_survives_the_death_of_every_broker(
+    cluster: Cluster,
+) -> None:
+    accounts = Accounts(cluster.bootstrap)
+    sizes: list[int] = []
+    began = time.monotonic()
+    for step in range(30):
+        time.sleep(max(0.0, began + step / 2 - time.monotonic()))
+        accounts.write(3)
+        sizes += [size_on(cluster, node_id) for node_id in cluster.node_ids]
+    assert max(sizes) < BOUNDED
+
+    for node_id in cluster.node_ids:
+        cluster.kill(node_id)
+    cluster.local.start()
+    until(lambda: in_sync(cluster) == cluster.node_ids, within_s=60)
+    assert read_table(cluster.bootstrap) == accounts.table
+    accounts.write(1)
+    assert read_table(cluster.bootstrap) == accounts.table

@@ -19,6 +19,8 @@ from tidelog.testing.cluster import Cluster
 HERE = Path(__file__).parent
 JAVA_PROGRAM = HERE.parent / "java" / "Transformer.java"
 JARS = HERE.parents[1] / ".cache" / "java" / "tools"
+GO_PROGRAM = HERE.parents[1] / ".cache" / "clients" / "everyday-go"
+COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 TRANSACTIONAL_WORK = HERE.parent / "java" / "TransactionalWork.java"
 PARTITIONS = 3
 PATIENCE_S = 120.0
@@ -65,6 +67,20 @@ def java_transformer(bootstrap: str, name: str) -> list[str]:
     program = str(JAVA_PROGRAM)
     jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", program]
     return [*jvm, bootstrap, "input", "output", name]
+
+
+def go_transformer(bootstrap: str, name: str) -> list[str]:
+    return [str(GO_PROGRAM), "transform", bootstrap.split(",")[0], "input", "output", name]
+
+
+def kafkas_copier(bootstrap: str, name: str) -> list[str]:
+    """The one that Apache Kafka tests itself with; now and then it aborts on purpose."""
+    jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", COPIER]
+    topics = ["--input-topic", "input", "--input-partition", "0", "--output-topic", "output"]
+    who = ["--transactional-id", name, "--consumer-group", "copiers", "--group-mode"]
+    how = ["--use-group-metadata", "--enable-random-aborts", "--transaction-size", "40"]
+    patience = ["--transaction-timeout", "10000"]
+    return [*jvm, "--broker-list", bootstrap, *topics, *who, *how, *patience]
 
 
 class Output:
@@ -138,6 +154,30 @@ def test_every_input_is_once_in_the_output_although_brokers_are_killed(
         with running(second, tmp_path / "second-again.log"):
             output.read_until(len(values))
             output.read_rest()
+    output.close()
+    assert sorted(output.seen, key=int) == values
+    assert set(output.seen.values()) == {1}
+
+
+@pytest.mark.parametrize("make_command", [kafkas_copier, go_transformer])
+def test_every_input_is_once_in_the_output_although_brokers_die_in_turn(
+    cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
+) -> None:
+    values = fill(cluster.bootstrap, 3000)
+    output = Output(cluster.bootstrap)
+    with (
+        running(make_command(cluster.bootstrap, "copier-1"), tmp_path / "first.log"),
+        running(make_command(cluster.bootstrap, "copier-2"), tmp_path / "second.log"),
+    ):
+        output.read_until(200)
+        cluster.kill(101)
+        output.read_until(1000)
+        cluster.start(101)
+        cluster.kill(102)
+        output.read_until(1800)
+        cluster.start(102)
+        output.read_until(len(values))
+        output.read_rest()
     output.close()
     assert sorted(output.seen, key=int) == values
     assert set(output.seen.values()) == {1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from tidelog.testing.cluster import Cluster
 
 Java = Callable[..., str]
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
+SHARE_GROUP = Path(__file__).parents[1] / "java" / "ShareGroup.java"
+STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 COMPLAINTS = ("mismatch", "Misordered", "not found", "isvalid: false", "Could not read", "corrupt")
 
@@ -173,3 +177,18 @@ def test_kafka_log_dirs_and_cluster_id(java: Java, bootstrap: str) -> None:
     assert "Cluster ID:" in java(
         "org.apache.kafka.tools.ClusterTool", "cluster-id", "--bootstrap-server", bootstrap
     )
+
+
+def test_a_member_of_a_share_group_is_told_that_there_are_none(
+    java: Java, cluster: Cluster, topic: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    assert java(str(SHARE_GROUP), cluster.bootstrap, topic, timeout_s=40) == "told\n"
+
+
+def test_who_asks_for_a_streams_group_is_told_that_there_are_none(cluster: Cluster) -> None:
+    jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", STREAMS_GROUPS]
+    asked = ["--bootstrap-server", cluster.bootstrap, "--describe", "--group", "streams"]
+    told = subprocess.run([*jvm, *asked], capture_output=True, text=True, timeout=40)
+    assert "UnsupportedVersionException" in told.stdout + told.stderr

@@ -8,8 +8,10 @@ from tidelog.model.ids import TopicPartition
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
-from tidelog.storage.checkpoint import FIRST_DIRTY, OffsetCheckpoint
+from tidelog.storage.checkpoint import FIRST_DIRTY, RECOVERY_POINTS, OffsetCheckpoint
 from tidelog.storage.compaction import Compaction
+from tidelog.storage.disk_operation import Renamed
+from tidelog.storage.segment_files import SWAP
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBench
@@ -50,6 +52,23 @@ def test_a_dirty_compacted_log_is_cleaned_and_that_is_written_down(new_bench: Ne
     assert cleaned.bytes_after < cleaned.bytes_before
     assert keys_in(bench) == b"abc"
     assert OffsetCheckpoint(bench.files, f"/data/{FIRST_DIRTY}").read() == {ORDERS: 6}
+
+
+def test_what_is_durable_is_written_down_before_a_segment_is_replaced(
+    new_bench: NewBench,
+) -> None:
+    bench = new_bench(log_cleaner_backoff_ms="1000")
+    bench.create_topic("orders", segment_bytes="1048576", cleanup_policy="compact")
+    fill(bench, b"abababc")
+
+    bench.wait(5000)
+
+    renamed = [
+        operation.target for operation in bench.files.trace if isinstance(operation, Renamed)
+    ]
+    noted = renamed.index(f"/data/{RECOVERY_POINTS}")
+    assert noted < next(at for at, name in enumerate(renamed) if name.endswith(SWAP))
+    assert OffsetCheckpoint(bench.files, f"/data/{RECOVERY_POINTS}").read()[ORDERS] >= 6
 
 
 def test_a_topic_that_is_not_compacted_is_left_alone(new_bench: NewBench) -> None:

@@ -98,6 +98,7 @@ class LogBench:
         clean: bool = False,
         recovery_point: int | None = None,
         log_start: int | None = None,
+        cleaned_to: int = 0,
         files: MemoryFileSystem | None = None,
     ) -> PartitionLog:
         """Start again from what is on disk, or on another one."""
@@ -112,6 +113,7 @@ class LogBench:
             clean=clean,
             recovery_point=recovery_point,
             log_start=log_start,
+            cleaned_to=cleaned_to,
         )
         return self.log
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidelog.records.batch import read_header
+from tidelog.records.batch import CorruptBatch, read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record, records_of
@@ -503,3 +503,24 @@ def test_a_reader_of_the_whole_log_ends_with_the_same_table_as_without_cleaning(
     bench.log.sync()
     bench.load(recovery_point=end)
     assert bench.log.end_offset == end
+
+
+@pytest.mark.parametrize(
+    ("position", "damage"),
+    [(3, b"\x80"), (8, b"\x00\x00\x10"), (26, b"\x40"), (65, b"?")],
+    ids=["base offset", "length", "last offset", "key"],
+)
+def test_a_damaged_batch_ends_the_pass_and_is_left_as_it_is(
+    log: CompactedLog, position: int, damage: bytes
+) -> None:
+    for at in range(6):
+        log.put((b"k%d" % (at % 2), b"%d" % at))
+    log.roll()
+    bench = log.bench
+    second = bench.batches()[1]
+    bench.files.damage(bench.path(0), second.position + position, damage)
+    before = bytes(bench.files.file_at(bench.path(0)).data)
+
+    with pytest.raises(CorruptBatch):
+        log.clean()
+    assert bytes(bench.files.file_at(bench.path(0)).data) == before

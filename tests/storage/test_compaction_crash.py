@@ -120,3 +120,38 @@ def clean_again(bench: LogBench) -> None:
     """The next start does not know of the pass that was cut short and begins it anew."""
     if dirty_range(bench.log, bench.log.end_offset, bench.now) is not None:
         clean(bench)
+
+
+@pytest.fixture
+def holed(new_bench: NewBench) -> LogBench:
+    """A log whose first two segments are far apart: the cleaner took all between them."""
+    bench = new_bench(cleanup_compact=True, cleanup_delete=False, segment_bytes=200)
+    put(bench, b"rare", b"0")
+    for at in range(12):
+        put(bench, b"often", b"%d" % at)
+    roll(bench)
+    clean(bench)
+    put(bench, b"d", b"last")
+    bench.log.sync()
+    assert bench.batches()[0].header.next_offset < bench.bases()[1]
+    return bench
+
+
+@pytest.mark.parametrize("is_known", ["durable", "cleaned"])
+def test_segments_that_the_cleaner_emptied_are_no_end_of_the_log(
+    holed: LogBench, is_known: str
+) -> None:
+    """Either checkpoint tells that a hole below it is the cleaner's work."""
+    before, end, cleaned_to = table(holed), holed.log.end_offset, holed.log.first_dirty_offset
+    if is_known == "durable":
+        holed.load(recovery_point=end)
+    else:
+        holed.load(cleaned_to=cleaned_to)
+    assert table(holed) == before
+    assert holed.log.end_offset == end
+    assert holed.log.damage == []
+
+
+def test_a_hole_above_all_that_was_cleaned_is_the_end_of_what_is_left(holed: LogBench) -> None:
+    holed.load(recovery_point=0, cleaned_to=0)
+    assert holed.log.end_offset == holed.batches()[-1].header.next_offset == 1

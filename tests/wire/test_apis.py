@@ -66,3 +66,7 @@ def test_what_nodes_ask_of_controllers_is_not_served_to_clients() -> None:
         ApiKey.ENVELOPE,
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
+
+
+def test_neither_share_groups_nor_streams_groups_are_served() -> None:
+    assert not [key for key in SUPPORTED if "SHARE" in key.name or "STREAMS" in key.name]

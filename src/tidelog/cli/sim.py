@@ -59,6 +59,9 @@ def sim(
     groups: Annotated[
         bool, typer.Option("--groups", help="Let members of consumer groups take part.")
     ] = False,
+    compaction: Annotated[
+        bool, typer.Option("--compaction", help="Let cleaners and a compacted topic take part.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
     save: Annotated[
         Path | None,
@@ -73,12 +76,11 @@ def sim(
     """
     with answering():
         from tidelog.simulator.scenario_file import parse_plan
-        from tidelog.simulator.setup import standard_setup, with_groups, with_transactions
         from tidelog.simulator.swarm import draw_plan
         from tidelog.simulator.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
-        setup = partial(standard_setup, with_transactions=transactions, with_groups=groups)
+        clients += " --compaction" if compaction else ""
         if scenario is not None:
             text = scenario.read_text(encoding="utf-8")
             if is_transcript(text):
@@ -98,16 +100,34 @@ def sim(
             which += "" if controllers is None else f" --controllers {controllers}"
             which += " --separate" if separate else ""
             which += " --seeds 1 --seed {seed}"
-        if transactions:
-            plans = [with_transactions(plan) for plan in plans]
-        if groups:
-            plans = [with_groups(plan) for plan in plans]
+        plans, setup = _with_clients(plans, transactions, groups, compaction)
 
         def again(plan: Plan, saved: Path | None) -> str:
             what = which.format(seed=plan.seed) if saved is None else f" --scenario {saved}"
             return f"tidelog sim{clients}{what}"
 
         _run_all(plans, setup, again, trace, as_json, save)
+
+
+def _with_clients(
+    plans: Sequence[Plan], transactions: bool, groups: bool, compaction: bool
+) -> tuple[list[Plan], Setup]:
+    """The same plans for nodes that are ready for those clients, and a world with them."""
+    from tidelog.simulator import setup
+
+    ready = list(plans)
+    if transactions:
+        ready = [setup.with_transactions(plan) for plan in ready]
+    if groups:
+        ready = [setup.with_groups(plan) for plan in ready]
+    if compaction:
+        ready = [setup.with_compaction(plan) for plan in ready]
+    return ready, partial(
+        setup.standard_setup,
+        with_transactions=transactions,
+        with_groups=groups,
+        with_compaction=compaction,
+    )
 
 
 def _tell(file: Path, text: str, *, accept: bool) -> None:

@@ -2,12 +2,15 @@
 
 Invariant  The loop does no more than change names: reading, writing and syncing are jobs, cut into
            slices so that a flush never waits for a whole pass.
+Invariant  That the old segments are durable is written down before a pass replaces any: after a
+           crash, a hole between two segments is what the cleaner left, or what was lost.
 Invariant  How far a log is cleaned is written down only after the swapped names are durable: a
            tombstone may go in a later pass only if what it deletes is gone for good.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -25,6 +28,7 @@ from tidelog.storage.cleanable import (
     plan_compaction,
 )
 from tidelog.storage.compaction import Compaction
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.segment_swap import can_swap, swap
 
 RETRY_MS: Final = 300_000
@@ -63,6 +67,8 @@ class Cleaner:
         partition, dirty = found
         with suppress(DiskError), partition.log.health:
             plan = plan_compaction(partition.log, dirty, self._memory, now)
+            for directory in self._directories_of(partition):
+                directory.write_recovery_points()
             partition.log.flushes.begun()
             self._go_on(partition, Compaction(plan), dirty)
             return
@@ -127,10 +133,9 @@ class Cleaner:
         log.flushes.ended()
         if log.flushes.generation == compaction.plan.generation:
             log.first_dirty_offset = compaction.cleaned_to
-            for directory in self._broker.directories:
-                if directory.logs.get(partition.name) is log:
-                    with suppress(DiskError):  # noted in `offline_reason`
-                        directory.write_first_dirty()
+            for directory in self._directories_of(partition):
+                with suppress(DiskError):  # noted in `offline_reason`
+                    directory.write_first_dirty()
         self._broker.announce(
             LogCleaned(
                 partition=partition.name,
@@ -159,6 +164,12 @@ class Cleaner:
             partition.log.flushes.ended()
         else:
             self._broker.jobs.run(compaction.abandon, removed)
+
+    def _directories_of(self, partition: Partition) -> Iterator[LogDirectory]:
+        """The one that the log is in."""
+        for directory in self._broker.directories:
+            if directory.logs.get(partition.name) is partition.log:
+                yield directory
 
     def _is_hosted(self, partition: Partition) -> bool:
         return self._broker.replicas.get(partition.name) is partition

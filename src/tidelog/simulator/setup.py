@@ -6,11 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tidelog.simulator.checkers.copy_rules import CopyRules
 from tidelog.simulator.checkers.group_rules import GroupRules
+from tidelog.simulator.checkers.table_rules import TableRules
 from tidelog.simulator.checkers.transaction_rules import TransactionRules
 from tidelog.simulator.checkers.watch import watch
+from tidelog.simulator.dice import stream
 from tidelog.simulator.plan import Plan
-from tidelog.simulator.workload import add_groups, add_transactions, add_workload
+from tidelog.simulator.workload import (
+    add_copiers,
+    add_groups,
+    add_table,
+    add_transactions,
+    add_workload,
+)
 from tidelog.simulator.workload_groups import SESSION_MS
 from tidelog.simulator.world import World
 
@@ -36,7 +45,11 @@ def expect_started(world: World) -> None:
 
 
 def standard_setup(
-    world: World, *, with_transactions: bool = False, with_groups: bool = False
+    world: World,
+    *,
+    with_transactions: bool = False,
+    with_groups: bool = False,
+    with_compaction: bool = False,
 ) -> None:
     """The clients and rules of `tidelog sim`."""
     expect_started(world)
@@ -45,6 +58,13 @@ def standard_setup(
         TransactionRules(world, ghost, *add_transactions(world)).watch()
     if with_groups:
         GroupRules(world, ghost, *add_groups(world)).watch()
+    if with_transactions and with_groups:
+        copiers, auditor, reader = add_copiers(world)
+        TransactionRules(world, ghost, copiers, reader).watch()
+        CopyRules(world, ghost, copiers, auditor).watch()
+    if with_compaction:
+        writer, table_reader, keeps_tombstones = add_table(world)
+        TableRules(world, ghost, writer, table_reader, keeps_tombstones=keeps_tombstones).watch()
 
 
 def with_transactions(plan: Plan) -> Plan:
@@ -82,3 +102,16 @@ def with_groups(plan: Plan) -> Plan:
 def grouped_setup(world: World) -> None:
     """The same, and a group of consumers whose coordinators come and go."""
     standard_setup(world, with_groups=True)
+
+
+def with_compaction(plan: Plan) -> Plan:
+    """The same run on nodes with small segments, and cleaners that look for work all the time."""
+    settings = {
+        "log.index.interval.bytes": 0,
+        "log.index.size.max.bytes": stream(plan.seed, "compaction").choice((96, 240)),
+        "log.cleaner.backoff.ms": 250,
+        "log.cleaner.min.cleanable.ratio": 0.01,
+        "log.segment.delete.delay.ms": 500,
+    }
+    given = tuple((name, str(value)) for name, value in settings.items())
+    return replace(plan, settings=(*plan.settings, *given))

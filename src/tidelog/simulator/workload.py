@@ -12,11 +12,15 @@ from tidelog.model.ids import TopicPartition
 from tidelog.simulator.workload_admin import NEVER, Administrator, AdminPaces, NewTopic
 from tidelog.simulator.workload_committed import CommittedReader
 from tidelog.simulator.workload_consumer import Consumer
+from tidelog.simulator.workload_copier import Copier
+from tidelog.simulator.workload_copier_member import CopierMember
+from tidelog.simulator.workload_copy_auditor import CopyAuditor
 from tidelog.simulator.workload_groups import Auditor, Committer, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_markers import LateCoordinator
 from tidelog.simulator.workload_producer import Producer
 from tidelog.simulator.workload_surveyor import Surveyor
+from tidelog.simulator.workload_table import TableReader, TableWriter
 from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
@@ -27,6 +31,14 @@ SPOOL: Final = "spool"
 SCRATCH: Final = "scratch"
 """Deleted and created again."""
 PAIRS: Final = "pairs"
+PAIRS_PARTITIONS: Final = 2
+COPIES: Final = "copies"
+TABLE: Final = "table"
+"""Compacted."""
+LONG_MS: Final = 24 * 3_600_000
+SHORT_MS: Final = 100
+PAIR: Final = "pair"
+"""The transactional id of those who write them."""
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Clocks jump: a batch that is sent again may come from the future."""
 SPOOL_CONFIGS: Final = {
@@ -114,13 +126,14 @@ def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], C
     dice = world.dice("transactions")
     nodes = world.plan.broker_ids
     stop_ms = world.plan.faults_ms + GOES_ON_MS
-    topic = NewTopic(PAIRS, 2, min(3, len(nodes)), ANY_TIME)
-    partitions = tuple(TopicPartition(PAIRS, index) for index in range(topic.partitions))
+    topic = NewTopic(PAIRS, PAIRS_PARTITIONS, min(3, len(nodes)), ANY_TIME)
+    partitions = tuple(TopicPartition(PAIRS, index) for index in range(PAIRS_PARTITIONS))
     producers = tuple(
         TransactionalProducer(
             name,
             nodes,
             partitions,
+            transactional_id=PAIR,
             adds=dice.random() < 0.5,
             interval_ms=dice.choice((50, 300)),
             start_ms=start_ms,
@@ -147,3 +160,68 @@ def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
     for client in (*members, committer, Auditor("auditor", nodes, committer)):
         world.add_client(client)
     return members, committer
+
+
+def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, CommittedReader]:
+    """Give the world copiers of the pairs, two of them under one transactional id."""
+    dice = world.dice("copiers")
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    topic = NewTopic(COPIES, PAIRS_PARTITIONS, min(3, len(nodes)), ANY_TIME)
+    inputs = tuple(TopicPartition(PAIRS, index) for index in range(PAIRS_PARTITIONS))
+    outputs = tuple(TopicPartition(COPIES, index) for index in range(PAIRS_PARTITIONS))
+    copiers = tuple(
+        Copier(
+            name,
+            nodes,
+            CopierMember(f"{name}'s member", nodes, PAIRS, stop_ms),
+            outputs,
+            transactional_id=transactional_id,
+            adds=dice.random() < 0.5,
+            interval_ms=dice.choice((20, 200)),
+            start_ms=start_ms,
+            stop_ms=stop_ms,
+        )
+        for name, transactional_id, start_ms in (
+            ("scribe", "one", 0),
+            ("scribe's successor", "one", dice.choice((4_000, 12_000))),
+            ("monk", "two", 0),
+        )
+    )
+    administrator = Administrator(
+        "copies admin", nodes, (topic,), History(), scratch=topic, paces=NEVER, stop_ms=stop_ms
+    )
+    auditor = CopyAuditor("copy auditor", nodes, inputs, stop_ms)
+    reader = CommittedReader("copies reader", nodes, outputs)
+    members = (copier.member for copier in copiers)
+    for client in (administrator, *members, *copiers, auditor, reader):
+        world.add_client(client)
+    return copiers, auditor, reader
+
+
+def add_table(world: World) -> tuple[TableWriter, TableReader, bool]:
+    """Give the world a compacted topic with its clients; whether its tombstones are kept."""
+    dice = world.dice("table")
+    nodes = tuple(world.machines)
+    stop_ms = world.plan.faults_ms + GOES_ON_MS
+    keeps_tombstones = dice.random() < 0.5
+    configs = {
+        **ANY_TIME,
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(LONG_MS if keeps_tombstones else SHORT_MS),
+    }
+    topic = NewTopic(TABLE, 1, min(3, len(nodes)), configs)
+    administrator = Administrator(
+        "table admin", nodes, (topic,), History(), scratch=topic, paces=NEVER, stop_ms=stop_ms
+    )
+    writer = TableWriter(
+        "table writer",
+        nodes,
+        TopicPartition(TABLE, 0),
+        interval_ms=dice.choice((30, 120)),
+        stop_ms=stop_ms,
+    )
+    reader = TableReader("table reader", nodes, writer)
+    for client in (administrator, writer, reader):
+        world.add_client(client)
+    return writer, reader, keeps_tombstones

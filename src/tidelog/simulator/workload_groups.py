@@ -73,6 +73,11 @@ class GroupClient(ClusterClient):
         assert self._coordinator is not None
         return self._ask(self._coordinator, api, version, fields, then)
 
+    @property
+    def coordinator(self) -> int | None:
+        """Who coordinates the group, as far as this client knows."""
+        return self._coordinator
+
     def refused(self, error: ErrorCode) -> None:
         """Look for the coordinator elsewhere, if that is what the error says."""
         if error in _ELSEWHERE:
@@ -102,8 +107,10 @@ class GroupClient(ClusterClient):
 class Member(GroupClient):
     """Joins, follows what it is assigned, leaves now and then while faults strike."""
 
-    def __init__(self, name: str, nodes: Sequence[int], topic: str, stop_ms: int) -> None:
-        super().__init__(name, nodes, (topic,), GROUP, stop_ms)
+    def __init__(
+        self, name: str, nodes: Sequence[int], topic: str, stop_ms: int, group: str = GROUP
+    ) -> None:
+        super().__init__(name, nodes, (topic,), group, stop_ms)
         self.topic = topic
         self._epoch = 0
         self._owned: frozenset[tuple[UUID, int]] = frozenset()
@@ -117,12 +124,12 @@ class Member(GroupClient):
     def act(self) -> None:
         if not self.owned and self._owned:
             self._give_up()
-        leaves = self._epoch > 0 and self.now_ms < self.stop_ms and self.dice.random() < LEAVES
+        leaves = self._wants_to_leave()
         epoch = -1 if leaves else self._epoch
         if leaves:
-            self._owned = frozenset()
+            self._assigned(frozenset())
         fields = {
-            "group_id": GROUP,
+            "group_id": self.group,
             "member_id": self.name,
             "member_epoch": epoch,
             "rebalance_timeout": SESSION_MS,
@@ -136,6 +143,9 @@ class Member(GroupClient):
             ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields, partial(self._beaten, epoch, self.now_ms)
         )
 
+    def _wants_to_leave(self) -> bool:
+        return self._epoch > 0 and self.now_ms < self.stop_ms and self.dice.random() < LEAVES
+
     def _beaten(self, sent_epoch: int, sent_ms: int, answer: Any) -> None:
         if isinstance(answer, Lost):
             return
@@ -148,11 +158,16 @@ class Member(GroupClient):
         self._epoch = int(answer.member_epoch)
         self._sure_until_ms = sent_ms + SURE_FOR_MS
         if answer.assignment is not None:
-            self._owned = frozenset(
-                (topic.topic_id, int(partition))
-                for topic in answer.assignment.topic_partitions
-                for partition in topic.partitions
+            self._assigned(
+                frozenset(
+                    (topic.topic_id, int(partition))
+                    for topic in answer.assignment.topic_partitions
+                    for partition in topic.partitions
+                )
             )
+
+    def _assigned(self, places: frozenset[tuple[UUID, int]]) -> None:
+        self._owned = places
 
     def _give_up(self) -> None:
         self._epoch = 0

@@ -1,16 +1,14 @@
-"""Simulated transactional producers: each transaction puts one value into several partitions.
+"""Simulated transactional producers: each transaction puts a value into several partitions.
 
 A producer commits or aborts as its dice say, asks again until it knows, and remembers what it was
 told. Two of them share a transactional id, so that each fences the other now and then.
 
-Invariant  Each transaction has a value of its own, the same in all of its partitions.
 Invariant  A producer that wants to abort, or gave up, never asks to commit that transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +19,7 @@ from tidelog.simulator.asking import Lost
 from tidelog.simulator.clock import EPOCH_MS
 from tidelog.simulator.workload_client import ClusterClient
 from tidelog.simulator.workload_history import ACKS_ALL
+from tidelog.simulator.workload_transaction import SimulatedTransaction
 from tidelog.wire.apis import ApiKey
 
 FIND_VERSION: Final = 2
@@ -29,11 +28,10 @@ FENCED_PAUSE_MS: Final = 3_000
 TRANSACTION_TIMEOUT_MS: Final = 8_000
 PRODUCE_TIMEOUT_MS: Final = 4_000
 COMMITS: Final = 0.7
-TRANSACTIONAL_ID: Final = "pair"
 ENDS_FOR_A_MARKER: Final = 2
 
 _GO: Final = "go"
-_HOPELESS: Final = frozenset(
+HOPELESS: Final = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
         ErrorCode.producer_fenced,
@@ -46,19 +44,6 @@ _HOPELESS: Final = frozenset(
 )
 
 
-@dataclass(slots=True, eq=False)
-class SimulatedTransaction:
-    """One transaction as its producer knows it."""
-
-    value: bytes
-    commits: bool
-    has_asked_to_commit: bool = False
-    is_promised: bool = False
-    """The coordinator said that it ended as wished."""
-    due: set[TopicPartition] = field(default_factory=set)
-    """Partitions that are still to take the value."""
-
-
 class TransactionalProducer(ClusterClient):
     """One process with a transactional id; `adds` says whether leaders add partitions (KIP-890)."""
 
@@ -68,12 +53,14 @@ class TransactionalProducer(ClusterClient):
         nodes: Sequence[int],
         partitions: Sequence[TopicPartition],
         *,
+        transactional_id: str,
         adds: bool,
         interval_ms: int,
         start_ms: int,
         stop_ms: int,
     ) -> None:
         super().__init__(name, nodes, sorted({partition.topic for partition in partitions}))
+        self.transactional_id = transactional_id
         self.transactions: list[SimulatedTransaction] = []
         self._partitions = tuple(partitions)
         self._adds = adds
@@ -96,10 +83,30 @@ class TransactionalProducer(ClusterClient):
         """
         return self._identity if self._ends >= ENDS_FOR_A_MARKER else None
 
+    # To be overridden.
+
+    def next_transaction(self) -> SimulatedTransaction | None:
+        """What to write next; None when there is nothing, and somebody calls `_again`."""
+        value = f"{self.name}/{len(self.transactions)}".encode()
+        values = dict.fromkeys(self._partitions, (value,))
+        return SimulatedTransaction(values, self.dice.random() < COMMITS)
+
+    def finish(self, current: SimulatedTransaction) -> None:
+        """Everything is written: whatever belongs to the transaction besides, then its end."""
+        self._end(current)
+
+    def on_ended(self, current: SimulatedTransaction) -> None:
+        """It ended as wished, or somebody else has ended it."""
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether it begins no transaction any more."""
+        return self.now_ms >= self._stop_ms
+
     @property
     def is_idle(self) -> bool:
         """Whether it has stopped and knows all that it will ever know."""
-        return self.now_ms >= self._stop_ms and self._current is None and not self._asking
+        return self._is_over and self._current is None and not self._asking
 
     # What it is told.
 
@@ -115,7 +122,7 @@ class TransactionalProducer(ClusterClient):
     def _go_on(self) -> None:
         if self._asking:
             return
-        if self._current is None and self.now_ms >= self._stop_ms:
+        if self._current is None and self._is_over:
             return
         if self._coordinator is None:
             self._find()
@@ -128,7 +135,7 @@ class TransactionalProducer(ClusterClient):
         elif self._current.due:
             self._produce()
         else:
-            self._end(self._current)
+            self.finish(self._current)
 
     def _again(self, after_ms: int = PAUSE_MS) -> None:
         self.set_timer(after_ms, _GO)
@@ -149,7 +156,7 @@ class TransactionalProducer(ClusterClient):
         then(answer)
 
     def _find(self) -> None:
-        fields = {"key": TRANSACTIONAL_ID, "key_type": 1}
+        fields = {"key": self.transactional_id, "key_type": 1}
         node = self.dice.choice(self.nodes)
         self._ask_somebody(node, ApiKey.FIND_COORDINATOR, FIND_VERSION, fields, self._found)
 
@@ -166,7 +173,7 @@ class TransactionalProducer(ClusterClient):
 
     def _initialise(self) -> None:
         fields = {
-            "transactional_id": TRANSACTIONAL_ID,
+            "transactional_id": self.transactional_id,
             "transaction_timeout": TRANSACTION_TIMEOUT_MS,
             "producer_id": -1,
             "producer_epoch": -1,
@@ -183,21 +190,20 @@ class TransactionalProducer(ClusterClient):
         self._again()
 
     def _begin(self) -> None:
-        value = f"{self.name}/{len(self.transactions)}".encode()
-        self._current = SimulatedTransaction(
-            value, self.dice.random() < COMMITS, due=set(self._partitions)
-        )
+        self._current = self.next_transaction()
         self._has_joined = False
-        self.transactions.append(self._current)
-        self._go_on()
+        if self._current is not None:
+            self.transactions.append(self._current)
+            self._go_on()
 
     def _join(self) -> None:
         producer_id, epoch = self._identity or (-1, -1)
         topics: dict[str, list[int]] = {}
-        for name in self._partitions:
+        assert self._current is not None
+        for name in sorted(self._current.values):
             topics.setdefault(name.topic, []).append(name.partition)
         fields = {
-            "v3_and_below_transactional_id": TRANSACTIONAL_ID,
+            "v3_and_below_transactional_id": self.transactional_id,
             "v3_and_below_producer_id": producer_id,
             "v3_and_below_producer_epoch": epoch,
             "v3_and_below_topics": [
@@ -216,7 +222,7 @@ class TransactionalProducer(ClusterClient):
             for topic in answer.results_by_topic_v3_and_below
             for partition in topic.results_by_partition
         }
-        if codes & _HOPELESS:
+        if codes & HOPELESS:
             self._give_up()
             return
         self._has_joined = codes == {ErrorCode.none}
@@ -244,7 +250,7 @@ class TransactionalProducer(ClusterClient):
                 then,
                 acks=ACKS_ALL,
                 timeout_ms=PRODUCE_TIMEOUT_MS,
-                transactional_id=TRANSACTIONAL_ID,
+                transactional_id=self.transactional_id,
             )
             self.expects_answer(connection)
         if not self._asking:
@@ -254,7 +260,10 @@ class TransactionalProducer(ClusterClient):
         producer_id, epoch = self._identity or (-1, -1)
         return bytes(
             build_batch(
-                [NewRecord(b"key", current.value, EPOCH_MS + self.now_ms)],
+                [
+                    NewRecord(b"key", value, EPOCH_MS + self.now_ms)
+                    for value in current.values[name]
+                ],
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=self._sequences.get(name, 0),
@@ -270,8 +279,8 @@ class TransactionalProducer(ClusterClient):
             code = ErrorCode(answer.topics[0].partitions[0].error)
         if code is ErrorCode.none:
             current.due.discard(name)
-            self._sequences[name] = self._sequences.get(name, 0) + 1
-        elif code in _HOPELESS:
+            self._sequences[name] = self._sequences.get(name, 0) + len(current.values[name])
+        elif code in HOPELESS:
             self._give_up()
             return
         else:
@@ -283,7 +292,7 @@ class TransactionalProducer(ClusterClient):
         producer_id, epoch = self._identity or (-1, -1)
         current.has_asked_to_commit = current.has_asked_to_commit or current.commits
         fields = {
-            "transactional_id": TRANSACTIONAL_ID,
+            "transactional_id": self.transactional_id,
             "producer_id": producer_id,
             "producer_epoch": epoch,
             "committed": current.commits,
@@ -303,11 +312,12 @@ class TransactionalProducer(ClusterClient):
             current.is_promised = True
             self._current = None
             self._ends += 1
+            self.on_ended(current)
             if self._adds:
                 self._identity = (int(answer.producer_id), int(answer.producer_epoch))
                 self._sequences = {}
             self._again(1 + int(self.dice.expovariate(1 / self._interval_ms)))
-        elif code in _HOPELESS:
+        elif code in HOPELESS:
             self._give_up()
         else:
             if code is not ErrorCode.concurrent_transactions:
@@ -316,6 +326,8 @@ class TransactionalProducer(ClusterClient):
 
     def _give_up(self) -> None:
         """Somebody else has the transactional id, or the transaction was ended for us."""
-        self._current = None
+        current, self._current = self._current, None
         self._identity = None
+        if current is not None:
+            self.on_ended(current)
         self._again(FENCED_PAUSE_MS)

@@ -66,7 +66,7 @@ class World:
         self.cluster_id: Final = uuid_text(SeededEntropy(self.dice("cluster")).uuid())
         self.losses: Final = Losses(self)
         self.observers: list[Observer] = []
-        self.expectations: dict[str, Expectation] = {}
+        self.expectations: list[tuple[str, Expectation]] = []
         self.clients: dict[str, Client] = {}
         self.steps = 0
         """Steps of all nodes."""
@@ -101,7 +101,7 @@ class World:
 
     def expect(self, label: str, expectation: Expectation) -> None:
         """Something that must become true once faults have stopped."""
-        self.expectations[label] = expectation
+        self.expectations.append((label, expectation))
 
     def start(self) -> None:
         """Start every machine and plan every fault."""
@@ -200,7 +200,7 @@ class World:
     def _missing(self) -> list[tuple[str, str]]:
         return [
             (label, what)
-            for label, expectation in self.expectations.items()
+            for label, expectation in self.expectations
             if (what := expectation()) is not None
         ]
 

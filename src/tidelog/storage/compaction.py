@@ -7,6 +7,7 @@ finished segments in (`segment_swap`).
 
 Invariant  Only segments that take no appends any more are read, all of them below the high
            watermark and below every open transaction (D20).
+Invariant  A damaged batch ends the pass: it is neither dropped nor given a new checksum.
 Invariant  What a pass writes is durable before it is offered for a swap, and the swapped names
            are before the pass is done.
 """
@@ -18,10 +19,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidelog.model.time import Now
-from tidelog.records.batch import BatchHeader, read_header
+from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, read_header
 from tidelog.records.rewriting import open_batch
 from tidelog.storage.batch_cleaning import BatchCleaning, LastBatch
-from tidelog.storage.batch_scan import scan_batches
+from tidelog.storage.batch_scan import FoundBatch, scan_batches
 from tidelog.storage.cleaned_transactions import CleanedTransactions
 from tidelog.storage.filesystem import Buffer, File, FileSystem
 from tidelog.storage.log_config import LogConfig
@@ -124,7 +125,7 @@ class Compaction:
         for source in self.plan.sources:
             if source.end_offset <= self.plan.first_dirty_offset:
                 continue
-            for _, header, batch in scan_batches(source.file, 0, source.size):
+            for _, header, batch in _batches_of(source):
                 if header.next_offset <= self.plan.first_dirty_offset:
                     continue
                 if not _map_batch(keys, transactions, header, batch):
@@ -142,7 +143,7 @@ class Compaction:
         for source in group:
             kept: list[Buffer] = []
             read = 0
-            for _, header, batch in scan_batches(source.file, 0, source.size):
+            for _, header, batch in _batches_of(source):
                 cleaned = cleaning.clean(header, batch)
                 if cleaned is not None:
                     kept.append(cleaned)
@@ -176,6 +177,20 @@ class Compaction:
         segment.remove()  # whatever an earlier pass that failed left there
         segment.ensure_exist()
         return segment
+
+
+def _batches_of(source: Source) -> Iterator[FoundBatch]:
+    """Every batch of a segment; CorruptBatch where one cannot be what was written there."""
+    position, offset = 0, source.segment.base_offset
+    for found in scan_batches(source.file, 0, source.size):
+        header = found.header
+        fits = offset <= header.base_offset < header.next_offset <= source.end_offset
+        if not (fits and crc_matches(found.data)):
+            break
+        yield found
+        position, offset = found.position + header.size, header.next_offset
+    if position != source.size:
+        raise CorruptBatch(f"{source.file.path} is damaged at {position}")
 
 
 def _map_batch(

@@ -153,6 +153,7 @@ class LogDirectory:
     def _load_log(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
     ) -> PartitionLog:
+        cleaned_to = self._first_dirty.offsets.get(partition, 0)
         log = load_log(
             partition,
             topic_id,
@@ -162,8 +163,9 @@ class LogDirectory:
             clean=self.was_clean,
             recovery_point=self._recovery_points.offsets.get(partition),
             log_start=self._log_starts.offsets.get(partition),
+            cleaned_to=cleaned_to,
         )
-        log.first_dirty_offset = self._first_dirty.offsets.get(partition, 0)
+        log.first_dirty_offset = cleaned_to
         return log
 
     def _has_begun(self, path: str) -> bool:
@@ -260,6 +262,12 @@ class LogDirectory:
         if self.health.offline_reason is None:
             with self.health:
                 self._write(self._high_watermarks, high_watermarks)
+
+    def write_recovery_points(self) -> None:
+        """Write down what is durable of every log, if that changed."""
+        if self.health.offline_reason is None:
+            with self.health:
+                self._write(self._recovery_points, self._recovery_points_now())
 
     def write_first_dirty(self) -> None:
         """Write down how far every compacted log is cleaned."""

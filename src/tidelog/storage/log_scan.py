@@ -38,6 +38,8 @@ class LogScan:
     producers: ProducerState
     flushed_to: int
     """Everything below was durable once."""
+    cleaned_to: int
+    """Below, whole segments may be missing: the cleaner found nothing in them worth keeping."""
     contiguous: bool
     """No offset was ever taken out of this log, as compaction does."""
     end_offset: int = 0
@@ -76,7 +78,7 @@ class LogScan:
     def _follows(self, segment: Segment) -> bool:
         """Whether a segment goes on where the log, as far as it was read, ends."""
         base = segment.base_offset
-        if self.end_offset < min(base, self.flushed_to):
+        if self.end_offset < min(base, max(self.flushed_to, self.cleaned_to)):
             if self.contiguous:
                 self._report(segment, 0, 0, base, in_place=True)
             self.end_offset = base

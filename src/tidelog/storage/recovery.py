@@ -61,6 +61,7 @@ def load_log(
     clean: bool,
     recovery_point: int | None,
     log_start: int | None,
+    cleaned_to: int = 0,
 ) -> PartitionLog:
     """The log in a directory; values of checkpoints are None when they are not known."""
     loading = _Loading(config, place, now)
@@ -69,7 +70,7 @@ def load_log(
     start = max(log_start or 0, first)
     trusted = clean and loading.take_as_left(recovery_point or 0)
     if not trusted and loading.segments:
-        loading.read_again(recovery_point or 0, tail_only=clean)
+        loading.read_again(recovery_point or 0, cleaned_to, tail_only=clean)
     if not loading.segments or loading.end_offset < start:
         loading.start_empty_at(start)
         loading.report_missing(recovery_point or 0)
@@ -150,7 +151,7 @@ class _Loading:
         self.end_offset = end
         return True
 
-    def read_again(self, flushed_to: int, *, tail_only: bool) -> None:
+    def read_again(self, flushed_to: int, cleaned_to: int, *, tail_only: bool) -> None:
         """Read every batch from the recovery point on, or from where something is wrong."""
         slot = Segments(self.segments).slot_of(flushed_to)
         if tail_only and not flushed_to:
@@ -175,7 +176,8 @@ class _Loading:
             known_epochs=known_epochs,
             producers=self.producers,
             flushed_to=flushed_to,
-            contiguous=not self.config.cleanup_compact,
+            cleaned_to=cleaned_to,
+            contiguous=not self.config.cleanup_compact and not cleaned_to,
         )
         scan.run(slot, epochs[-1][0] if epochs else -1)
         self.end_offset = scan.end_offset

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.coordinator.group_bench import GroupBench
+from tests.coordinator.group_bench import Asked, GroupBench
 
 from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
 from tidelog.coordinator.groups.classic.syncing import Leaver
 from tidelog.model.errors import ErrorCode, Refusal
 
 NEW_MEMBER_JOIN_MS = 300_000
+EMPTY_AGAIN_MS = 1_000
 PATIENT: Any = {"session_ms": 60_000, "rebalance_ms": 20_000}
 
 
@@ -220,6 +221,38 @@ def test_the_last_member_leaves_an_empty_group_behind_which_is_stored(bench: Gro
     assert bench.state == "Empty"
     [again] = bench.joined(bench.join())
     assert again.generation == joined.generation + 2
+
+
+def leave_in_vain(bench: GroupBench, joined: JoinReply) -> None:
+    bench.refuses_writes = True
+    leaver = Leaver(joined.member_id, None)
+    bench.carry_out(bench.shard.leave("group", [leaver], bench.now), Asked())
+
+
+def test_a_group_is_not_empty_before_that_is_stored(bench: GroupBench) -> None:
+    [joined] = bench.stable()
+    leave_in_vain(bench, joined)
+    assert bench.state == "PreparingRebalance"
+    bench.wait(5 * EMPTY_AGAIN_MS)
+    assert bench.state == "PreparingRebalance"
+
+    bench.refuses_writes = False
+    bench.wait(EMPTY_AGAIN_MS)
+    assert bench.state == "Empty"
+    bench.fail_over()
+    assert bench.state == "Empty"
+    [again] = bench.joined(bench.join())
+    assert again.generation == joined.generation + 2
+
+
+def test_who_joins_a_group_that_could_not_be_stored_as_empty_begins_a_generation(
+    bench: GroupBench,
+) -> None:
+    [joined] = bench.stable()
+    leave_in_vain(bench, joined)
+    bench.refuses_writes = False
+    [again] = bench.joined(bench.join())
+    assert again.generation > joined.generation
 
 
 def test_a_new_member_whose_join_waits_is_given_up_after_five_minutes(bench: GroupBench) -> None:

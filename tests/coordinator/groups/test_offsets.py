@@ -208,12 +208,24 @@ def test_expiry_that_could_not_be_written_is_tried_again_soon(many: GroupBench) 
     assert many.state == "Dead"
 
 
-def test_a_group_with_many_offsets_is_deleted_in_several_batches(many: GroupBench) -> None:
+def test_a_group_is_deleted_with_many_offsets_in_one_batch(many: GroupBench) -> None:
+    asked = Asked()
+    many.carry_out(many.shard.delete_group("group"), asked)
+    assert (asked.reply, many.state) == (True, "Dead")
+
+
+def test_a_group_with_more_offsets_than_a_batch_holds_goes_after_them() -> None:
+    """Whenever that is cut short, there is still a group that can be deleted."""
+    many = GroupBench(message_max_bytes="100000")
+    many.fail_over()
+    for partition in range(MANY):
+        many.commit(1, partition=partition)
     replies = []
     while many.state != "Dead":
         asked = Asked()
         many.carry_out(many.shard.delete_group("group"), asked)
         replies.append(asked.reply)
+        many.fail_over()
     assert replies == [False, False, True]
 
 

@@ -4,6 +4,7 @@ Invariant  Offsets that a group still reads by are not removed, and neither are 
            transaction may change.
 Invariant  However much there is to forget, one decision is one batch of bounded size, and its
            reply tells whether that was all: what is left is found by the next one.
+Invariant  A group goes at once with all its offsets if one batch can hold them; else it goes last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidelog.coordinator.groups.consumer.draft import tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offsets import CommittedOffset, Offsets, tombstone
-from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.records import GroupRecord, encode_record
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
@@ -26,6 +27,8 @@ from tidelog.model.time import Now
 Removal: TypeAlias = Decision[GroupRecord, bool]
 AT_ONCE: Final = 1000
 """Tombstones in one batch."""
+RECORD_BYTES: Final = 32
+"""What a record takes besides its key, at most."""
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")
 NOT_EMPTY = Refusal(ErrorCode.non_empty_group, "the group has members")
 
@@ -51,13 +54,21 @@ def delete_offsets(
     return Decision(tuple(records), tuple(outcomes))
 
 
-def delete_group(group: Group | None, offsets: Offsets) -> Removal | Refusal:
-    """Forget a group that has no members, after all its offsets."""
+def delete_group(group: Group | None, offsets: Offsets, batch_bytes: int) -> Removal | Refusal:
+    """Forget a group that has no members, and all its offsets."""
     if group is None:
         return UNKNOWN_GROUP
     if not group.is_empty:
         return NOT_EMPTY
-    return _piece_of(_end_of_group(group, offsets))
+    records = tuple(_end_of_group(group, offsets))
+    if sum(_tombstone_bytes(record) for record in records) <= batch_bytes:
+        return Decision(records, True)
+    return _piece_of(iter(records))
+
+
+def _tombstone_bytes(record: GroupRecord) -> int:
+    key, _ = encode_record(record)
+    return len(key) + RECORD_BYTES
 
 
 def _end_of_group(group: Group, offsets: Offsets) -> Iterator[GroupRecord]:

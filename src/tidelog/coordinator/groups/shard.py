@@ -304,4 +304,5 @@ class GroupShard:
 
     def delete_group(self, group_id: str) -> Removal | Refusal:
         """Forget a group; while the reply is False, there is more of it to forget."""
-        return delete_group(self.groups.get(group_id), self.offsets)
+        half_full = self._config.message_max_bytes // 2
+        return delete_group(self.groups.get(group_id), self.offsets, half_full)

@@ -7,14 +7,17 @@ Invariant  WRITTEN knows every batch that any replica ever held by its epoch and
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import read_header
 from tidelog.simulator.checkers.held_log import HeldBatch, HeldLog
+from tidelog.simulator.checkers.newest_records import NewestRecords
 
 
 @dataclass(slots=True)
@@ -44,6 +47,9 @@ class PartitionGhost:
     """A leader's files were damaged: nobody can say any more what it committed."""
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     """The last sequence number committed of each producer id and epoch."""
+    is_compacted: bool = False
+    """Replicas need not hold what a newer record of the same key has replaced."""
+    newest: NewestRecords = field(default_factory=NewestRecords)
 
     @property
     def true_mark(self) -> int:
@@ -63,12 +69,29 @@ class PartitionGhost:
         agreed = max(self.agreed.get(node_id, 0), held.start_offset)
         if agreed >= self.true_mark or held.unreadable:
             return agreed
+        agreement = self._thinned_agreement if self.is_compacted else self._exact_agreement
+        self.agreed[node_id] = agreement(held, agreed)
+        return self.agreed[node_id]
+
+    def _exact_agreement(self, held: HeldLog, agreed: int) -> int:
         for batch in self._batches_from(held, agreed):
             slot = self.place.get(batch.base_offset)
             if slot is None or self.committed[slot].data != batch.data:
                 break
             agreed = batch.next_offset
-        self.agreed[node_id] = agreed
+        return agreed
+
+    def _thinned_agreement(self, held: HeldLog, agreed: int) -> int:
+        """The same where a newer committed record of its key stands for a missing one."""
+        self.newest.follow(self.committed)
+        kept = {batch.base_offset: batch for batch in self._batches_from(held, agreed)}
+        first = bisect_right(self.committed, agreed, key=lambda batch: batch.next_offset)
+        for original in self.committed[first:]:
+            if original.next_offset > held.end_offset:
+                break
+            if self.newest.has_dropped(original, kept.get(original.base_offset)):
+                break
+            agreed = original.next_offset
         return agreed
 
     def was_cut(self, node_id: int, offset: int) -> None:
@@ -95,6 +118,7 @@ class PartitionGhost:
             lost = self.committed.pop()
             del self.place[lost.base_offset]
             self.forgiven.append(lost)
+        self.newest = NewestRecords()
         self.sequences.clear()
         for batch in self.committed:
             header = read_header(batch.data)
@@ -134,3 +158,12 @@ class Ghost:
         if topic is None:
             return None
         return self.partitions.get((topic.topic_id, name.partition))
+
+    def has_lost(self, internal_topic: str, key: str) -> bool:
+        """Whether what a coordinator wrote of a key may be gone with too many disks."""
+        topic = None if self.image is None else self.image.topics_by_name.get(internal_topic)
+        if topic is None:
+            return False
+        index = partition_of(key, len(topic.partitions))
+        ghost = self.by_name(TopicPartition(internal_topic, index))
+        return ghost is not None and (ghost.is_murky or bool(ghost.forgiven))

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, partition_of
-from tidelog.model.ids import TopicPartition
+from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.simulator.checkers.ghost import Ghost
 from tidelog.simulator.happenings import ClientActed, Happening
 from tidelog.simulator.violation import Violation
@@ -71,11 +70,4 @@ class GroupRules:
         return None if owned == wanted else f"{len(owned)} of {len(wanted)} partitions are read"
 
     def _is_forgiven(self, group: str) -> bool:
-        """Whether the group's own records may have been lost with too many disks."""
-        image = self._world.controller_image()
-        topic = None if image is None else image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            return False
-        index = partition_of(group, len(topic.partitions))
-        ghost = self._ghost.by_name(TopicPartition(OFFSETS_TOPIC, index))
-        return ghost is not None and (ghost.is_murky or bool(ghost.forgiven))
+        return self._ghost.has_lost(OFFSETS_TOPIC, group)

@@ -39,6 +39,8 @@ class Changed(NamedTuple):
     added: Sequence[HeldBatch]
     cut_to: int | None
     """The lowest offset from which on batches went, if any did."""
+    is_compacted: bool = False
+    """The cleaner was there since the last look: everything was read again."""
 
 
 class HeldLog:
@@ -54,6 +56,7 @@ class HeldLog:
         self.unreadable = False
         """Its files were damaged under this process: nobody knows what it holds."""
         self._log: PartitionLog | None = None
+        self._segments: dict[int, Segment] = {}
 
     def batch_before(self, added: Sequence[HeldBatch]) -> HeldBatch | None:
         """The one that stands before what was added last."""
@@ -75,12 +78,14 @@ class HeldLog:
         """Read what is new; `damaged` says that nonsense in the files is no wonder."""
         cut_to: int | None = None
         anew = log is not self._log
+        is_compacted = not anew and self._is_compacted(log)
         before = self.batches
-        if anew:
+        if anew or is_compacted:
             self._log = log
             self.batches = []
             self.epoch_starts = []
             self.unreadable = False
+        self._segments = {segment.base_offset: segment for segment in log.segments}
         self.start_offset = log.start_offset
         self._forget_removed(log.segments.first.base_offset)
         batches = self.batches
@@ -100,9 +105,18 @@ class HeldLog:
             if not self.epoch_starts or batch.epoch > self.epoch_starts[-1][0]:
                 self.epoch_starts.append(batch.key)
         batches += added
+        if is_compacted or (anew and log.config.cleanup_compact):
+            return Changed(added, log.start_offset, is_compacted)
         if anew:
             return self._compare(before)
         return Changed(added, cut_to)
+
+    def _is_compacted(self, log: PartitionLog) -> bool:
+        """Whether a segment has taken the place of another one."""
+        return any(
+            self._segments.get(segment.base_offset, segment) is not segment
+            for segment in log.segments
+        )
 
     def _compare(self, before: Sequence[HeldBatch]) -> Changed:
         """After a restart: what is other than before."""

@@ -16,6 +16,11 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.records.batch import read_header
 from tidelog.replication.messages import Leadership
 from tidelog.replication.partition import Partition
+from tidelog.simulator.checkers.compacted_rules import (
+    judge_kept,
+    judge_thinned,
+    judge_thinned_epochs,
+)
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.held_log import HeldBatch, HeldLog
 from tidelog.simulator.checkers.storage_rules import judge_end
@@ -37,16 +42,23 @@ class _Seen:
     mark: int
     leadership: Leadership
     epochs: object
+    first_dirty: int
 
     def is_still(self, partition: Partition) -> bool:
         log = partition.log
         return (
-            log.end_offset == self.end
-            and partition.high_watermark.offset == self.mark
+            partition.high_watermark.offset == self.mark
             and log.start_offset == self.start
             and partition.leadership is self.leadership
             and log.epochs.entries is self.epochs
-            and log is self.log
+            and self.has_same_log(log)
+        )
+
+    def has_same_log(self, log: PartitionLog) -> bool:
+        return (
+            log is self.log
+            and log.end_offset == self.end
+            and log.first_dirty_offset == self.first_dirty
         )
 
 
@@ -76,6 +88,7 @@ class ReplicaRules:
                     partition.high_watermark.offset,
                     partition.leadership,
                     log.epochs.entries,
+                    log.first_dirty_offset,
                 )
 
     def control_changed(self, ghost: PartitionGhost) -> None:
@@ -97,7 +110,8 @@ class ReplicaRules:
         _judge_fetcher(machine, broker, partition)
         if seen is not None:
             _judge_mark(machine, partition, seen)
-        if seen is None or partition.log.end_offset != seen.end or partition.log is not seen.log:
+        ghost.is_compacted = partition.log.config.cleanup_compact
+        if seen is None or not seen.has_same_log(partition.log):
             self._judge_log(machine, partition, ghost, held)
         else:
             held.start_offset = partition.log.start_offset
@@ -106,7 +120,8 @@ class ReplicaRules:
             return
         judge_end(machine, ghost, held, partition.log)
         if partition.log.health.offline_reason is None:  # else nobody is given anything any more
-            _judge_epochs(machine, partition, held)
+            judge = judge_thinned_epochs if ghost.is_compacted else _judge_epochs
+            judge(machine, partition, held)
         self._commit(machine, partition, ghost, held)
         if partition.is_leader:
             self._judge_leader(machine, partition, ghost)
@@ -120,7 +135,7 @@ class ReplicaRules:
         is_excused = machine.lossy or machine.damaged or held.unreadable
         if changed.cut_to is not None:
             ghost.was_cut(machine.node_id, changed.cut_to)
-            if changed.cut_to < agreed and not is_excused:
+            if changed.cut_to < agreed and not is_excused and not ghost.is_compacted:
                 kept = max(partition.log.start_offset, changed.cut_to)
                 if kept < agreed:
                     raise Violation(
@@ -130,6 +145,11 @@ class ReplicaRules:
                     )
         if not is_excused:
             before = held.batch_before(changed.added)
+            if ghost.is_compacted:
+                judge_thinned(ghost, held, before, changed.added)
+                if changed.is_compacted:
+                    judge_kept(machine, ghost, agreed)
+                return
             _judge_added(held, before, changed.added)
             _judge_written(ghost, held, before, changed.added)
 

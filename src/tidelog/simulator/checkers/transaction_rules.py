@@ -15,7 +15,9 @@ What may be seen follows from the committed batches and the markers among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.checkers.ghost import Ghost
@@ -23,7 +25,8 @@ from tidelog.simulator.checkers.transaction_verdicts import TransactionVerdicts
 from tidelog.simulator.happenings import ClientActed, Happening
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.workload_committed import CommittedReader, ToldStable, Visible
-from tidelog.simulator.workload_transactions import SimulatedTransaction, TransactionalProducer
+from tidelog.simulator.workload_transaction import SimulatedTransaction
+from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.simulator.world import World
 
 
@@ -57,8 +60,11 @@ class TransactionRules:
         while self._reader.fresh:
             told = self._reader.fresh.pop()
             verdicts = self._current(told.partition)
-            if verdicts is not None:
-                _judge_told(told, verdicts)
+            if verdicts is None or _is_true(told, verdicts):
+                continue
+            ghost = self._ghost.by_name(told.partition)
+            if ghost is not None and not _is_true(told, verdicts.foresee(ghost)):
+                _refute(told, verdicts)
 
     def _current(self, name: TopicPartition) -> TransactionVerdicts | None:
         """What is known of a partition; None when too many disks went for that."""
@@ -106,30 +112,39 @@ class TransactionRules:
         waiting = self._stability()
         if waiting is not None:
             return waiting
-        seen = []
+        seen: dict[TopicPartition, Counter[bytes]] = {}
         for name in self._partitions:
             verdicts = self._current(name)
             if verdicts is None:
                 return None
-            seen.append(verdicts.counts)
+            seen[name] = verdicts.counts
         for producer in self._producers:
             for transaction in producer.transactions:
-                _judge(transaction, [values[transaction.value] for values in seen])
+                _judge(transaction, seen)
         return None
 
 
-def _judge_told(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> None:
+def _is_true(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> bool:
     if isinstance(told, Visible):
-        if verdicts.visible.get(told.offset) != told.value:
-            what = f"{told.value.decode()} at {told.offset} of {told.partition}"
-            raise Violation("T7", f"{what} was read, and is not committed")
-    elif verdicts.first_open is not None and told.offset > verdicts.first_open:
-        what = f"{told.partition} was called stable up to {told.offset}"
-        raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
+        return verdicts.visible.get(told.offset) == told.value
+    return verdicts.first_open is None or told.offset <= verdicts.first_open
 
 
-def _judge(transaction: SimulatedTransaction, counts: Sequence[int]) -> None:
-    what = f"{transaction.value.decode()} is seen {counts} times in its partitions"
+def _refute(told: Visible | ToldStable, verdicts: TransactionVerdicts) -> NoReturn:
+    if isinstance(told, Visible):
+        what = f"{told.value.decode()} at {told.offset} of {told.partition}"
+        raise Violation("T7", f"{what} was read, and is not committed")
+    what = f"{told.partition} was called stable up to {told.offset}"
+    raise Violation("T6", f"{what}, and a transaction is open at {verdicts.first_open}")
+
+
+def _judge(
+    transaction: SimulatedTransaction, seen: Mapping[TopicPartition, Counter[bytes]]
+) -> None:
+    written = [(name, value) for name, each in transaction.values.items() for value in each]
+    counts = [seen[name][value] for name, value in written]
+    text = ", ".join(f"{value.decode()} in {name}" for name, value in written)
+    what = f"{text}: seen {counts} times"
     if max(counts) > 1:
         raise Violation("T4", what)
     if len(set(counts)) > 1:

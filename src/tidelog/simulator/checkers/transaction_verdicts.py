@@ -48,6 +48,22 @@ class TransactionVerdicts:
                     records[record.offset] = record.value or b""
         self._next = len(ghost.committed)
 
+    def foresee(self, ghost: PartitionGhost) -> TransactionVerdicts:
+        """What will be known once all that some replica holds is committed.
+
+        A replica that is started again takes every end of a transaction in its log for replicated,
+        as its snapshots do not tell which are. The coordinator has decided them, and repeats them.
+        """
+        foreseen = TransactionVerdicts(self._name)
+        foreseen.visible = dict(self.visible)
+        foreseen._open = {producer: dict(records) for producer, records in self._open.items()}
+        for held in ghost.held.values():
+            for batch in held.batches:
+                header = read_header(batch.data)
+                if batch.base_offset >= ghost.true_mark and header.is_control:
+                    foreseen._end(header, read_transaction_marker(batch.data))
+        return foreseen
+
     def _end(self, header: BatchHeader, marker: TransactionMarker | None) -> None:
         records = self._open.pop(header.producer_id, {})
         if marker is None:

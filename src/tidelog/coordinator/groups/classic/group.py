@@ -101,7 +101,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member that offers these could live in this group."""
-        if self.state is State.EMPTY:
+        if not self.members:
             return bool(protocol_type) and bool(protocols)
         common = self._common_protocols()
         return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
@@ -204,7 +204,7 @@ class ClassicGroup:
         """All who could join have joined."""
         self.generation += 1
         self.protocol = self.chosen_protocol()
-        self.becomes(State.COMPLETING if self.members else State.EMPTY, now)
+        self.becomes(State.COMPLETING, now)
         self.note_subscriptions()
 
     def note_subscriptions(self) -> None:
@@ -236,6 +236,20 @@ class ClassicGroup:
                     member.stored(self.protocol, assignments.get(member.member_id, b""))
                     for member in self.members.values()
                 ),
+            ),
+        )
+
+    def emptied(self, now: Now) -> GroupRecord:
+        """The next generation, which nobody has joined."""
+        return GroupRecord(
+            GroupMetadataKey(group=self.group_id),
+            GroupMetadataValue(
+                protocol_type=self.protocol_type or "",
+                generation=self.generation + 1,
+                protocol=None,
+                leader=None,
+                current_state_timestamp=now.wall_ms,
+                members=(),
             ),
         )
 

@@ -3,6 +3,7 @@
 Invariant  A generation begins when every known member has joined, or when the longest rebalance
            timeout among them has passed; then those who did not join are gone, static ones
            excepted, who keep their place until their session ends.
+Invariant  A group is empty once that is written, and not before: until then it tries again.
 Invariant  Whoever waits for a join or a sync is answered by the decision that makes it moot.
 """
 
@@ -21,6 +22,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 
 NEW_MEMBER_JOIN_MS: Final = 300_000
+EMPTY_AGAIN_MS: Final = 1_000
 Step: TypeAlias = Decision[GroupRecord, None]
 NOTHING: Final[Step] = Decision((), None)
 
@@ -136,6 +138,8 @@ class Rebalance:
         self._timers.set(_join(group), now.monotonic_ms + delay_ms, delay_over)
 
     def _complete(self, group: ClassicGroup, now: Now) -> Step:
+        if group.state is not State.PREPARING:
+            return NOTHING
         self._timers.cancel(_join(group))
         for member in list(group.members.values()):
             if member.awaits_join is None and not member.is_static:
@@ -144,9 +148,11 @@ class Rebalance:
         if not group.elect_joined_leader() and group.members:
             self._wait_for_joins(group, now)
             return NOTHING
-        group.begin_generation(now)
         if not group.members:
-            return Decision((group.record({}, now),), None)
+            again_ms = now.monotonic_ms + EMPTY_AGAIN_MS
+            self._timers.set(_join(group), again_ms, lambda later: self._complete(group, later))
+            return Decision((group.emptied(now),), None)
+        group.begin_generation(now)
         late = []
         for member in group.members.values():
             if member.awaits_join is not None:
