@@ -9,7 +9,7 @@ Invariant  The same voter, to which the same happens, becomes the same voter and
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.quorum.exploration.happenings import (
     Answered,
@@ -26,7 +26,8 @@ from tests.quorum.exploration.seen import Seen
 from tidelog.model.errors import InvariantBroken, TidelogError
 from tidelog.quorum.messages import VoteAsked
 
-LIVE_MACHINES = 2_000
+LIVE_MACHINES: Final = 2_000
+"""So many machines are kept where they are, for the next time that they are needed there."""
 
 
 class VoterStopped(Exception):
