@@ -74,8 +74,9 @@ def test_moments_mean_what_they_mean_to_the_connector(
 def dated(bootstrap: str) -> str:
     """Two partitions, each with a record a second."""
     name = create_topic(bootstrap, "dated", 2, 1, retention_ms="-1")
-    for second in range(20):
-        write_records(bootstrap, name, [b"x"], partition=second % 2, timestamp=second // 2 * 1000)
+    for second in range(1, 11):
+        for partition in range(2):
+            write_records(bootstrap, name, [b"x"], partition=partition, timestamp=second * 1000)
     return name
 
 

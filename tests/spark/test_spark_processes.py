@@ -26,6 +26,13 @@ ROWS = 900
 BATCH = 300
 START_S = 180
 
+SPARK_ENVIRONMENT = {
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "PYTHONPATH": "",
+    "SPARK_HOME": str(SPARK),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
 PLAIN_JOB = """
 import sys
 from pyspark.sql import SparkSession
@@ -45,16 +52,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts processes, each with its own group, that are gone after the test."""
     with ExitStack() as cleanup:
 
-        def run(
-            name: str, *command: str, executor_python: str = sys.executable
-        ) -> subprocess.Popen[bytes]:
-            environment = {
-                **os.environ,
-                "PYSPARK_PYTHON": executor_python,
-                "PYSPARK_DRIVER_PYTHON": sys.executable,
-                "SPARK_HOME": str(SPARK),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-            }
+        def run(name: str, *command: str, **more: str) -> subprocess.Popen[bytes]:
+            environment = {**os.environ, **SPARK_ENVIRONMENT, **more}
             log = cleanup.enter_context((tmp_path / f"{name}.log").open("ab"))
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env=environment
@@ -89,29 +88,23 @@ def test_a_driver_that_is_killed_repeats_nothing(
     source, target = make_topic(), make_topic("driver-target")
     write(source, [b"%d" % each for each in range(ROWS)])
     command = copy_command(bootstrap, source, target, tmp_path, "--master", "local[2]")
-    driver = start("killed", *command)
+    driver = start("killed", *command, PYTHONPATH=str(ROOT / "src"))
     until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
     kill_group(driver)
     driver.wait()
-    again = start("again", *command)
+    again = start("again", *command, PYTHONPATH=str(ROOT / "src"))
     assert again.wait(START_S) == 0, (tmp_path / "again.log").read_text()
     expect_each_once(bootstrap, target)
 
 
-BARE_PYTHON = """#!/bin/sh
-kept={installed}
-IFS=:
-for each in $PYTHONPATH; do [ -d "$each/tidelog" ] || kept="$kept:$each"; done
-PYTHONPATH="$kept" exec {python} -S "$@"
-"""
-"""Has what we depend on, and not us: without `site` no .pth file adds our source."""
-
-
 @pytest.fixture
 def bare_python(tmp_path: Path) -> str:
+    """Has what we depend on, and not us: without `site` no .pth file adds our source."""
     script = tmp_path / "bare-python"
     installed = sysconfig.get_path("purelib")
-    script.write_text(BARE_PYTHON.format(installed=installed, python=sys.executable))
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{installed}" exec {sys.executable} -S "$@"\n'
+    )
     script.chmod(0o755)
     return str(script)
 
@@ -146,18 +139,21 @@ def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
 ) -> None:
     source, target = make_topic(), make_topic("executor-target")
     write(source, [b"%d" % each for each in range(ROWS)])
+    # Only the driver knows where our source is; executors have what it sends them.
+    driver = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python,
+              "PYTHONPATH": str(ROOT / "src")}  # fmt: skip
     without = start("without", sys.executable, "-c", PLAIN_JOB, master, bootstrap, source,
-                    executor_python=bare_python)  # fmt: skip
+                    **driver)  # fmt: skip
     assert without.wait(START_S) != 0
     assert says(tmp_path / "without.log", "has no module tidelog: run `pip install")
 
     copy = copy_command(bootstrap, source, target, tmp_path, "--master", master)
-    driver = start("driver", *copy, executor_python=bare_python)
+    copying = start("driver", *copy, **driver)
     until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
     executors = executor_processes(tmp_path)
     assert len(executors) == 2, "each worker runs an executor"
     os.kill(executors[0], signal.SIGKILL)
-    assert driver.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
+    assert copying.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
     expect_each_once(bootstrap, target)
 
 
