@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -79,11 +80,19 @@ def test_a_reader_arrives_as_it_was_shipped() -> None:
     assert {**arrived.__getstate__(), **CLOCK} == {**reader().__getstate__(), **CLOCK}
 
 
-def test_an_executor_without_the_package_is_told_what_to_install() -> None:
-    # Without `site` no .pth file adds our source; what was installed is there by its directory.
+def unpacked_by_a_bare_python(place: Path) -> subprocess.CompletedProcess[bytes]:
+    """Without `site` no .pth file adds our source; what was installed is there by its directory."""
     bare = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
-    code = "import pickle, sys; pickle.load(sys.stdin.buffer)"
-    ran = subprocess.run([sys.executable, "-S", "-c", code], input=shipped(), env=bare,
-                         capture_output=True)  # fmt: skip
-    said = ran.stderr.decode()
+    code = "import pickle, sys; print(type(pickle.load(sys.stdin.buffer)))"
+    return subprocess.run([sys.executable, "-S", "-c", code], input=shipped(), env=bare, cwd=place,
+                          capture_output=True)  # fmt: skip
+
+
+def test_an_executor_without_the_package_is_told_what_to_install(tmp_path: Path) -> None:
+    said = unpacked_by_a_bare_python(tmp_path).stderr.decode()
     assert "has no module tidelog: run `pip install 'tidelog[spark]'` for its Python" in said
+
+
+def test_an_executor_uses_the_package_that_spark_has_fetched(tmp_path: Path) -> None:
+    shutil.copy(package_archive(), tmp_path)
+    assert b"StreamReader" in unpacked_by_a_bare_python(tmp_path).stdout

@@ -97,14 +97,23 @@ def test_a_driver_that_is_killed_repeats_nothing(
     expect_each_once(bootstrap, target)
 
 
+BARE_PYTHON = """#!/bin/sh
+kept={installed}
+IFS=:
+for each in $PYTHONPATH; do
+  [ -n "$WITHOUT_TIDELOG" -a -d "$each/tidelog" ] || kept="$kept:$each"
+done
+PYTHONPATH="$kept" exec {python} -S "$@"
+"""
+"""Has what we depend on, and on workers not us: without `site` no .pth file adds our source, and
+the path that Spark passes on from the driver is left out."""
+
+
 @pytest.fixture
 def bare_python(tmp_path: Path) -> str:
-    """Has what we depend on, and not us: without `site` no .pth file adds our source."""
     script = tmp_path / "bare-python"
     installed = sysconfig.get_path("purelib")
-    script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{installed}" exec {sys.executable} -S "$@"\n'
-    )
+    script.write_text(BARE_PYTHON.format(installed=installed, python=sys.executable))
     script.chmod(0o755)
     return str(script)
 
@@ -121,7 +130,7 @@ def master(start: Start, tmp_path: Path) -> str:
     for number, web_port in enumerate(ports[1:]):
         start(f"worker{number}", spark_class, f"{deploy}.worker.Worker", url, "--cores", "1",
               "--memory", "1g", "--webui-port", str(web_port),
-              "--work-dir", str(tmp_path / f"work{number}"))  # fmt: skip
+              "--work-dir", str(tmp_path / f"work{number}"), WITHOUT_TIDELOG="1")  # fmt: skip
     for number in range(2):
         log = tmp_path / f"worker{number}.log"
         until(partial(says, log, "Successfully registered"), within_s=START_S)
@@ -139,7 +148,6 @@ def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
 ) -> None:
     source, target = make_topic(), make_topic("executor-target")
     write(source, [b"%d" % each for each in range(ROWS)])
-    # Only the driver knows where our source is; executors have what it sends them.
     driver = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python,
               "PYTHONPATH": str(ROOT / "src")}  # fmt: skip
     without = start("without", sys.executable, "-c", PLAIN_JOB, master, bootstrap, source,

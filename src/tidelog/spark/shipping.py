@@ -1,4 +1,4 @@
-"""Readers and writers on their way to executors.
+"""Sources, readers and writers on their way to executors.
 
 Spark pickles them on the driver. An executor without the package could not even unpickle them, and
 would say no more than that a module is missing; so `unpack` travels whole, not by its name, and
@@ -22,11 +22,21 @@ class Shipped:
 
 
 def unpack(pickled: bytes) -> Any:
-    """What was shipped; everything this needs it imports itself, as nothing of ours may be here."""
+    """What was shipped; everything this needs it imports itself, as nothing of ours may be here.
+
+    Spark fetches the archive of a session that ships one, but puts it on the path of functions
+    only, not of data sources.
+    """
+    import os
     import pickle
     import platform
     import sys
 
+    from pyspark.core.files import SparkFiles
+
+    fetched = os.path.join(SparkFiles._root_directory or ".", "tidelog.zip")
+    if os.path.exists(fetched) and fetched not in sys.path:
+        sys.path.insert(0, fetched)
     try:
         kind, state = pickle.loads(pickled)
     except ModuleNotFoundError as error:

@@ -24,9 +24,10 @@ from pyspark.sql.types import StructType
 
 from tidelog.spark.errors import OptionError
 from tidelog.spark.options import batch_options, read_options, stream_options, write_options
+from tidelog.spark.shipping import Shipped
 
 
-class TidelogSource(DataSource):
+class TidelogSource(Shipped, DataSource):
     """Readers and writers for topics; whatever is wrong with the options is said here."""
 
     @classmethod

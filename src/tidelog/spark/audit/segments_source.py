@@ -88,7 +88,7 @@ class SegmentsReader(Shipped, DataSourceReader):
             yield _record_batch(rows, segment, directory, schema)
 
 
-class SegmentsSource(DataSource):
+class SegmentsSource(Shipped, DataSource):
     """Segments as a table; executors must see the directories."""
 
     @classmethod
