@@ -39,6 +39,17 @@ class Measured(NamedTuple):
     seconds: float
     cpu_s: float
 
+    @property
+    def speed(self) -> float:
+        return self.megabytes / self.seconds
+
+    @property
+    def cpu_s_per_gigabyte(self) -> float:
+        return self.cpu_s * 1000 / self.megabytes
+
+    def __str__(self) -> str:
+        return f"{self.speed:,.0f} MB/s, {self.cpu_s_per_gigabyte:,.1f} s of CPU per GB"
+
 
 def session() -> SparkSession:
     jars = ",".join(map(str, CONNECTOR.glob("*.jar")))
@@ -109,13 +120,13 @@ def measure(
             topic = f"{kind}-{size}"
             create(server, topic)
             frame = rows(spark, megabytes, size)
-            say(f"{FORMATS[kind]} writes {size} B records")
             job = partial(writing, frame, kind, server, topic)
             found["write", size, kind] = timed(server, megabytes, job)
+            say(f"{FORMATS[kind]} wrote {size} B records: {found['write', size, kind]}")
         for kind in FORMATS:
-            say(f"{FORMATS[kind]} reads {size} B records")
             job = partial(reading, spark, kind, server, f"kafka-{size}")
             found["read", size, kind] = timed(server, megabytes, job)
+            say(f"{FORMATS[kind]} read {size} B records: {found['read', size, kind]}")
     return found
 
 
@@ -130,8 +141,8 @@ def show(found: dict[tuple[str, int, str], Measured]) -> None:
         cells, speeds = [], []
         for kind in FORMATS:
             one = found[job, size, kind]
-            speeds.append(one.megabytes / one.seconds)
-            cells += [f"{speeds[-1]:,.0f}", f"{one.cpu_s * 1000 / one.megabytes:,.1f}"]
+            speeds.append(one.speed)
+            cells += [f"{one.speed:,.0f}", f"{one.cpu_s_per_gigabyte:,.1f}"]
         table.add_row(f"{job} {size} B", *cells, f"{speeds[1] / speeds[0]:.2f}")
     Console().print(table)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import Unreachable
@@ -16,9 +17,16 @@ JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 START_S = 60
 
 
+class ApacheKafka(NamedTuple):
+    """A broker that runs: where it listens, and where it keeps its logs."""
+
+    bootstrap: str
+    log_directory: Path
+
+
 @contextmanager
-def apache_kafka(home: Path) -> Iterator[str]:
-    """One combined node; where it listens."""
+def apache_kafka(home: Path) -> Iterator[ApacheKafka]:
+    """One combined node."""
     port, controller_port = free_ports(2)
     config = home / "server.properties"
     config.write_text(
@@ -47,7 +55,7 @@ def apache_kafka(home: Path) -> Iterator[str]:
         broker = subprocess.Popen([*java, "kafka.Kafka", str(config)], stdout=log, stderr=log)
     try:
         _wait(f"127.0.0.1:{port}")
-        yield f"127.0.0.1:{port}"
+        yield ApacheKafka(f"127.0.0.1:{port}", home / "data")
     finally:
         broker.kill()
         broker.wait()

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
+from tests.spark.apache_kafka import ApacheKafka, apache_kafka
 
 from tidelog.testing.cluster import Cluster
 
@@ -63,6 +64,13 @@ def spark(connector: None) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """A real Apache Kafka broker, as judge; it starts once."""
+    with apache_kafka(tmp_path_factory.mktemp("apache")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """Exactly-once delivery with processes that die: the sink's steps, driven as Spark drives them.
 
-A round delivers one batch. Its tasks and its driver are processes of their own, and one of them
-kills itself with SIGKILL before or after a step, or a broker is killed instead. As in Spark, a
-task that dies is tried again in the same run, a driver that dies is followed by a new run, and a
-batch is behind us only when its commit has returned.
+A round delivers one batch. Its tasks and its driver are processes of their own, and a task, the
+driver or both in turn kill themselves with SIGKILL before or after a step, or a broker is killed
+instead. As in Spark, a task that dies is tried again in the same run, a driver that dies is
+followed by a new run, and a batch is behind us only when its commit has returned.
 
-    python -m tests.spark.delivery_rounds BOOTSTRAP TOPIC STEP [STEP ...]
+    python -m tests.spark.delivery_rounds BOOTSTRAP TOPIC 'STEP [+ STEP]' ...
 """
 
 from __future__ import annotations
@@ -138,9 +138,8 @@ def write_part(options: WriteOptions, task: TaskIdentity) -> Written:
         return MortalTask(options, task, client).run(iter([rows]))
 
 
-def drive(options: WriteOptions, sink: str, run: str, batch: int, step: str) -> bool:
+def drive(options: WriteOptions, sink: str, run: str, batch: int, dies: str | None) -> bool:
     """The driver of one run: tasks until each has succeeded, then the commit."""
-    dies: str | None = step if step in TASK_STEPS else None
     written = []
     for partition in range(TASKS):
         while True:
@@ -155,13 +154,15 @@ def drive(options: WriteOptions, sink: str, run: str, batch: int, step: str) -> 
     return True
 
 
-def deliver(options: WriteOptions, sink: str, run: str, batch: int, step: str) -> str:
+def deliver(options: WriteOptions, sink: str, run: str, batch: int, steps: list[str]) -> str:
     """One batch, by as many runs as it takes; the run that has done it goes on."""
-    dies: str | None = step
+    task_dies, driver_dies = (
+        next((step for step in steps if step in known), None)
+        for known in (TASK_STEPS, DRIVER_STEPS)
+    )
     while True:
-        mortal = dies if dies in DRIVER_STEPS else None
-        driven = in_a_process(partial(drive, options, sink, run, batch, dies or ""), mortal)
-        dies = None
+        driven = in_a_process(partial(drive, options, sink, run, batch, task_dies), driver_dies)
+        task_dies = driver_dies = None
         if driven:
             return run
         run = str(uuid4())
@@ -179,7 +180,7 @@ def main(bootstrap: str, topic: str, steps: list[str]) -> None:
     options = write_options({"kafka.bootstrap.servers": bootstrap, "topic": topic}, streaming=True)
     sink, run = str(uuid4()), str(uuid4())
     for batch, step in enumerate(steps):
-        run = deliver(options, sink, run, batch, step)
+        run = deliver(options, sink, run, batch, step.split(" + "))
         print(json.dumps({"batch": batch, "step": step}), flush=True)
     expected = sorted(
         f"{batch}/{partition}/{index}"

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
-from tests.spark.apache_kafka import apache_kafka
+from tests.spark.apache_kafka import ApacheKafka
 from tests.spark.conftest import create_topic, write_records
 
 VALUES = [b"%d" % each for each in range(200)]
 
 
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with apache_kafka(tmp_path_factory.mktemp("apache")) as running:
-        yield running
-
-
 def test_topics_of_apache_kafka_are_read_and_written_exactly_once(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
+    spark: SparkSession, apache: ApacheKafka, tmp_path: Path
 ) -> None:
+    bootstrap = apache.bootstrap
     for name in ("source", "target"):
         create_topic(bootstrap, name, 2, 1)
     write_records(bootstrap, "source", VALUES)

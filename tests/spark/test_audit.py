@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.apache_kafka import apache_kafka
+from tests.spark.apache_kafka import ApacheKafka
 from tests.spark.conftest import create_topic, write_records
 
 from tidelog.records.batch import read_header
@@ -86,6 +89,24 @@ def test_one_flipped_byte_is_found_with_broker_file_position_and_offset(
     assert audited.findings[0].file == str(path)
 
 
+@pytest.mark.xdist_group("spark")
+def test_the_command_ends_with_1_and_names_every_finding(disks: dict[int, Path]) -> None:
+    path = disks[102] / "orders-0" / f"{FIRST}.log"
+    start = batch_starts(path)[7]
+    change(path, start + 80, bytes([path.read_bytes()[start + 80] ^ 1]))
+    command = [sys.executable, "-m", "tidelog", "audit", "replicas", "--topic", "orders", "--json"]
+    ran = subprocess.run(
+        [*command, "--dirs", ",".join(map(str, disks.values()))], capture_output=True, text=True
+    )
+    assert ran.returncode == 1, ran.stderr
+    findings = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert {(each["broker"], each["file"], each["position"]) for each in findings} == {
+        (102, str(path), start)
+    }
+    assert [each["what"] for each in findings] == [BAD_CRC, DIFFERS]
+    assert "3 brokers, 2 partitions, 6 replicas" in ran.stderr
+
+
 def test_steps_back_gaps_and_short_replicas_are_found(
     spark: SparkSession, disks: dict[int, Path]
 ) -> None:
@@ -125,14 +146,13 @@ def test_an_index_that_points_wrong_is_found(spark: SparkSession, disks: dict[in
 
 
 def test_the_directories_of_apache_kafka_are_read_as_well(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, apache: ApacheKafka
 ) -> None:
-    with apache_kafka(tmp_path) as bootstrap:
-        create_topic(bootstrap, "orders", 1, 1)
-        write_records(bootstrap, "orders", [b"x" * 100] * 100)
-    directories = LogDirectories([str(tmp_path / "data")])
-    assert found(audit_replicas(spark, directories, ["orders"])) == []
-    segments = spark.read.format("tidelog-segments").option("dirs", str(tmp_path / "data"))
+    create_topic(apache.bootstrap, "orders", 1, 1)
+    write_records(apache.bootstrap, "orders", [b"x" * 100] * 100)
+    directory = str(apache.log_directory)
+    assert found(audit_replicas(spark, LogDirectories([directory]), ["orders"])) == []
+    segments = spark.read.format("tidelog-segments").option("dirs", directory)
     segments.load().createOrReplaceTempView("segments")
     (row,) = spark.sql(
         "select sum(records) as records, max(lastOffset) as last from segments "

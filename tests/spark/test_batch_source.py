@@ -49,6 +49,37 @@ def test_rows_and_schema_are_those_of_the_connector(
     assert rows(ours) == rows(theirs)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingTimestamp": "3000", "endingTimestamp": "6000"},
+        {"startingOffsetsByTimestamp": '{"dated":{"0":2000,"1":7000}}'},
+        {"endingOffsetsByTimestamp": '{"dated":{"0":2000,"1":99999999999999}}'},
+        {
+            "startingOffsetsByTimestamp": '{"dated":{"0":99999,"1":5500}}',
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+    ],
+    ids=["between moments", "starts", "ends", "latest when too young"],
+)
+def test_moments_mean_what_they_mean_to_the_connector(
+    spark: SparkSession, bootstrap: str, dated: str, options: dict[str, str]
+) -> None:
+    ours = rows(load(spark, "tidelog", bootstrap, subscribe=dated, **options))
+    assert ours == rows(load(spark, "kafka", bootstrap, subscribe=dated, **options))
+    assert 0 < len(ours) < 20
+
+
+@pytest.fixture(scope="module")
+def dated(bootstrap: str) -> str:
+    """Two partitions, each with a record a second."""
+    name = create_topic(bootstrap, "dated", 2, 1, retention_ms="-1")
+    for second in range(1, 11):
+        for partition in range(2):
+            write_records(bootstrap, name, [b"x"], partition=partition, timestamp=second * 1000)
+    return name
+
+
 def test_topics_are_chosen_by_name_pattern_or_partition(
     spark: SparkSession, bootstrap: str, orders: str
 ) -> None:

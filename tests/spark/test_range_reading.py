@@ -25,7 +25,7 @@ from tidelog.testing.cluster import Cluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+    with Cluster(settings={"log.cleaner.backoff.ms": "100"}) as running:
         yield running
 
 
@@ -102,6 +102,25 @@ def test_a_range_ends_at_the_end_of_the_log_even_behind_a_marker(
     assert values(rows(bootstrap, topic, 0, 2)) == [b"a"]
 
 
+def test_what_compaction_has_taken_out_is_passed_over(
+    bootstrap: str, make_topic: MakeTopic, write: Write
+) -> None:
+    compacted = {"cleanup_policy": "compact", "segment_ms": "1000",
+                 "min_cleanable_dirty_ratio": "0.01"}  # fmt: skip
+    topic = make_topic(partitions=1, replicas=1, **compacted)
+    write(topic, [b"kept"], key=b"a", timestamp=1_000)
+    write(topic, [b"%d" % index for index in range(1, 11)], key=b"b", timestamp=1_000)
+    write(topic, [b"in a new segment"], key=b"c", timestamp=1_000_000)
+    until(lambda: offsets(rows(bootstrap, topic, 0, 12)) == [0, 10, 11])
+    assert offsets(rows(bootstrap, topic, 0, 5)) == [0], "the next record tells that all was read"
+    assert rows(bootstrap, topic, 2, 9) == []
+    assert values(rows(bootstrap, topic, 9, 11)) == [b"10"]
+
+
+def offsets(found: list[dict[str, object]]) -> list[object]:
+    return [row["offset"] for row in found]
+
+
 def delete_below(bootstrap: str, topic: str, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     where = ClientPartition(topic, 0, offset)
@@ -142,6 +161,34 @@ def test_a_leader_that_ended_an_epoch_earlier_has_lost_records(topic: str) -> No
             rows(bootstrap, topic, 10, 15, epoch=0)
         left = rows(bootstrap, topic, 10, 15, epoch=0, failOnDataLoss="false")
         assert values(left) == [b"10", b"11", b"12", b"13", b"14"]
+
+
+def test_a_leader_that_dies_within_a_range_is_replaced_by_the_next(topic: str) -> None:
+    with Cluster(brokers=3) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        wanted = NewTopic(topic, 1, replica_assignment=[[101, 102, 100]])
+        admin.create_topics([wanted])[topic].result()
+        sent = [b"%0200d" % index for index in range(20_000)]
+        write_records(cluster.bootstrap, topic, sent)
+        small = {"queued.max.messages.kbytes": "64", "fetch.message.max.bytes": "65536",
+                 "fetch.max.bytes": "65536", "message.max.bytes": "65536"}  # fmt: skip
+        options = read_options(
+            {
+                "kafka.bootstrap.servers": cluster.bootstrap,
+                "subscribe": topic,
+                "columns": "value",
+                **{f"kafka.{name}": text for name, text in small.items()},
+            }
+        )
+        schema = to_arrow_schema(read_schema(options), timezone="UTC")
+        wanted_range = OffsetRange(TopicPartition(topic, 0), 0, len(sent))
+        batches = record_batches(options, wanted_range, schema)
+        found = next(batches).column(0).to_pylist()
+        assert len(found) < len(sent) // 2, "most of it is still to be read"
+        cluster.kill(101)
+        for batch in batches:
+            found += batch.column(0).to_pylist()
+        assert found == sent
 
 
 def members(admin: AdminClient, topic: str) -> tuple[int, list[int]]:

@@ -95,8 +95,9 @@ def test_a_stream_is_delivered(
 ) -> None:
     source, target = make_topic(), make_topic(f"target-{delivery}")
     options = {"kafka.bootstrap.servers": bootstrap}
-    for round_ in range(2):
-        write(source, [b"%d/%d" % (round_, each) for each in range(100)])
+    sizes = [100, 20]
+    for round_, size in enumerate(sizes):
+        write(source, [b"%d/%d" % (round_, each) for each in range(size)])
         frame = spark.readStream.format("tidelog").options(
             **options, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="60"
         )
@@ -110,4 +111,4 @@ def test_a_stream_is_delivered(
         )
         query.awaitTermination()
     values = [row.value for row in read(spark, bootstrap, target).collect()]
-    assert sorted(values) == sorted(b"%d/%d" % (a, b) for a in range(2) for b in range(100))
+    assert sorted(values) == sorted(b"%d/%d" % (a, b) for a in range(2) for b in range(sizes[a]))

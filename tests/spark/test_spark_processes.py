@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -21,8 +22,26 @@ from tidelog.testing.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
-ROWS = 3000
+ROWS = 900
+BATCH = 300
 START_S = 180
+
+SPARK_ENVIRONMENT = {
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "PYTHONPATH": "",
+    "SPARK_HOME": str(SPARK),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+PLAIN_JOB = """
+import sys
+from pyspark.sql import SparkSession
+master, bootstrap, topic = sys.argv[1:]
+spark = SparkSession.builder.master(master).getOrCreate()
+options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
+spark.read.format("tidelog").options(**options).load().count()
+"""
+"""A job that does not ship the package."""
 
 pytestmark = pytest.mark.xdist_group("spark")
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -33,9 +52,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts processes, each with its own group, that are gone after the test."""
     with ExitStack() as cleanup:
 
-        def run(name: str, *command: str) -> subprocess.Popen[bytes]:
-            environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-            environment |= {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1"}
+        def run(name: str, *command: str, **more: str) -> subprocess.Popen[bytes]:
+            environment = {**os.environ, **SPARK_ENVIRONMENT, **more}
             log = cleanup.enter_context((tmp_path / f"{name}.log").open("ab"))
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env=environment
@@ -56,7 +74,7 @@ def copy_command(bootstrap: str, source: str, target: str, place: Path, *more: s
     return [
         sys.executable, str(ROOT / "examples" / "spark_copy.py"), "--bootstrap", bootstrap,
         "--source", source, "--target", target, "--checkpoint", str(place / "checkpoint"),
-        "--batch", "300", *more,
+        "--batch", str(BATCH), *more,
     ]  # fmt: skip
 
 
@@ -70,39 +88,80 @@ def test_a_driver_that_is_killed_repeats_nothing(
     source, target = make_topic(), make_topic("driver-target")
     write(source, [b"%d" % each for each in range(ROWS)])
     command = copy_command(bootstrap, source, target, tmp_path, "--master", "local[2]")
-    driver = start("killed", *command)
-    until(lambda: len(visible(bootstrap, target)) >= ROWS // 3, within_s=START_S)
+    driver = start("killed", *command, PYTHONPATH=str(ROOT / "src"))
+    until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
     kill_group(driver)
     driver.wait()
-    again = start("again", *command)
+    again = start("again", *command, PYTHONPATH=str(ROOT / "src"))
     assert again.wait(START_S) == 0, (tmp_path / "again.log").read_text()
     expect_each_once(bootstrap, target)
 
 
-def test_an_executor_of_a_standalone_cluster_is_killed(
-    bootstrap: str, make_topic: MakeTopic, write: Write, start: Start, tmp_path: Path
-) -> None:
-    source, target = make_topic(), make_topic("executor-target")
-    write(source, [b"%d" % each for each in range(ROWS)])
-    port, *ports = free_ports(5)
+BARE_PYTHON = """#!/bin/sh
+kept={installed}
+IFS=:
+for each in $PYTHONPATH; do
+  [ -n "$WITHOUT_TIDELOG" -a -d "$each/tidelog" ] || kept="$kept:$each"
+done
+PYTHONPATH="$kept" exec {python} -S "$@"
+"""
+"""Has what we depend on, and on workers not us: without `site` no .pth file adds our source, and
+the path that Spark passes on from the driver is left out."""
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    script = tmp_path / "bare-python"
+    installed = sysconfig.get_path("purelib")
+    script.write_text(BARE_PYTHON.format(installed=installed, python=sys.executable))
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture
+def master(start: Start, tmp_path: Path) -> str:
+    """A standalone cluster: a master and two workers that never heard of us."""
+    port, *ports = free_ports(4)
     spark_class = str(SPARK / "bin" / "spark-class")
     deploy = "org.apache.spark.deploy"
     start("master", spark_class, f"{deploy}.master.Master", "--host", "127.0.0.1",
           "--port", str(port), "--webui-port", str(ports[0]))  # fmt: skip
-    master = f"spark://127.0.0.1:{port}"
-    for number, web_port in enumerate(ports[1:3]):
-        start(f"worker{number}", spark_class, f"{deploy}.worker.Worker", master, "--cores", "1",
+    url = f"spark://127.0.0.1:{port}"
+    for number, web_port in enumerate(ports[1:]):
+        start(f"worker{number}", spark_class, f"{deploy}.worker.Worker", url, "--cores", "1",
               "--memory", "1g", "--webui-port", str(web_port),
-              "--work-dir", str(tmp_path / f"work{number}"))  # fmt: skip
+              "--work-dir", str(tmp_path / f"work{number}"), WITHOUT_TIDELOG="1")  # fmt: skip
     for number in range(2):
         log = tmp_path / f"worker{number}.log"
         until(partial(says, log, "Successfully registered"), within_s=START_S)
-    driver = start("driver", *copy_command(bootstrap, source, target, tmp_path, "--master", master))
-    until(lambda: len(visible(bootstrap, target)) >= ROWS // 3, within_s=START_S)
+    return url
+
+
+def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
+    bootstrap: str,
+    make_topic: MakeTopic,
+    write: Write,
+    start: Start,
+    master: str,
+    bare_python: str,
+    tmp_path: Path,
+) -> None:
+    source, target = make_topic(), make_topic("executor-target")
+    write(source, [b"%d" % each for each in range(ROWS)])
+    driver = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python,
+              "PYTHONPATH": str(ROOT / "src")}  # fmt: skip
+    without = start("without", sys.executable, "-c", PLAIN_JOB, master, bootstrap, source,
+                    **driver)  # fmt: skip
+    assert without.wait(START_S) != 0
+    assert says(tmp_path / "without.log", "has no module tidelog: run `pip install")
+
+    copy = copy_command(bootstrap, source, target, tmp_path, "--master", master)
+    copying = start("driver", *copy, **driver)
+    until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
     executors = executor_processes(tmp_path)
     assert len(executors) == 2, "each worker runs an executor"
     os.kill(executors[0], signal.SIGKILL)
-    assert driver.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
+    assert copying.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
     expect_each_once(bootstrap, target)
 
 

@@ -108,8 +108,10 @@ def _progress(spark: SparkSession) -> Iterator[None]:
         while not done.wait(_PROGRESS_S):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
             reading = [each for each in stages if each is not None and each.stageId == 0]
-            now = f"{sum(each.numCompletedTasks for each in reading)} of " if reading else ""
-            now += f"{reading[0].numTasks} segments read" if reading else "comparing replicas"
+            if reading:
+                now = f"{reading[0].numCompletedTasks} of {reading[0].numTasks} segments read"
+            else:
+                now = "comparing replicas" if said else ""
             if now != said:
                 say(now)
             said = now

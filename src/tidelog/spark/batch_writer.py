@@ -11,6 +11,7 @@ from tidelog.spark.client_settings import producer_settings
 from tidelog.spark.options import WriteOptions
 from tidelog.spark.row_writing import RowWriting
 from tidelog.spark.rows import rows_of
+from tidelog.spark.shipping import Shipped
 
 
 class RowsWritten(WriterCommitMessage):
@@ -20,7 +21,7 @@ class RowsWritten(WriterCommitMessage):
         self.rows = rows
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Shipped, DataSourceArrowWriter):
     """Every task writes its rows and waits until they are acknowledged."""
 
     def __init__(self, options: WriteOptions) -> None:

@@ -8,23 +8,26 @@ Invariant  Reading ends only when the log is known up to `end`: by a record at o
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from tidelog.spark.client_settings import consumer_settings
 from tidelog.spark.errors import DataLoss, SourceError
+from tidelog.spark.message_columns import record_batch
 from tidelog.spark.offsets import NO_EPOCH
 from tidelog.spark.options import ReadOptions
 from tidelog.spark.ranges import OffsetRange
 
-_MESSAGES: Final = 10_000
+_MESSAGES: Final = 4_000
+"""Few enough that messages are still in the processor's cache when their columns are built."""
 _POLL_S: Final = 0.02
 _WATERMARKS_S: Final = 10.0
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -88,8 +91,8 @@ class RangeReading:
         end = self._wanted.end
         # Nearly always everything is a record of the range: one look at the last one tells.
         if messages[-1].error() is None and messages[-1].offset() < end:
-            found = [each for each in messages if each.error() is None]
-            troubles = [] if len(found) == len(messages) else messages
+            troubles = messages if any(map(Message.error, messages)) else []
+            found = [each for each in messages if each.error() is None] if troubles else messages
         else:
             found = [each for each in messages if each.error() is None and each.offset() < end]
             troubles = messages
@@ -157,43 +160,18 @@ def record_batches(
     options: ReadOptions, wanted: OffsetRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range, in the columns of `schema`."""
-    topic, index = wanted.partition
-    for messages in RangeReading(options, wanted).messages():
-        columns = [_column(field, messages, topic, index) for field in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    with _collector_paused():
+        for messages in RangeReading(options, wanted).messages():
+            yield record_batch(messages, wanted.partition, schema)
 
 
-def _column(field: pa.Field, messages: list[Message], topic: str, index: int) -> Any:
-    match field.name:
-        case "key":
-            return pa.array([each.key() for each in messages], field.type)
-        case "value":
-            return pa.array([each.value() for each in messages], field.type)
-        case "topic":
-            return pa.repeat(pa.scalar(topic, field.type), len(messages))
-        case "partition":
-            return pa.repeat(pa.scalar(index, field.type), len(messages))
-        case "offset":
-            return pa.array(_offsets(messages), field.type)
-        case "timestamp":
-            moments_ms = np.array([each.timestamp()[1] for each in messages], np.int64)
-            return pa.array(moments_ms * 1000).cast(field.type)
-        case "timestampType":
-            # librdkafka counts from "not available", the protocol from "create time".
-            return pa.array([each.timestamp()[0] - 1 for each in messages], field.type)
-        case "leaderEpoch":
-            return pa.array([each.leader_epoch() for each in messages], field.type)
-        case _:
-            return pa.array([_headers(each) for each in messages], field.type)
-
-
-def _offsets(messages: list[Message]) -> Any:
-    first, last = messages[0].offset(), messages[-1].offset()
-    if last - first == len(messages) - 1:
-        return np.arange(first, last + 1, dtype=np.int64)
-    return [each.offset() for each in messages]
-
-
-def _headers(message: Message) -> list[dict[str, Any]] | None:
-    headers = message.headers()
-    return [{"key": key, "value": value} for key, value in headers] if headers else None
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No search for cycles: messages are in none, and looking at all of them doubles the cost."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

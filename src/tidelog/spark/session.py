@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -99,7 +100,9 @@ def require_java() -> None:
 def package_archive() -> Path:
     """Our package as a zip that Spark hands to executors; what it needs must be there already."""
     source = Path(tidelog.__file__).parents[1]
-    archive = Path(tempfile.mkdtemp(prefix="tidelog-spark-")) / "tidelog.zip"
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    archive = directory / "tidelog.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for package in _PACKAGES:
             for path in sorted((source / package).rglob("*.py")):

@@ -6,6 +6,9 @@
         .load()
 
 Options and columns are those of Spark's own connector, so a job changes one word.
+
+Spark calls each method in a process of its own, several for every micro-batch, so each imports what
+it needs and no more: the other half of the package would take as long as the work itself.
 """
 
 from __future__ import annotations
@@ -19,17 +22,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.spark.batch_reader import BatchReader
-from tidelog.spark.batch_writer import BatchWriter
 from tidelog.spark.errors import OptionError
 from tidelog.spark.options import batch_options, read_options, stream_options, write_options
-from tidelog.spark.rows import check_columns
-from tidelog.spark.schema import read_schema, require_known_columns
-from tidelog.spark.stream_reader import StreamReader
-from tidelog.spark.stream_writer import AtLeastOnceWriter, ExactlyOnceWriter
+from tidelog.spark.shipping import Shipped
 
 
-class TidelogSource(DataSource):
+class TidelogSource(Shipped, DataSource):
     """Readers and writers for topics; whatever is wrong with the options is said here."""
 
     @classmethod
@@ -37,17 +35,28 @@ class TidelogSource(DataSource):
         return "tidelog"
 
     def schema(self) -> StructType:
+        from tidelog.spark.schema import read_schema
+
         return read_schema(read_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from tidelog.spark.batch_reader import BatchReader
+        from tidelog.spark.schema import require_known_columns
+
         require_known_columns(schema)
         return BatchReader(batch_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from tidelog.spark.schema import require_known_columns
+        from tidelog.spark.stream_reader import StreamReader
+
         require_known_columns(schema)
         return StreamReader(stream_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from tidelog.spark.batch_writer import BatchWriter
+        from tidelog.spark.rows import check_columns
+
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use mode("append")')
         options = write_options(self.options, streaming=False)
@@ -55,6 +64,9 @@ class TidelogSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from tidelog.spark.rows import check_columns
+        from tidelog.spark.stream_writer import AtLeastOnceWriter, ExactlyOnceWriter
+
         options = write_options(self.options, streaming=True)
         check_columns(schema, options.topic)
         return ExactlyOnceWriter(options) if options.exactly_once else AtLeastOnceWriter(options)

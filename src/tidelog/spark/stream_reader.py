@@ -34,12 +34,13 @@ from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import LATEST, End
 from tidelog.spark.range_reading import record_batches
 from tidelog.spark.ranges import OffsetRange, ranges_between, split_ranges
+from tidelog.spark.shipping import Shipped
 from tidelog.spark.topics import Topics
 
 logger = logging.getLogger(__name__)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver and reads their ranges on executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:

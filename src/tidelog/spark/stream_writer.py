@@ -18,6 +18,7 @@ from tidelog.spark.batch_writer import write_at_least_once
 from tidelog.spark.errors import SinkError
 from tidelog.spark.options import WriteOptions
 from tidelog.spark.rows import rows_of
+from tidelog.spark.shipping import Shipped
 from tidelog.spark.task_transaction import TaskIdentity, TaskTransaction, Written
 
 _CLIENT_ID = "tidelog-spark"
@@ -30,7 +31,7 @@ class TransactionPrepared(WriterCommitMessage):
         self.written = written
 
 
-class AtLeastOnceWriter(DataSourceStreamArrowWriter):
+class AtLeastOnceWriter(Shipped, DataSourceStreamArrowWriter):
     """A micro-batch that is run again is written again."""
 
     def __init__(self, options: WriteOptions) -> None:
@@ -40,7 +41,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter):
         return write_at_least_once(self._options, iterator)
 
 
-class ExactlyOnceWriter(DataSourceStreamArrowWriter):
+class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     """Tasks prepare transactions, the driver decides and ends them."""
 
     transaction_type = TaskTransaction

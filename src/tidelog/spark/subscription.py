@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.spark.errors import OptionError, SourceError
 
 _EXAMPLE = '{"orders": [0, 1]}'
@@ -36,7 +36,9 @@ class Subscription(NamedTuple):
                 _require(topic, existing)
             chosen = list(self.topics)
         else:
-            chosen = [name for name in existing if re.fullmatch(self.pattern, name)]
+            # As for every consumer, a pattern does not reach the brokers' own topics.
+            visible = existing.keys() - INTERNAL_TOPICS
+            chosen = [name for name in visible if re.fullmatch(self.pattern, name)]
         return sorted(
             TopicPartition(topic, index) for topic in chosen for index in range(existing[topic])
         )

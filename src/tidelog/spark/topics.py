@@ -27,7 +27,7 @@ from tidelog.spark.options import ReadOptions
 T = TypeVar("T")
 
 _PATIENCE_S: Final = 60.0
-_FIRST_ANSWER_S: Final = 15.0
+_FIRST_ANSWER_S: Final = 10.0
 _REQUEST_S: Final = 5.0
 _PAUSE_S: Final = 0.1
 NO_RECORD: Final = -1

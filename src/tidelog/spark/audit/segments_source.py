@@ -32,6 +32,7 @@ from tidelog.spark import option_names
 from tidelog.spark.audit.replica_files import LogDirectories, SegmentFile
 from tidelog.spark.audit.segment_scan import ScannedBatch, scan_segment
 from tidelog.spark.errors import OptionError
+from tidelog.spark.shipping import Shipped
 
 _OPTIONS: Final = ("dirs", "topic")
 _ROWS: Final = 10_000
@@ -65,7 +66,7 @@ class SegmentPartition(InputPartition):
         self.segment = segment
 
 
-class SegmentsReader(DataSourceReader):
+class SegmentsReader(Shipped, DataSourceReader):
     """Lists segments on the driver, scans them on executors that see the same files."""
 
     def __init__(self, directories: Sequence[str], topics: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ class SegmentsReader(DataSourceReader):
             yield _record_batch(rows, segment, directory, schema)
 
 
-class SegmentsSource(DataSource):
+class SegmentsSource(Shipped, DataSource):
     """Segments as a table; executors must see the directories."""
 
     @classmethod
