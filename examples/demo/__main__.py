@@ -13,10 +13,12 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from examples.demo.orders import TOPIC, Orders
 from examples.demo.picture import draw
@@ -30,7 +32,12 @@ from rich.table import Table
 from tidelog.testing.cluster import Cluster
 
 PARTITIONS: Final = 3
-SETTINGS: Final = {"leader.imbalance.check.interval.seconds": "1"}
+HELD_S: Final = 0.05
+SETTINGS: Final = {
+    "leader.imbalance.check.interval.seconds": "1",
+    "leader.imbalance.per.broker.percentage": "0",
+}
+"""Leadership goes home within a second, be it of one partition alone."""
 
 
 class Topic:
@@ -43,13 +50,36 @@ class Topic:
 
     @property
     def leaders(self) -> dict[int, int]:
-        found = self._admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
-        return {index: each.leader for index, each in sorted(found.items())}
+        return {index: each.leader for index, each in sorted(self._partitions.items())}
 
     @property
     def in_sync(self) -> bool:
-        found = self._admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
-        return all(len(each.isrs) == 3 for each in found.values())
+        return all(len(each.isrs) == 3 for each in self._partitions.values())
+
+    @property
+    def _partitions(self) -> dict[int, Any]:
+        """Asked again when nobody answers: the broker that was asked may have died just then."""
+        for _ in range(20):
+            try:
+                found: dict[int, Any] = self._admin.list_topics(TOPIC, 1).topics[TOPIC].partitions
+            except KafkaException:
+                continue
+            return found
+        raise SystemExit("no broker tells who leads the topic")
+
+
+def kill_ahead_of_its_followers(cluster: Cluster, victim: int) -> float:
+    """Hold the other brokers still for a moment, both at once, so that the leader may have records
+    that nobody else has and that it will have to truncate; then kill it. When that was, on the
+    wall clock."""
+    others = [node_id for node_id in cluster.node_ids if node_id != victim]
+    with ThreadPoolExecutor() as at_once:
+        list(at_once.map(cluster.pause, others))
+        time.sleep(HELD_S)
+        killed = time.time()
+        cluster.kill(victim)
+        list(at_once.map(cluster.resume, others))
+    return killed
 
 
 def fail_over(cluster: Cluster, topic: Topic, orders: Orders, count: int) -> Failover:
@@ -59,8 +89,7 @@ def fail_over(cluster: Cluster, topic: Topic, orders: Orders, count: int) -> Fai
     orders.start()
     wait(lambda: len(orders.acknowledged) > count // 3, "a third of the orders is not acknowledged")
     story.skip()
-    killed = time.time()
-    cluster.kill(victim)
+    killed = kill_ahead_of_its_followers(cluster, victim)
     say(f"kill -9 of broker {victim} after {len(orders.acknowledged):,} acknowledged orders")
     wait(lambda: victim not in topic.leaders.values(), "the dead broker still leads")
     wait(lambda: len(orders.acknowledged) > 2 * count // 3, "the orders came to a halt")
