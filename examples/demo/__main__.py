@@ -13,14 +13,13 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from examples.demo.orders import TOPIC, Orders
+from examples.demo.orders import TOPIC, HastyOrders, Orders
 from examples.demo.picture import draw
 from examples.demo.pipeline import Pipeline
 from examples.demo.proofs import Claim, prove
@@ -32,7 +31,7 @@ from rich.table import Table
 from tidelog.testing.cluster import Cluster
 
 PARTITIONS: Final = 3
-HELD_S: Final = 0.05
+HASTY: Final = 5
 SETTINGS: Final = {
     "leader.imbalance.check.interval.seconds": "1",
     "leader.imbalance.per.broker.percentage": "0",
@@ -68,29 +67,33 @@ class Topic:
         raise SystemExit("no broker tells who leads the topic")
 
 
-def kill_ahead_of_its_followers(cluster: Cluster, victim: int) -> float:
-    """Hold the other brokers still for a moment, both at once, so that the leader may have records
-    that nobody else has and that it will have to truncate; then kill it. When that was, on the
-    wall clock."""
+def kill_ahead_of_its_followers(cluster: Cluster, victim: int, hasty: HastyOrders) -> float:
+    """Hold the other brokers still for a moment, so that the leader has records that nobody else
+    has and that it will have to truncate; then kill it. When that was, on the wall clock."""
     others = [node_id for node_id in cluster.node_ids if node_id != victim]
-    with ThreadPoolExecutor() as at_once:
-        list(at_once.map(cluster.pause, others))
-        time.sleep(HELD_S)
-        killed = time.time()
-        cluster.kill(victim)
-        list(at_once.map(cluster.resume, others))
+    for node_id in others:
+        cluster.pause(node_id)
+    hasty.send(HASTY)
+    killed = time.time()
+    cluster.kill(victim)
+    for node_id in others:
+        cluster.resume(node_id)
     return killed
 
 
 def fail_over(cluster: Cluster, topic: Topic, orders: Orders, count: int) -> Failover:
     """Produce all the while; kill the leader of the first partition and start it again."""
-    story, before = Story(cluster), topic.leaders
+    story, before, hasty = Story(cluster), topic.leaders, HastyOrders(cluster.bootstrap)
     victim = before[0]
     orders.start()
+    hasty.send(1)
     wait(lambda: len(orders.acknowledged) > count // 3, "a third of the orders is not acknowledged")
     story.skip()
-    killed = kill_ahead_of_its_followers(cluster, victim)
-    say(f"kill -9 of broker {victim} after {len(orders.acknowledged):,} acknowledged orders")
+    killed = kill_ahead_of_its_followers(cluster, victim, hasty)
+    say(
+        f"kill -9 of broker {victim} after {len(orders.acknowledged):,} acknowledged orders, and "
+        f"{HASTY} with acks=1 that only it has"
+    )
     wait(lambda: victim not in topic.leaders.values(), "the dead broker still leads")
     wait(lambda: len(orders.acknowledged) > 2 * count // 3, "the orders came to a halt")
     story.tell()

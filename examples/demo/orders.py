@@ -16,6 +16,23 @@ BROKEN_RULE_EVERY: Final = 500
 """One order in so many costs nothing, which the pipeline's rule does not allow."""
 
 
+class HastyOrders:
+    """Orders with acks=1: acknowledged by the leader of the first partition alone, so that they may
+    be lost with it. They have numbers below 0."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._sent = 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "log_level": 0})
+
+    def send(self, count: int) -> None:
+        """Send some, each once the one before is acknowledged."""
+        for _ in range(count):
+            self._sent += 1
+            order = _order(-self._sent)
+            self._producer.produce(TOPIC, json.dumps(order).encode(), partition=0)
+            self._producer.flush(5)
+
+
 class Orders:
     """Sends orders at a steady rate, in a thread of its own, and remembers which were
     acknowledged, and when."""
@@ -66,17 +83,9 @@ class Orders:
         return began, ended - began
 
     def _produce(self, number: int) -> None:
-        cents = 0 if number % BROKEN_RULE_EVERY == 0 else 1 + number * 7 % 9999
-        customer = f"customer-{number % 97}"
-        order = {
-            "order_id": number,
-            "customer": customer,
-            "amount": cents / 100,
-            "country": COUNTRIES[number % len(COUNTRIES)],
-        }
-        self._producer.produce(
-            TOPIC, json.dumps(order).encode(), customer.encode(), on_delivery=self._delivered
-        )
+        order = _order(number)
+        key = str(order["customer"]).encode()
+        self._producer.produce(TOPIC, json.dumps(order).encode(), key, on_delivery=self._delivered)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -85,3 +94,13 @@ class Orders:
         number = json.loads(message.value() or b"{}")["order_id"]
         self.acknowledged[number] = (message.partition() or 0, message.offset() or 0)
         self.moments.append(time.time())
+
+
+def _order(number: int) -> dict[str, int | float | str]:
+    cents = 0 if number % BROKEN_RULE_EVERY == 0 else 1 + number * 7 % 9999
+    return {
+        "order_id": number,
+        "customer": f"customer-{number % 97}",
+        "amount": cents / 100,
+        "country": COUNTRIES[number % len(COUNTRIES)],
+    }
