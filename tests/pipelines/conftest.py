@@ -1,0 +1,40 @@
+"""Descriptions of pipelines, written and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tidelog.pipelines.mistakes import SpecError
+from tidelog.pipelines.parsing import load_pipeline
+from tidelog.pipelines.spec import Pipeline
+
+Describe = Callable[[str], Pipeline]
+Mistakes = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def describe(tmp_path: Path) -> Describe:
+    """The pipeline that a text describes."""
+
+    def read(text: str) -> Pipeline:
+        path = tmp_path / "pipeline.yaml"
+        path.write_text(dedent(text).lstrip("\n"))
+        return load_pipeline(path)
+
+    return read
+
+
+@pytest.fixture
+def mistakes(describe: Describe) -> Mistakes:
+    """The mistakes in a text, as `line: what`."""
+
+    def find(text: str) -> list[str]:
+        with pytest.raises(SpecError) as refused:
+            describe(text)
+        return [f"{each.line}: {each.text}" for each in refused.value.mistakes]
+
+    return find
