@@ -15,6 +15,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type
 
 from tidelog.pipelines.arrow_types import arrow_type
 from tidelog.pipelines.mistakes import PipelineTrouble
@@ -24,9 +25,9 @@ from tidelog.pipelines.steps import DROPPED
 RowFunction = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
-def python_step(rows: DataFrame, path: str, name: str, returns: Sequence[Column]) -> DataFrame:
+def python_step(rows: DataFrame, path: Path, name: str, returns: Sequence[Column]) -> DataFrame:
     """The columns in `returns`, set by a function in a file."""
-    computed = row_udf(load_function(Path(path), name), returns)(F.struct("*"))
+    computed = row_udf(load_function(path, name), returns)(F.struct("*"))
     found = rows.withColumn("_step", computed)
     outcome = F.coalesce(F.col(OUTCOME), F.col(f"_step.{OUTCOME}"))
     columns = {each.name: F.col(f"_step.`{each.name}`") for each in returns}
@@ -54,10 +55,9 @@ def row_udf(
     def compute(rows: pa.Array) -> pa.Array:
         return computed_rows(function, names, rows.to_pylist(), target)
 
-    result = f"struct<{fields}, {OUTCOME}: string>"
-    target = arrow_type(result)
+    target = arrow_type(f"struct<{fields}, {OUTCOME}: string>")
     make: Any = arrow_udf  # its overloads know functions by their annotations alone
-    udf: Callable[[SparkColumn], SparkColumn] = make(compute, returnType=result)
+    udf: Callable[[SparkColumn], SparkColumn] = make(compute, returnType=from_arrow_type(target))
     return udf
 
 

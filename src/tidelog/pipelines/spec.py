@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -184,3 +184,13 @@ class Pipeline:
     def stored_tables(self) -> Iterator[Table]:
         """Tables that are tables and not topics."""
         return (each for each in self.tables.values() if isinstance(each.output, TableOutput))
+
+
+def starting_from(pipeline: Pipeline, tables: Collection[str], start: str) -> Pipeline:
+    """The same pipeline, but these tables start elsewhere."""
+    changed = dict(pipeline.tables)
+    for name in {pipeline.lineage(each)[0].name for each in tables if each in pipeline.tables}:
+        source = changed[name].source
+        assert source is not None
+        changed[name] = replace(changed[name], source=replace(source, start=start))
+    return replace(pipeline, tables=changed)

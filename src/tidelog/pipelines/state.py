@@ -28,6 +28,15 @@ class State(NamedTuple):
     def lock_file(self) -> Path:
         return self.root / "lock"
 
+    @property
+    def warehouse(self) -> Path:
+        """Where Spark computes views; nobody else reads here."""
+        return self.root / "warehouse"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "spark.log"
+
     def table(self, name: str) -> Path:
         return self.storage / name
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidelog.pipelines.spec import OUTCOME, POSITION, RECORD, Column
+from tidelog.pipelines.spec import OUTCOME, RECORD, Column
 
 DROPPED: Final = "dropped"
 """The outcome of a row that a step leaves out on purpose."""
@@ -60,8 +60,11 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
             for each in columns
         ),
     )
-    why = F.when(not_json, F.lit("the value is not JSON")).otherwise(
-        F.concat(F.lit("the value does not fit the schema: "), misfits)
+    no_object = ~F.expr(f"ltrim({_TEXT})").startswith("{")
+    why = (
+        F.when(not_json, F.lit("the value is not JSON"))
+        .when(no_object, F.lit("the value is not a JSON object"))
+        .otherwise(F.concat(F.lit("the value does not fit the schema: "), misfits))
     )
     return _decoded(rows, parsed, columns, why)
 
@@ -123,7 +126,8 @@ def as_topic_rows(rows: DataFrame, topic: str, key: str, value: str) -> DataFram
 
 def quarantined_rows(rows: DataFrame) -> DataFrame:
     """Only what goes to quarantine."""
-    return rows.where(F.col(OUTCOME).isNotNull()).select(*POSITION, "_key", "_value", OUTCOME)
+    refused = F.col(OUTCOME).isNotNull() & (F.col(OUTCOME) != DROPPED)
+    return rows.where(refused).select(F.col(OUTCOME).alias("_reason"), *RECORD)
 
 
 def _decoded(

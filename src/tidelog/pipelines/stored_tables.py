@@ -139,3 +139,11 @@ def clear_staging(table: StoredTable) -> None:
 def _words(field: Field) -> str:
     kind = json.loads(field.to_json())["type"]
     return kind if isinstance(kind, str) else str(kind["type"])
+
+
+def compact(path: Path, most_files: int) -> bool:
+    """Merge small files of a Delta table once there are more than so many; tells whether it did."""
+    table = DeltaTable(str(path))
+    if len(table.file_uris()) <= most_files:
+        return False
+    return int(table.optimize.compact()["numFilesRemoved"]) > 0

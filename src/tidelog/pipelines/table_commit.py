@@ -38,16 +38,17 @@ class TableTarget:
     """Where a table, its quarantine and its decisions are."""
 
     table: Path
-    quarantine: Path
+    quarantine: Path | None
+    """None: every row is a row of the table."""
     decisions: Path
     format: TableFormat
     partition_by: tuple[str, ...] = ()
 
     def stores(self) -> tuple[StoredTable, StoredTable]:
-        return (
-            stored_table(self.table, self.format, self.partition_by),
-            stored_table(self.quarantine, self.format, ()),
-        )
+        table = stored_table(self.table, self.format, self.partition_by)
+        if self.quarantine is None:
+            return table, table
+        return table, stored_table(self.quarantine, self.format, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,8 @@ class TableCommit:
 
     def prepare(self, columns: Schema) -> None:
         self._table.prepare(columns)
-        self._quarantine.prepare(Schema.from_arrow(QUARANTINE_SCHEMA))
+        if self._quarantine is not self._table:
+            self._quarantine.prepare(Schema.from_arrow(QUARANTINE_SCHEMA))
 
     def decide(self, batch: int, columns: Schema, parts: Sequence[PartWritten]) -> Decision:
         before = self._decisions.last()

@@ -38,6 +38,7 @@ from tidelog.pipelines.table_files import TableFiles
 from tidelog.pipelines.table_reading import DeltaReader, delta_schema
 
 OPTIONS: Final = ("path", "quarantine", "decisions", "format", "partition_by")
+_REQUIRED: Final = ("path", "decisions")
 _SPARKS_OWN: Final = ("queryname", "checkpointlocation")
 
 
@@ -69,12 +70,12 @@ def target_of(options: Mapping[str, str]) -> TableTarget:
     for name in given:
         if name not in OPTIONS:
             raise PipelineTrouble(f"tidelog-table has no option {name}; {nearest(name, OPTIONS)}")
-    for name in OPTIONS[:3]:
+    for name in _REQUIRED:
         if name not in given:
             raise PipelineTrouble(f"tidelog-table needs the option {name}")
     return TableTarget(
         table=Path(given["path"]),
-        quarantine=Path(given["quarantine"]),
+        quarantine=Path(given["quarantine"]) if "quarantine" in given else None,
         decisions=Path(given["decisions"]),
         format=TableFormat(given.get("format", TableFormat.DELTA)),
         partition_by=tuple(json.loads(given.get("partition_by", "[]"))),
@@ -96,7 +97,7 @@ class TableWriter(DataSourceStreamArrowWriter):
     def __init__(self, target: TableTarget, schema: StructType) -> None:
         self._target = target
         fields = to_arrow_schema(schema, timezone="UTC")
-        hidden = {"_key", "_value", OUTCOME}
+        hidden = () if target.quarantine is None else ("_key", "_value", OUTCOME)
         self._columns = pa.schema(
             [pa.field(each.name, each.type) for each in fields if each.name not in hidden]
         )
@@ -127,6 +128,10 @@ def write_part(
     counts = Counts()
     for batch in batches:
         rows = pa.Table.from_batches([batch])
+        if target.quarantine is None:
+            good.write(rows.cast(columns))
+            counts += Counts(quarantined=rows.num_rows)
+            continue
         outcome = rows[OUTCOME]
         passed = rows.filter(pc.is_null(outcome))
         failed = rows.filter(pc.fill_null(pc.not_equal(outcome, DROPPED), False))
