@@ -172,8 +172,8 @@ def audit(
             print_table(["table", "topic", "partition", "offset", "finding"], findings)
         for one in audits:
             say(
-                f"{one.table}: {one.records} records, {one.rows} in the table, {one.quarantined} in "
-                f"quarantine, {one.aged_out} aged out of the topic: "
+                f"{one.table}: {one.records} records, {one.rows} in the table, "
+                f"{one.quarantined} in quarantine, {one.aged_out} aged out of the topic: "
                 f"{len(one.findings) or 'no'} finding{'' if len(one.findings) == 1 else 's'}"
             )
         if findings:

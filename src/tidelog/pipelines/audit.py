@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidelog.pipelines.checkpoints import Checkpoint
@@ -65,32 +65,35 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
     rows_of = transformation(pipeline, name, project)
     expected = _expected(spark, pipeline, rows_of, starts, ends)
     compared = (
-        _counted(expected.where(F.col(OUTCOME).isNull() | (F.col(OUTCOME) != DROPPED)), "expected")
+        expected.groupBy(*_PLACE)
+        .agg(F.count("*").alias("records"), F.count_if(_kept()).alias("expected"))
         .join(_counted(rows, "rows"), list(_PLACE), "full")
         .join(_counted(refused, "refused"), list(_PLACE), "full")
         .na.fill(0)
         .join(_first_offsets(spark, earliest), ["_topic", "_partition"], "left")
+        .persist()
     )
     there = F.col("_offset") >= F.coalesce(F.col("first"), F.lit(2**62))
     wrong = compared.where(there & (F.col("rows") + F.col("refused") != F.col("expected")))
     found = wrong.orderBy(*_PLACE).limit(MOST_FINDINGS).collect()
-    return TableAudit(
-        table=name,
-        records=expected.count(),
-        rows=rows.count(),
-        quarantined=refused.count(),
-        aged_out=compared.where(~there).count(),
-        findings=[
-            Finding(
-                name,
-                each["_topic"],
-                each["_partition"],
-                each["_offset"],
-                _words(each["expected"], each["rows"], each["refused"]),
-            )
-            for each in found
-        ],
-    )
+    sums = [F.sum(each) for each in ("records", "rows", "refused")]
+    seen = compared.agg(*sums, F.count_if(~there)).collect()[0]
+    compared.unpersist()
+    findings = [
+        Finding(
+            name,
+            each["_topic"],
+            each["_partition"],
+            each["_offset"],
+            _words(each["expected"], each["rows"], each["refused"]),
+        )
+        for each in found
+    ]
+    return TableAudit(name, seen[0] or 0, seen[1] or 0, seen[2] or 0, seen[3], findings)
+
+
+def _kept() -> Column:
+    return F.col(OUTCOME).isNull() | (F.col(OUTCOME) != DROPPED)
 
 
 def _words(expected: int, rows: int, refused: int) -> str:
