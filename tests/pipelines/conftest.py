@@ -1,16 +1,21 @@
-"""Descriptions of pipelines, written and read back."""
+"""Descriptions of pipelines, written and read back; clusters and Spark as in tests of Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from pyspark.sql import SparkSession
+from tests.spark.conftest import bootstrap, cluster, connector, make_topic, spark, topic, write
 
 from tidelog.pipelines.mistakes import SpecError
 from tidelog.pipelines.parsing import load_pipeline
+from tidelog.pipelines.project import CONFIGURATION
 from tidelog.pipelines.spec import Pipeline
+
+__all__ = ["bootstrap", "cluster", "connector", "make_topic", "spark", "topic", "write"]
 
 Describe = Callable[[str], Pipeline]
 Mistakes = Callable[[str], list[str]]
@@ -38,3 +43,12 @@ def mistakes(describe: Describe) -> Mistakes:
         return [f"{each.line}: {each.text}" for each in refused.value.mistakes]
 
     return find
+
+
+@pytest.fixture(scope="session")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark as pipelines set it up."""
+    own = spark.newSession()
+    for name, text in CONFIGURATION.items():
+        own.conf.set(name, text)
+    yield own

@@ -118,8 +118,9 @@ def rows_of_the_table(rows: DataFrame) -> DataFrame:
 def as_topic_rows(rows: DataFrame, topic: str, key: str, value: str) -> DataFrame:
     """Good rows as records of a topic."""
     return rows.where(F.col(OUTCOME).isNull()).select(
-        F.expr(key).cast("binary").alias("key"),
-        F.expr(value).cast("binary").alias("value"),
+        # By way of text, so that a number is written in digits; bytes stay as they are.
+        F.expr(key).cast("string").cast("binary").alias("key"),
+        F.expr(value).cast("string").cast("binary").alias("value"),
         F.lit(topic).alias("topic"),
     )
 
