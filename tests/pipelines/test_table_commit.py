@@ -147,6 +147,14 @@ def test_partitioning_never_changes(tmp_path: Path) -> None:
         commit_rows(target_in(tmp_path, "delta", ("day",)), 1, pa.table({"a": [1], "day": ["x"]}))
 
 
+def test_a_table_never_changes_its_format(tmp_path: Path) -> None:
+    for before, after in (("delta", "parquet"), ("parquet", "delta")):
+        directory = tmp_path / before
+        TableCommit(target_in(directory, before)).commit(0, COLUMNS, [PartWritten(query="q")])
+        with pytest.raises(PipelineTrouble, match=f"is a {before} table and would be {after}"):
+            TableCommit(target_in(directory, after)).commit(1, COLUMNS, [PartWritten(query="q")])
+
+
 def test_partition_values_of_any_kind_come_back(tmp_path: Path) -> None:
     target = target_in(tmp_path, "delta", ("place", "flag"))
     rows = pa.table(

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Decisions
-from tidelog.pipelines.source_options import client_options, ends_now, positions_in, start_json
+from tidelog.pipelines.source_options import client_options, ends_now, pinned_start, start_json
 from tidelog.pipelines.spec import OUTCOME, Pipeline, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.steps import DROPPED
@@ -108,8 +108,7 @@ def _words(expected: int, rows: int, refused: int) -> str:
 
 def _starts(state: State, name: str, ends: Positions, earliest: Positions) -> Positions:
     """Where the table began, or the first record that is still there."""
-    pinned = state.start_file(name)
-    began = positions_in(pinned.read_text(encoding="utf-8")) if pinned.exists() else {}
+    began = pinned_start(state, name)
     return {
         each: Position(
             min(max(began.get(each, Position(0)).offset, earliest[each].offset), end.offset)

@@ -123,7 +123,8 @@ def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:
 def _pin_start(pipeline: Pipeline, name: str) -> None:
     """A first batch that is run again must start where it started."""
     state = State(pipeline.storage)
-    if Checkpoint(state.checkpoints(name), name).batches():
+    flows = (name, f"{name}_quarantine")
+    if any(Checkpoint(state.checkpoints(each), each).batches() for each in flows):
         return
     if pipeline.source(name).start == "earliest":
         state.start_file(name).unlink(missing_ok=True)

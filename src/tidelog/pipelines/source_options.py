@@ -70,6 +70,12 @@ def positions_in(text: str) -> Positions:
     return from_json(json.loads(text))
 
 
+def pinned_start(state: State, table: str) -> Positions:
+    """Where the first run started; empty where that is the first record of each partition."""
+    path = state.start_file(table)
+    return positions_in(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def ends_now(pipeline: Pipeline, table: str) -> tuple[Positions, Positions]:
     """Where every partition behind a table begins and ends for a reader now."""
     options = read_options(source_options(pipeline, table))

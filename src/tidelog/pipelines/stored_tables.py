@@ -21,6 +21,8 @@ from tidelog.pipelines.spec import TableFormat
 from tidelog.pipelines.table_files import STAGING, FileWritten, stats_of
 
 _RETRIES: Final = 20
+_PARQUET_MARK: Final = "_parquet"
+"""Tells a Parquet table from the files that a Delta table has before its first commit."""
 
 
 class StoredTable(Protocol):
@@ -47,6 +49,8 @@ class DeltaStore:
 
     def prepare(self, schema: Schema) -> None:
         if not DeltaTable.is_deltatable(str(self.path)):
+            if (self.path / _PARQUET_MARK).exists():
+                raise _other_format(self.path, TableFormat.PARQUET, TableFormat.DELTA)
             DeltaTable.create(
                 str(self.path), schema, mode="ignore", partition_by=self._partition_by
             )
@@ -106,7 +110,10 @@ class ParquetStore:
         self.path = path
 
     def prepare(self, schema: Schema) -> None:
+        if DeltaTable.is_deltatable(str(self.path)):
+            raise _other_format(self.path, TableFormat.DELTA, TableFormat.PARQUET)
         self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / _PARQUET_MARK).touch()
 
     def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
         for each in files:
@@ -134,6 +141,12 @@ def clear_staging(table: StoredTable) -> None:
     """Remove what tasks left behind that no decision names."""
     if table.staged:
         shutil.rmtree(table.path / STAGING, ignore_errors=True)
+
+
+def _other_format(path: Path, there: TableFormat, wanted: TableFormat) -> PipelineTrouble:
+    return PipelineTrouble(
+        f"{path.name} is a {there} table and would be {wanted}: run with --full-refresh"
+    )
 
 
 def _words(field: Field) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
-from tidelog.pipelines.source_options import ends_now
+from tidelog.pipelines.source_options import ends_now, pinned_start
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
@@ -37,9 +37,10 @@ def summarize(pipeline: Pipeline, name: str, counts: Counts) -> TableSummary:
 
 def lag_of(pipeline: Pipeline, name: str) -> int:
     """Offsets between what the table has and what a reader may see."""
-    checkpoint = Checkpoint(State(pipeline.storage).checkpoints(name), name)
+    state = State(pipeline.storage)
+    checkpoint = Checkpoint(state.checkpoints(name), name)
     earliest, latest = ends_now(pipeline, name)
-    return behind(checkpoint.position(), earliest, latest)
+    return behind({**pinned_start(state, name), **checkpoint.position()}, earliest, latest)
 
 
 def behind(position: Positions, earliest: Positions, latest: Positions) -> int:
