@@ -28,8 +28,8 @@ setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScr
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
 	@$(BIN)/tidelog up --port $(PORT)
 
-demo: setup ## Produce, kill -9, recover, consume: the main job in one go
-	@$(BIN)/python examples/demo.py
+demo: setup ## Brokers, a pipeline, kill -9 in the middle, recovery, the proofs: the main job in one go
+	@$(BIN)/python -m examples.demo $(DEMO)
 
 check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/ruff format --check .

@@ -21,6 +21,7 @@ from tidelog.cli import (
     local,
     log,
     node,
+    pipelines,
     placed,
     produce,
     sim,
@@ -49,6 +50,7 @@ app = typer.Typer(
 _LOCAL = "A cluster on this machine"
 _DATA = "Topics and records"
 _PLACED = "Nodes placed by hand"
+_TABLES = "Tables"
 _DISK = "On disk"
 _PROOF = "Proof"
 
@@ -63,6 +65,7 @@ app.add_typer(groups.app, name="groups", rich_help_panel=_DATA)
 app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
+app.add_typer(pipelines.app, name="pipelines", rich_help_panel=_TABLES)
 app.command(rich_help_panel=_PLACED)(placed.broker)
 app.command(name="format", rich_help_panel=_PLACED)(placed.format_directories)
 app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)

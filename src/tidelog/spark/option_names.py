@@ -50,6 +50,7 @@ WRITE: Final = (
     "transactionalIdPrefix",
     "twoPhaseCommit",
     "checkpointLocation",
+    "queryName",
 )
 
 OURS_ALONE: Final = {

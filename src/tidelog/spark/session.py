@@ -22,7 +22,12 @@ import tidelog
 from tidelog.model.errors import TidelogError
 
 _JAVA: Final = 17
-_PACKAGES: Final = ("tidelog", "pyspark_tidelog", "pyspark_tidelog_segments")
+_PACKAGES: Final = (
+    "tidelog",
+    "pyspark_tidelog",
+    "pyspark_tidelog_segments",
+    "pyspark_tidelog_table",
+)
 
 
 class SparkTrouble(TidelogError):

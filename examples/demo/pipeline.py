@@ -1,0 +1,89 @@
+"""The pipeline of the demo: orders as JSON to bronze, to silver with a rule, to revenue."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from deltalake import DeltaTable
+
+PIPELINE: Final = """\
+name: shop
+bootstrap: {bootstrap}
+storage: tables
+tables:
+  bronze:
+    topics: orders
+    start: earliest
+    format: delta
+    decode:
+      format: json
+      schema:
+        order_id: bigint not null
+        customer: string
+        amount: double
+        country: string
+  silver:
+    from: bronze
+    format: delta
+    steps:
+      - with:
+          day: to_date(_timestamp)
+          country: upper(country)
+    rules:
+      amount is positive: amount > 0
+views:
+  daily_revenue:
+    sql: >
+      SELECT day, country, count(*) AS orders, round(sum(amount), 2) AS revenue
+      FROM silver GROUP BY day, country ORDER BY day, country
+"""
+TIDELOG: Final = str(Path(sys.executable).with_name("tidelog"))
+
+
+class Pipeline:
+    """Runs whenever high watermarks move, in a process of its own, while the block lasts."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True)
+        (directory / "pipeline.yaml").write_text(PIPELINE.format(bootstrap=bootstrap))
+        self.log = directory / "watch.log"
+        self._watching: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self.log.open("wb") as log:
+            command = [TIDELOG, "pipelines", "watch", str(self.directory)]
+            self._watching = subprocess.Popen(command, stdout=log, stderr=log)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._watching is not None and self._watching.poll() is None:
+            self._watching.send_signal(signal.SIGINT)
+            try:
+                self._watching.wait(60)
+            except subprocess.TimeoutExpired:
+                self._watching.kill()
+
+    def ask(self, *command: str) -> bool:
+        """Run a command on the pipeline, and show what it says; whether it was content."""
+        ran = subprocess.run([TIDELOG, "pipelines", *command, str(self.directory)])
+        return ran.returncode == 0
+
+    def orders_in(self, table: str) -> Counter[int]:
+        """How often each order is in a table."""
+        path = self.directory / "tables" / table
+        if not path.exists():
+            return Counter()
+        column = DeltaTable(path).to_pyarrow_table(columns=["order_id"])["order_id"]
+        return Counter(column.to_pylist())

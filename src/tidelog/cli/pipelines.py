@@ -1,0 +1,245 @@
+"""`tidelog pipelines`: from topics to tables, exactly once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.exits import ExitCode, answering, refuse
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.output import print_json, print_line, print_table, say
+
+if TYPE_CHECKING:
+    from tidelog.pipelines.spark_process import SparkProcess
+    from tidelog.pipelines.spec import Pipeline
+    from tidelog.pipelines.summary import TableSummary
+
+app = typer.Typer(help="From topics to tables, exactly once, on Spark.", no_args_is_help=True)
+
+PipelineFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="[PIPELINE]", help="The description, or its directory.", show_default="here"
+    ),
+]
+OtherBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="TIDELOG_BOOTSTRAP",
+        help="Another cluster than the description names.",
+    ),
+]
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs, for example spark://host:port. Default: here, on all cores.",
+    ),
+]
+
+
+@app.command()
+def init(
+    name: Annotated[Path, typer.Argument(metavar="NAME", help="The directory to create.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Write a commented example that runs as it is."""
+    with answering():
+        require_pipelines()
+        from tidelog.pipelines.example import write_example
+
+        for path in write_example(name, bootstrap):
+            say(f"wrote {path}")
+        say(
+            "try:   tidelog topics create orders --if-not-exists"
+            f" --bootstrap {bootstrap}\n"
+            f"       tidelog produce orders --bootstrap {bootstrap} < {name}/orders.jsonl\n"
+            f"       tidelog pipelines run {name}"
+        )
+
+
+@app.command()
+def check(
+    pipeline: PipelineFile = Path(),
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="The plan as a Mermaid graph.")
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no cluster whether the topics are there.")
+    ] = False,
+    bootstrap: OtherBootstrap = None,
+) -> None:
+    """Find mistakes before Spark starts, and show the plan."""
+    with answering():
+        found = load(pipeline, bootstrap)
+        from tidelog.pipelines.picture import as_mermaid, as_text
+
+        if not offline:
+            from tidelog.pipelines.source_options import check_topics
+
+            check_topics(found)
+        print_line(as_mermaid(found) if mermaid else as_text(found))
+
+
+@app.command()
+def run(
+    pipeline: PipelineFile = Path(),
+    master: Master = None,
+    full_refresh: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE", help="Build this table anew; may be repeated."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="START",
+            help="With --full-refresh: build from here on, for example 2026-01-31 or -1 day.",
+        ),
+    ] = None,
+    bootstrap: OtherBootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the tables up to date with their topics, and say what was done."""
+    if start is not None and not full_refresh:
+        raise typer.BadParameter("--from needs --full-refresh TABLE")
+    with answering():
+        found = load(pipeline, bootstrap)
+        from tidelog.pipelines.refresh import request_refresh
+        from tidelog.pipelines.running import run_once
+        from tidelog.pipelines.spec import starting_from
+
+        if start is not None:
+            found = starting_from(found, full_refresh or [], start)
+        wanted = full_refresh or []
+        with spark_for(found, master, before=lambda: request_refresh(found, wanted)) as spark:
+            print_summaries(run_once(found, spark), as_json)
+
+
+@app.command()
+def watch(
+    pipeline: PipelineFile = Path(),
+    master: Master = None,
+    every: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look for new records.")
+    ] = 1.0,
+    bootstrap: OtherBootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep Spark up and run again whenever records have come, until Ctrl-C."""
+    with answering():
+        found = load(pipeline, bootstrap)
+        from tidelog.pipelines.watching import runs
+
+        with spark_for(found, master) as spark:
+            for summaries in runs(found, spark, every, say):
+                print_summaries(summaries, as_json)
+
+
+@app.command()
+def audit(
+    pipeline: PipelineFile = Path(),
+    master: Master = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="Only this table; may be repeated.")
+    ] = None,
+    bootstrap: OtherBootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that each committed record is once in its table, or once in quarantine.
+
+    Reads the topics again and compares positions, with Spark. The exit code is 1 and the records
+    are listed if one is lost or doubled.
+    """
+    with answering():
+        found = load(pipeline, bootstrap)
+        from tidelog.pipelines.auditing import audit_pipeline
+
+        audits = audit_pipeline(found, table or [], master, say)
+        findings = [each for audit in audits for each in audit.findings]
+        for each in findings if as_json else ():
+            print_json(each._asdict())
+        if findings and not as_json:
+            print_table(["table", "topic", "partition", "offset", "finding"], findings)
+        for one in audits:
+            say(
+                f"{one.table}: {one.records} records, {one.rows} in the table, "
+                f"{one.quarantined} in quarantine, {one.aged_out} aged out of the topic: "
+                f"{len(one.findings) or 'no'} finding{'' if len(one.findings) == 1 else 's'}"
+            )
+        if findings:
+            raise typer.Exit(ExitCode.REFUSED)
+
+
+@app.command()
+def eject(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory to create.")],
+    pipeline: PipelineFile = Path(),
+    bootstrap: OtherBootstrap = None,
+) -> None:
+    """Write the pipeline as an ordinary Spark Declarative Pipelines project, for you to own."""
+    with answering():
+        found = load(pipeline, bootstrap)
+        from tidelog.pipelines.project import SPEC_FILE, write_project
+        from tidelog.pipelines.running import pin
+
+        if directory.exists() and any(directory.iterdir()):
+            refuse(f"{directory} is there already and not empty: choose another one")
+        pin(found, say)
+        write_project(found, directory)
+        say(f"run it with: spark-pipelines run --spec {directory / SPEC_FILE}")
+
+
+@contextmanager
+def spark_for(
+    pipeline: Pipeline, master: str | None, before: Callable[[], None] = lambda: None
+) -> Iterator[SparkProcess]:
+    """Spark for a pipeline that is locked and prepared."""
+    from tidelog.pipelines.running import prepare, sole_run
+    from tidelog.pipelines.spark_process import spark_process
+    from tidelog.pipelines.state import State
+
+    state = State(pipeline.storage)
+    with sole_run(pipeline) as lock:
+        before()
+        prepare(pipeline, say)
+        shutil.rmtree(state.warehouse, ignore_errors=True)
+        settings = {"spark.sql.warehouse.dir": str(state.warehouse), **pipeline.spark}
+        say("starting Spark")
+        with spark_process(master or "local[*]", settings, state.log, lock, say) as spark:
+            yield spark
+
+
+def print_summaries(found: Iterable[TableSummary], as_json: bool) -> None:
+    rows = list(found)
+    for each in rows if as_json else ():
+        print_json(each._asdict())
+    if not as_json:
+        print_table(["table", "in", "out", "quarantined", "dropped", "lag"], rows)
+
+
+def load(path: Path, bootstrap: str | None) -> Pipeline:
+    """The pipeline that the command is about."""
+    require_pipelines()
+    from tidelog.pipelines.parsing import load_pipeline
+
+    found = load_pipeline(path)
+    return found if bootstrap is None else replace(found, bootstrap=bootstrap)
+
+
+def require_pipelines() -> None:
+    try:
+        import deltalake  # noqa: F401
+        import sqlglot  # noqa: F401
+        import yaml  # noqa: F401
+    except ModuleNotFoundError as error:
+        refuse(f"pipelines need {error.name}, which is missing: pip install 'tidelog[pipelines]'")

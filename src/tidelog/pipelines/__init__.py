@@ -1,0 +1,1 @@
+"""Pipelines from topics to tables, exactly once, on Spark Declarative Pipelines."""

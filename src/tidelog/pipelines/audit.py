@@ -1,0 +1,155 @@
+"""Proof from topic and table that every record is where it belongs, once.
+
+The records of all committed batches are read again from the topic and go through the same steps;
+their positions are compared with those in table and quarantine. Records that have aged out of the
+topic cannot be compared and are counted apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from tidelog.pipelines.checkpoints import Checkpoint
+from tidelog.pipelines.decisions import Decisions
+from tidelog.pipelines.source_options import client_options, ends_now, pinned_start, start_json
+from tidelog.pipelines.spec import OUTCOME, Pipeline, TableFormat, TableOutput
+from tidelog.pipelines.state import State
+from tidelog.pipelines.steps import DROPPED
+from tidelog.pipelines.transformation import transformation
+from tidelog.spark.offsets import Position, Positions
+
+MOST_FINDINGS: Final = 1000
+_PLACE: Final = ("_topic", "_partition", "_offset")
+
+
+class Finding(NamedTuple):
+    """One record that is not where it belongs."""
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    finding: str
+
+
+class TableAudit(NamedTuple):
+    """What the audit of one table has looked at."""
+
+    table: str
+    records: int
+    rows: int
+    quarantined: int
+    aged_out: int
+    findings: list[Finding]
+
+
+def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: str) -> TableAudit:
+    """Compare the table with its topics, up to its last committed batch."""
+    state = State(pipeline.storage)
+    last = Decisions(state.decisions(name)).last()
+    if last is None:
+        return TableAudit(name, 0, 0, 0, 0, [])
+    ends = Checkpoint(state.checkpoints(name), name).end_of(last.batch)
+    earliest, _ = ends_now(pipeline, name)
+    starts = _starts(state, name, ends, earliest)
+    output = pipeline.tables[name].output
+    assert isinstance(output, TableOutput)
+    rows = _positions(spark, str(state.table(name)), output.format)
+    refused = _positions(spark, str(state.quarantine(name)), output.format)
+    rows_of = transformation(pipeline, name, project)
+    expected = _expected(spark, pipeline, rows_of, starts, ends)
+    compared = (
+        expected.groupBy(*_PLACE)
+        .agg(F.count("*").alias("records"), F.count_if(_kept()).alias("expected"))
+        .join(_counted(rows, "rows"), list(_PLACE), "full")
+        .join(_counted(refused, "refused"), list(_PLACE), "full")
+        .na.fill(0)
+        .join(_first_offsets(spark, earliest), ["_topic", "_partition"], "left")
+        .persist()
+    )
+    there = F.col("_offset") >= F.coalesce(F.col("first"), F.lit(2**62))
+    wrong = compared.where(there & (F.col("rows") + F.col("refused") != F.col("expected")))
+    found = wrong.orderBy(*_PLACE).limit(MOST_FINDINGS).collect()
+    sums = [F.sum(each) for each in ("records", "rows", "refused")]
+    seen = compared.agg(*sums, F.count_if(~there)).collect()[0]
+    compared.unpersist()
+    findings = [
+        Finding(
+            name,
+            each["_topic"],
+            each["_partition"],
+            each["_offset"],
+            _words(each["expected"], each["rows"], each["refused"]),
+        )
+        for each in found
+    ]
+    return TableAudit(name, seen[0] or 0, seen[1] or 0, seen[2] or 0, seen[3], findings)
+
+
+def _kept() -> Column:
+    return F.col(OUTCOME).isNull() | (F.col(OUTCOME) != DROPPED)
+
+
+def _words(expected: int, rows: int, refused: int) -> str:
+    if rows + refused == 0:
+        return "lost: neither in the table nor in quarantine"
+    if rows and refused:
+        return "doubled: in the table and in quarantine"
+    if expected == 0:
+        return "in the table or in quarantine, although the steps drop it or the topic lacks it"
+    return f"doubled: {rows + refused} times in {'the table' if rows else 'quarantine'}"
+
+
+def _starts(state: State, name: str, ends: Positions, earliest: Positions) -> Positions:
+    """Where the table began, or the first record that is still there."""
+    began = pinned_start(state, name)
+    return {
+        each: Position(
+            min(max(began.get(each, Position(0)).offset, earliest[each].offset), end.offset)
+        )
+        for each, end in ends.items()
+        if each in earliest
+    }
+
+
+def _expected(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    rows_of: Callable[[DataFrame], DataFrame],
+    starts: Positions,
+    ends: Positions,
+) -> DataFrame:
+    assigned: dict[str, list[int]] = {}
+    for each in starts:
+        assigned.setdefault(each.topic, []).append(each.partition)
+    options = {
+        **client_options(pipeline),
+        "assign": json.dumps(assigned),
+        "includeLeaderEpoch": "true",
+        "startingOffsets": start_json(starts),
+        "endingOffsets": start_json({each: ends[each] for each in starts}),
+    }
+    records = spark.read.format("tidelog").options(**options).load()
+    return rows_of(records).select(*_PLACE, OUTCOME)
+
+
+def _positions(spark: SparkSession, path: str, form: TableFormat) -> DataFrame:
+    if form is TableFormat.DELTA:
+        return spark.read.format("tidelog-table").load(path).select(*_PLACE)
+    schema = "_topic string, _partition int, _offset bigint"
+    return spark.read.schema(schema).parquet(path).select(*_PLACE)
+
+
+def _counted(rows: DataFrame, name: str) -> DataFrame:
+    return rows.groupBy(*_PLACE).agg(F.count("*").alias(name))
+
+
+def _first_offsets(spark: SparkSession, earliest: Positions) -> DataFrame:
+    rows = [(each.topic, each.partition, position.offset) for each, position in earliest.items()]
+    return spark.createDataFrame(rows, "_topic string, _partition int, first bigint")

@@ -1,0 +1,38 @@
+"""The audit of a whole pipeline, with a Spark of its own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from tidelog.pipelines.audit import TableAudit, audit_table
+from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.project import CONFIGURATION, write_project
+from tidelog.pipelines.running import sole_run
+from tidelog.pipelines.spark_process import Tell
+from tidelog.pipelines.spec import Pipeline
+from tidelog.spark.session import spark_session
+
+
+def audit_pipeline(
+    pipeline: Pipeline, tables: Collection[str], master: str | None, tell: Tell
+) -> list[TableAudit]:
+    """Audit these tables, or all; no run is at work meanwhile."""
+    known = [each.name for each in pipeline.stored_tables()]
+    for name in tables:
+        if name not in known:
+            raise PipelineTrouble(f"there is no table {name}; {nearest(name, known)}")
+    with sole_run(pipeline):
+        project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
+        tell("starting Spark")
+        spark = spark_session(
+            "tidelog pipelines audit", master, {**CONFIGURATION, **pipeline.spark}
+        )
+        try:
+            write_project(pipeline, project)
+            return [audit_table(spark, pipeline, project, name) for name in tables or known]
+        finally:
+            spark.stop()
+            shutil.rmtree(project)

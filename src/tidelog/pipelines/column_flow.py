@@ -1,0 +1,133 @@
+"""Which columns a row has after each step, so that an unknown one is found before Spark starts.
+
+Where a schema is inferred and not pinned yet, columns are unknown and only SQL itself is checked.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from pathlib import Path
+
+from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
+from tidelog.pipelines.mistakes import nearest
+from tidelog.pipelines.pinned import pinned_columns
+from tidelog.pipelines.reading import Reading
+from tidelog.pipelines.spec import (
+    RECORD,
+    Decode,
+    DecodeFormat,
+    Pipeline,
+    PythonStep,
+    Select,
+    Step,
+    Table,
+    TableOutput,
+    Where,
+    With,
+)
+from tidelog.pipelines.sql_text import columns_in
+
+Columns = list[str] | None
+"""In their order; None when nobody knows yet."""
+
+
+def check_columns(reading: Reading, pipeline: Pipeline) -> None:
+    """Walk every table from its source to its output."""
+    for name in pipeline.tables:
+        columns_of(reading, pipeline, name)
+
+
+def columns_of(reading: Reading, pipeline: Pipeline, name: str) -> Columns:
+    """The columns of the table, with all that is wrong on the way to it."""
+    table = pipeline.tables[name]
+    if table.upstream is not None:
+        columns = columns_of(Reading(), pipeline, table.upstream)  # its mistakes are its own
+    else:
+        assert table.decode is not None
+        columns = _decoded(reading, pipeline, table, table.decode)
+    for step in table.steps:
+        columns = _after(reading, pipeline, columns, step)
+    for rule in table.rules:
+        _check(reading, columns, rule.condition, rule.line)
+    _check_output(reading, table, columns)
+    return columns
+
+
+def _decoded(reading: Reading, pipeline: Pipeline, table: Table, decode: Decode) -> Columns:
+    if decode.format is DecodeFormat.AVRO:
+        try:
+            return [each.name for each in avro_columns(pipeline, decode)]
+        except AvroMistake as error:
+            reading.wrong(decode.line, str(error))
+            return None
+    if decode.columns is not None:
+        return [each.name for each in decode.columns]
+    pinned = pinned_columns(pipeline, table.name)
+    return None if pinned is None else [each.name for each in pinned]
+
+
+def _after(reading: Reading, pipeline: Pipeline, columns: Columns, step: Step) -> Columns:
+    match step:
+        case With():
+            for expression in step.columns.values():
+                _check(reading, columns, expression, step.line)
+            return _added(columns, list(step.columns))
+        case Where():
+            _check(reading, columns, step.condition, step.line)
+            return columns
+        case Select():
+            for expression in step.columns.values():
+                _check(reading, columns, expression, step.line)
+            return list(step.columns)
+        case PythonStep():
+            _check_function(reading, pipeline.path.parent, step)
+            return _added(columns, [each.name for each in step.returns])
+
+
+def _added(columns: Columns, more: list[str]) -> Columns:
+    return None if columns is None else list(dict.fromkeys([*columns, *more]))
+
+
+def _check(reading: Reading, columns: Columns, expression: str, line: int) -> None:
+    used = reading.sql(line, partial(columns_in, expression))
+    if columns is None:
+        return
+    lowered = {each.lower() for each in (*columns, *RECORD)}
+    for name in sorted(used or ()):
+        if name.lower() not in lowered:
+            reading.wrong(line, f"there is no column {name} here; {nearest(name, columns)}")
+
+
+def _check_function(reading: Reading, directory: Path, step: PythonStep) -> None:
+    path = directory / step.file
+    if not path.exists():
+        reading.wrong(step.line, f"there is no file {step.file} beside this one")
+        return
+    try:
+        module = ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        reading.wrong(step.line, f"{step.file}:{error.lineno}: {error.msg}")
+        return
+    functions = [each.name for each in module.body if isinstance(each, ast.FunctionDef)]
+    if step.function not in functions:
+        reading.wrong(
+            step.line,
+            f"{step.file} has no function {step.function}; {nearest(step.function, functions)}",
+        )
+
+
+def _check_output(reading: Reading, table: Table, columns: Columns) -> None:
+    output = table.output
+    if not isinstance(output, TableOutput):
+        for expression in filter(None, (output.key, output.value)):
+            _check(reading, columns, expression, output.line)
+        return
+    if columns is None:
+        return
+    known = [*columns, *RECORD[:3]]
+    for name in output.partition_by:
+        if name not in known:
+            reading.wrong(output.line, f"there is no column {name} here; {nearest(name, known)}")
+    if columns and set(columns) <= set(output.partition_by):
+        reading.wrong(output.line, "partition_by leaves no column for the files")

@@ -1,0 +1,36 @@
+"""Mistakes in a pipeline's description: all of them at once, each with its place and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.model.errors import ConfigError, TidelogError
+
+
+class Mistake(NamedTuple):
+    """One thing that is wrong, and the line it stands on."""
+
+    line: int
+    text: str
+
+
+class SpecError(ConfigError):
+    """The description cannot be used."""
+
+    def __init__(self, path: str, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = sorted(set(mistakes))
+        super().__init__("\n".join(f"{path}:{each.line}: {each.text}" for each in self.mistakes))
+
+
+class PipelineTrouble(TidelogError):
+    """A pipeline cannot go on; the message says what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """How to go on after `there is no X`: the name that was meant, or all names there are."""
+    names = sorted(known)
+    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
+        return f"did you mean {close[0]}?"
+    return f"there is {', '.join(names)}" if names else "there is none"

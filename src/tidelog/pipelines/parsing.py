@@ -1,0 +1,121 @@
+"""A pipeline's YAML, read and checked for all that needs neither Spark nor a cluster.
+
+Invariant  A description that passes names only keys, tables, columns, types and files that exist.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tidelog.client.blocking import parse_bootstrap
+from tidelog.model.errors import ConfigError
+from tidelog.pipelines.column_flow import check_columns
+from tidelog.pipelines.mistakes import PipelineTrouble, SpecError, nearest
+from tidelog.pipelines.reading import Reading
+from tidelog.pipelines.spec import DEFAULT_BOOTSTRAP, Pipeline, Table, TableOutput, View
+from tidelog.pipelines.sql_text import tables_in
+from tidelog.pipelines.table_parsing import NAME, read_table
+from tidelog.pipelines.yaml_nodes import Given, read_yaml
+
+FILE_NAME: Final = "pipeline.yaml"
+_KEYS: Final = (
+    "name", "bootstrap", "client", "storage", "max_offsets_per_batch", "spark", "tables", "views",
+)  # fmt: skip
+
+
+def load_pipeline(path: Path) -> Pipeline:
+    """The pipeline that the file describes, or every mistake in it."""
+    if path.is_dir():
+        path = path / FILE_NAME
+    if not path.exists():
+        raise PipelineTrouble(
+            f"there is no {path}: `tidelog pipelines init NAME` writes an example to start from"
+        )
+    reading = Reading()
+    pipeline = _pipeline(reading, read_yaml(path), path)
+    _check_lineage(reading, pipeline)
+    if not reading.mistakes:
+        check_columns(reading, pipeline)
+        _check_views(reading, pipeline)
+    if reading.mistakes:
+        raise SpecError(str(path), reading.mistakes)
+    return pipeline
+
+
+def _pipeline(reading: Reading, given: Given, path: Path) -> Pipeline:
+    found = reading.keyed(given, "a pipeline", _KEYS)
+    for key in ("name", "tables"):
+        if key not in found:
+            reading.wrong(given.line, f"a pipeline needs {key}")
+    bootstrap = reading.text(found.get("bootstrap"), "bootstrap", DEFAULT_BOOTSTRAP)
+    try:
+        parse_bootstrap(bootstrap)
+    except ConfigError as error:
+        reading.wrong(found["bootstrap"].line, str(error))
+    name = reading.text(found.get("name"), "name", "pipeline")
+    if not NAME.fullmatch(name):
+        reading.wrong(found["name"].line, f"{name} is no name: lower-case letters, digits and _")
+    tables = reading.mapping(found.get("tables"), "tables")
+    views = reading.mapping(found.get("views"), "views")
+    return Pipeline(
+        name=name,
+        path=path.absolute(),
+        bootstrap=bootstrap,
+        client=_texts(reading, found.get("client"), "client"),
+        storage=(path.absolute().parent / reading.text(found.get("storage"), "storage", "tables")),
+        max_offsets_per_batch=reading.count(
+            found.get("max_offsets_per_batch"), "max_offsets_per_batch"
+        ),
+        spark=_texts(reading, found.get("spark"), "spark"),
+        tables={table: read_table(reading, table, each) for table, each in tables.items()},
+        views={view: _view(reading, view, each) for view, each in views.items()},
+    )
+
+
+def _texts(reading: Reading, given: Given | None, what: str) -> dict[str, str]:
+    return {
+        key: str(each.value).lower()
+        if isinstance(each.value, bool)
+        else reading.text(each, f"{what}.{key}")
+        for key, each in reading.mapping(given, what).items()
+    }
+
+
+def _view(reading: Reading, name: str, given: Given) -> View:
+    if not NAME.fullmatch(name):
+        reading.wrong(given.line, f"{name} is no name for a view: lower-case letters, digits and _")
+    found = reading.keyed(given, f"view {name}", ("sql",))
+    if "sql" not in found:
+        reading.wrong(given.line, f"view {name} needs sql")
+    return View(name, reading.text(found.get("sql"), "sql"), given.line)
+
+
+def _check_lineage(reading: Reading, pipeline: Pipeline) -> None:
+    for table in pipeline.tables.values():
+        seen: list[str] = []
+        at: Table | None = table
+        while at is not None:
+            if at.name in seen:
+                reading.wrong(table.line, f"{' from '.join([*seen, at.name])} goes in a circle")
+                return
+            seen.append(at.name)
+            if at.upstream is not None and at.upstream not in pipeline.tables:
+                known = set(pipeline.tables) - {at.name}
+                reading.wrong(
+                    at.line, f"there is no table {at.upstream}; {nearest(at.upstream, known)}"
+                )
+            at = None if at.upstream is None else pipeline.tables.get(at.upstream)
+
+
+def _check_views(reading: Reading, pipeline: Pipeline) -> None:
+    stored = {
+        name for name, each in pipeline.tables.items() if isinstance(each.output, TableOutput)
+    }
+    for view in pipeline.views.values():
+        if view.name in pipeline.tables:
+            reading.wrong(view.line, f"{view.name} is a table already")
+        for name in sorted(reading.sql(view.line, partial(tables_in, view.sql)) or ()):
+            if name not in stored:
+                reading.wrong(view.line, f"there is no table {name}; {nearest(name, stored)}")

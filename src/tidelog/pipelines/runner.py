@@ -1,0 +1,108 @@
+"""The process that holds Spark: runs projects that it is told on stdin, tells events on stdout.
+
+    {"project": "/path", "full": false}     to it
+    {"flow": "Flow bronze is RUNNING."}     from it, any number
+    {"done": true} or {"failed": "why"}     from it, once per project
+
+    python -m tidelog.pipelines.runner MASTER SETTINGS
+
+Spark's own chatter goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.pipelines.cli import load_pipeline_spec, register_definitions
+from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
+from pyspark.sql import SparkSession
+
+from tidelog.pipelines.project import SPEC_FILE
+from tidelog.spark.session import package_archive
+
+_OURS: Final = re.compile(r"tidelog\.[\w.]+\.\w+: (.+)")
+
+
+def main(master: str, settings: dict[str, str]) -> None:
+    events = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever prints, prints there
+    try:
+        spark = _session(master, settings)
+    except PySparkException as error:
+        _tell(events, {"failed": f"Spark does not start with master {master}: {_why(error)}"})
+        return
+    try:
+        _tell(events, {"ready": True})
+        for line in sys.stdin:
+            project = Path(json.loads(line)["project"])
+            try:
+                _run(spark, project, events)
+            except PySparkException as error:
+                _tell(events, {"failed": _why(error)})
+            else:
+                _tell(events, {"done": True})
+    finally:
+        spark.stop()
+
+
+def _session(master: str, settings: dict[str, str]) -> SparkSession:
+    builder = (
+        SparkSession.builder.config("spark.api.mode", "connect")
+        .master(master)
+        .appName("tidelog pipelines")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.connect.serverStacktrace.enabled", "false")
+        .config(map=dict(settings))
+    )
+    if not master.startswith("local"):
+        builder = builder.config("spark.submit.pyFiles", str(package_archive()))
+    return builder.getOrCreate()
+
+
+def _run(spark: SparkSession, project: Path, events: IO[str]) -> None:
+    """What `spark-pipelines run` does, in a session that stays."""
+    path = project / SPEC_FILE
+    spec = load_pipeline_spec(path)
+    graph = create_dataflow_graph(
+        spark,
+        default_catalog=spec.catalog,
+        default_database=spec.database,
+        sql_conf=spec.configuration,
+    )
+    registry = SparkConnectGraphElementRegistry(spark, graph)
+    register_definitions(path, registry, spec, spark, graph)
+    results = start_run(
+        spark,
+        graph,
+        full_refresh=[],
+        full_refresh_all=False,
+        refresh=[],
+        dry=False,
+        storage=spec.storage,
+    )
+    for result in results:
+        if "pipeline_event_result" in result:
+            _tell(events, {"flow": result["pipeline_event_result"].event.message})
+
+
+def _tell(events: IO[str], event: dict[str, Any]) -> None:
+    events.write(json.dumps(event) + "\n")
+
+
+def _why(error: PySparkException) -> str:
+    """Our own words if they are in it, else the first line of Spark's."""
+    text = str(error)
+    ours = _OURS.findall(text)
+    return str(ours[-1]) if ours else text.strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,132 @@
+"""One run of a pipeline: from what a dead run left behind to a summary per table.
+
+Invariant  Only one process at a time runs a pipeline. The lock is held by whoever may still write:
+           the process that holds Spark inherits it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidelog.pipelines.checkpoints import Checkpoint
+from tidelog.pipelines.decisions import Counts, Decisions
+from tidelog.pipelines.durable import replace_file
+from tidelog.pipelines.inference import infer_columns
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.pinned import pin_columns
+from tidelog.pipelines.project import VIEWS, write_project
+from tidelog.pipelines.refresh import finish_refreshes
+from tidelog.pipelines.source_options import check_topics, start_json, start_of
+from tidelog.pipelines.spark_process import SparkProcess, Tell
+from tidelog.pipelines.spec import Pipeline, Table, TableFormat, TableOutput
+from tidelog.pipelines.state import State
+from tidelog.pipelines.stored_tables import compact
+from tidelog.pipelines.summary import TableSummary, summarize
+from tidelog.pipelines.table_commit import TableCommit, TableTarget
+from tidelog.pipelines.views import publish_views
+
+
+@contextmanager
+def sole_run(pipeline: Pipeline) -> Iterator[int]:
+    """Be the only run; gives the file that holds the lock."""
+    path = State(pipeline.storage).lock_file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineTrouble(
+                f"another run of {pipeline.name} is at work; wait until it has ended"
+            ) from None
+        yield file.fileno()
+
+
+def prepare(pipeline: Pipeline, tell: Tell) -> None:
+    """All that comes before Spark: repair, pin, generate."""
+    check_topics(pipeline)
+    finish_refreshes(pipeline)
+    for target in targets(pipeline).values():
+        TableCommit(target).finish()
+    pin(pipeline, tell)
+    project = State(pipeline.storage).project
+    shutil.rmtree(project, ignore_errors=True)
+    write_project(pipeline, project)
+
+
+def pin(pipeline: Pipeline, tell: Tell) -> None:
+    """Settle what must be the same in every run: inferred columns, and the first start."""
+    for table in pipeline.tables.values():
+        _pin_schema(pipeline, table, tell)
+        _pin_start(pipeline, table.name)
+
+
+def run_once(pipeline: Pipeline, spark: SparkProcess) -> list[TableSummary]:
+    """Bring every table and every view up to date."""
+    state = State(pipeline.storage)
+    before = {name: totals(pipeline, name) for name in pipeline.tables}
+    spark.run(state.project)
+    if pipeline.views:
+        spark.run(state.project / VIEWS)
+        publish_views(pipeline, state.warehouse)
+    for table in pipeline.stored_tables():
+        assert isinstance(table.output, TableOutput)
+        if table.output.compact_files is not None:
+            compact(state.table(table.name), table.output.compact_files)
+    return [
+        summarize(pipeline, name, totals(pipeline, name) - before[name]) for name in pipeline.tables
+    ]
+
+
+def targets(pipeline: Pipeline) -> dict[str, TableTarget]:
+    """Every table that our sink writes."""
+    state = State(pipeline.storage)
+    found = {}
+    for table in pipeline.tables.values():
+        if isinstance(table.output, TableOutput):
+            found[table.name] = TableTarget(
+                table=state.table(table.name),
+                quarantine=state.quarantine(table.name),
+                decisions=state.decisions(table.name),
+                format=table.output.format,
+                partition_by=table.output.partition_by,
+            )
+        else:
+            refused = f"{table.name}_quarantine"
+            found[refused] = TableTarget(
+                table=state.table(refused),
+                quarantine=None,
+                decisions=state.decisions(refused),
+                format=TableFormat.DELTA,
+            )
+    return found
+
+
+def totals(pipeline: Pipeline, name: str) -> Counts:
+    """What became of all records of a table so far."""
+    state = State(pipeline.storage)
+    stored = isinstance(pipeline.tables[name].output, TableOutput)
+    last = Decisions(state.decisions(name if stored else f"{name}_quarantine")).last()
+    return Counts() if last is None else last.total
+
+
+def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:
+    if table.decode is None or table.decode.columns is not None:
+        return
+    position = Checkpoint(State(pipeline.storage).checkpoints(table.name), table.name).position()
+    for column in pin_columns(pipeline, table.name, infer_columns(pipeline, table.name, position)):
+        tell(f"column {column.name} {column.type} of {table.name} is pinned")
+
+
+def _pin_start(pipeline: Pipeline, name: str) -> None:
+    """A first batch that is run again must start where it started."""
+    state = State(pipeline.storage)
+    flows = (name, f"{name}_quarantine")
+    if any(Checkpoint(state.checkpoints(each), each).batches() for each in flows):
+        return
+    if pipeline.source(name).start == "earliest":
+        state.start_file(name).unlink(missing_ok=True)
+    else:
+        replace_file(state.start_file(name), start_json(start_of(pipeline, name)))

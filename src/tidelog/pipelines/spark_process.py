@@ -1,0 +1,98 @@
+"""Our end of the process that holds Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.spark.session import require_java
+
+Tell = Callable[[str], None]
+
+_STOP_S: Final = 30
+_PROGRESS: Final = re.compile(
+    r"Flow (?:\w+\.)*(\w+) (?:is|has) (RUNNING|COMPLETED|FAILED)\b.*", re.S
+)
+
+
+class SparkProcess:
+    """A session that runs one project after the other."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path, tell: Tell) -> None:
+        self._process, self._log, self._tell = process, log, tell
+        self._until_answer()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def run(self, project: Path) -> None:
+        """Run a project to its end; what goes wrong is raised."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"project": str(project)}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._gone() from None
+        self._until_answer()
+
+    def _until_answer(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            event = json.loads(line)
+            if "flow" in event:
+                self._tell_progress(event["flow"])
+            elif "failed" in event:
+                raise PipelineTrouble(f"{event['failed']} (all of it is in {self._log})")
+            else:
+                return
+        raise self._gone()
+
+    def _tell_progress(self, message: str) -> None:
+        if (found := _PROGRESS.fullmatch(message)) is not None:
+            self._tell(f"{found[1]}: {found[2].lower()}")
+
+    def _gone(self) -> PipelineTrouble:
+        return PipelineTrouble(
+            f"Spark is gone; {self._log} says why. Run again: the tables go on where they are"
+        )
+
+
+@contextmanager
+def spark_process(
+    master: str, settings: Mapping[str, str], log: Path, held: int, tell: Tell
+) -> Iterator[SparkProcess]:
+    """Start Spark; `held` is a file that stays open as long as Spark may write."""
+    require_java()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "tidelog.pipelines.runner", master, json.dumps(dict(settings))]
+    with (
+        open(log, "ab") as chatter,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=chatter,
+            text=True,
+            pass_fds=[held],
+            env={**environment, **os.environ},
+        ) as process,
+    ):
+        try:
+            yield SparkProcess(process, log, tell)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()

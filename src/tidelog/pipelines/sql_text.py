@@ -1,0 +1,102 @@
+"""SQL in a pipeline's description, looked at without Spark: does it parse, what does it name.
+
+Invariant  A step sees one row. Aggregates, windows and subqueries are refused here, because a
+           stream would refuse them later, or keep state that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from tidelog.pipelines.spec import Column
+
+_DIALECT: Final = "spark"
+_TYPES: Final = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "string",
+    "binary", "date", "timestamp", "array<...>", "map<..., ...>", "struct<name: ...>",
+)  # fmt: skip
+_KINDS: Final = {
+    exp.DataType.Type[name]
+    for name in (
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "TEXT",
+        "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMPTZ", "TIMESTAMP", "TIMESTAMPLTZ", "ARRAY",
+        "MAP", "STRUCT",
+    )
+}  # fmt: skip
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+class SqlMistake(ValueError):
+    """What is wrong with a piece of SQL, in words."""
+
+
+def column_of(name: str, text: str) -> Column:
+    """`bigint not null` as a column."""
+    words = text.strip()
+    required = words.lower().endswith(" not null")
+    if required:
+        words = words[: -len(" not null")]
+    try:
+        parsed = exp.DataType.build(words, dialect=_DIALECT)
+    except SqlglotError:
+        parsed = None
+    kinds = [] if parsed is None else [each.this for each in parsed.find_all(exp.DataType)]
+    if parsed is None or any(kind not in _KINDS for kind in kinds):
+        raise SqlMistake(f"there is no type {words}; there is {', '.join(_TYPES)}")
+    return Column(name, parsed.sql(_DIALECT).lower(), required)
+
+
+def columns_in(expression: str) -> set[str]:
+    """The columns that an expression over one row reads."""
+    parsed = _parsed(expression)
+    for kinds, word in (
+        ((exp.UDTF,), "makes several rows of one"),
+        ((exp.AggFunc,), "is an aggregate"),
+        ((exp.Window,), "is a window"),
+        ((exp.Query,), "is a query"),
+    ):
+        if (found := parsed.find(*kinds)) is not None:
+            text = found.sql(_DIALECT).lower()
+            raise SqlMistake(f"{text} {word}; a step sees one row, put it into a view")
+    return {_first_part(each) for each in parsed.find_all(exp.Column)}
+
+
+def alias_of(expression: str) -> tuple[str, str]:
+    """The name of a selected column, and the expression behind it."""
+    parsed = _parsed(expression)
+    if isinstance(parsed, exp.Alias):
+        return parsed.alias, parsed.this.sql(_DIALECT)
+    if isinstance(parsed, exp.Column):
+        return parsed.name, expression
+    raise SqlMistake(f"{expression} needs a name: {expression} AS name")
+
+
+def tables_in(query: str) -> set[str]:
+    """The tables that a query reads, without those it defines itself."""
+    parsed = _parsed(query)
+    if not isinstance(parsed, exp.Query):
+        raise SqlMistake("not a query: it begins with SELECT or WITH")
+    own = {each.alias for each in parsed.find_all(exp.CTE)}
+    return {each.name for each in parsed.find_all(exp.Table)} - own
+
+
+def _parsed(text: str) -> exp.Expr:
+    try:
+        found = sqlglot.parse(text, dialect=_DIALECT)
+    except SqlglotError as error:
+        details = getattr(error, "errors", None) or [{"description": str(error)}]
+        raise SqlMistake(f"not SQL: {text}: {details[0]['description']}") from None
+    if len(found) != 1 or found[0] is None:
+        raise SqlMistake(f"not one expression: {text}")
+    return found[0]
+
+
+def _first_part(column: exp.Column) -> str:
+    # `a.b` is field b of column a: there is one row and no table to qualify with.
+    return str(column.parts[0].name)

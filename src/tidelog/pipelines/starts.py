@@ -1,0 +1,45 @@
+"""Where the first run of a table starts: the words of the description as options of a read.
+
+earliest, latest                  the ends of each partition
+-100                              so many records before the end of each partition
+-10 minutes                       the first record that is not older
+2026-01-31 or 2026-01-31T08:00Z   the first record that is not older; UTC unless it says otherwise
+{orders: {0: 42}}                 an offset per partition
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidelog.spark.errors import OptionError
+from tidelog.spark.positions import parse_start
+
+
+class StartMistake(ValueError):
+    """The words are not a place to start from."""
+
+
+def starting_options(start: str) -> dict[str, str]:
+    """The options of `spark.readStream` for it."""
+    moment = _moment(start)
+    if moment is not None:
+        return {
+            "startingTimestamp": str(int(moment.timestamp() * 1000)),
+            "startingOffsetsByTimestampStrategy": "latest",
+        }
+    try:
+        parse_start("start", start)
+    except OptionError:
+        raise StartMistake(
+            f"start: {start!r} is not earliest, latest, -100 (records), -10 minutes, a time such "
+            "as 2026-01-31T08:00Z, or {topic: {0: 42}}"
+        ) from None
+    return {"startingOffsets": start}
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

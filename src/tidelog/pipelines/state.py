@@ -1,0 +1,60 @@
+"""Where a pipeline keeps what: tables for everybody, the rest in a hidden directory of its own.
+
+tables/orders               a table
+tables/orders_quarantine    what could not become a row of it
+tables/_tidelog/            checkpoints, decisions, pinned schemas, starts, the project
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class State(NamedTuple):
+    """The paths below a pipeline's `storage`."""
+
+    storage: Path
+
+    @property
+    def root(self) -> Path:
+        return self.storage / "_tidelog"
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def warehouse(self) -> Path:
+        """Where Spark computes views; nobody else reads here."""
+        return self.root / "warehouse"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "spark.log"
+
+    def table(self, name: str) -> Path:
+        return self.storage / name
+
+    def quarantine(self, name: str) -> Path:
+        return self.storage / f"{name}_quarantine"
+
+    def schema_file(self, table: str) -> Path:
+        return self.root / "schemas" / f"{table}.json"
+
+    def start_file(self, table: str) -> Path:
+        return self.root / "starts" / f"{table}.json"
+
+    def decisions(self, table: str) -> Path:
+        return self.root / "decisions" / table
+
+    def refresh_marker(self, table: str) -> Path:
+        return self.root / "refresh" / table
+
+    def checkpoints(self, table: str) -> Path:
+        """Spark's: one directory per sink, flow and generation."""
+        return self.root / "_checkpoints" / f"{table}_sink"

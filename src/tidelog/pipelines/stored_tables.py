@@ -1,0 +1,162 @@
+"""Delta and Parquet tables: adding the files of a batch, once.
+
+Invariant  Adding files that were added before changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.transaction import AddAction
+
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.spec import TableFormat
+from tidelog.pipelines.table_files import STAGING, FileWritten, stats_of
+
+_RETRIES: Final = 20
+_PARQUET_MARK: Final = "_parquet"
+"""Tells a Parquet table from the files that a Delta table has before its first commit."""
+
+
+class StoredTable(Protocol):
+    """A table that batches are added to."""
+
+    path: Path
+    staged: bool
+    """Whether tasks write into a hidden directory first."""
+
+    def prepare(self, schema: Schema) -> None:
+        """Be there, with at least these columns; refuse what the columns there cannot hold."""
+
+    def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
+        """Make the files of the batch rows of the table."""
+
+
+class DeltaStore:
+    """One commit per batch; its application transaction tells that it was made."""
+
+    staged = False
+
+    def __init__(self, path: Path, partition_by: Sequence[str]) -> None:
+        self.path, self._partition_by = path, list(partition_by)
+
+    def prepare(self, schema: Schema) -> None:
+        if not DeltaTable.is_deltatable(str(self.path)):
+            if (self.path / _PARQUET_MARK).exists():
+                raise _other_format(self.path, TableFormat.PARQUET, TableFormat.DELTA)
+            DeltaTable.create(
+                str(self.path), schema, mode="ignore", partition_by=self._partition_by
+            )
+        table = DeltaTable(str(self.path))
+        self._require_partitioning(table)
+        there = {each.name.lower(): each for each in table.schema().fields}
+        new = []
+        for field in schema.fields:
+            known = there.get(field.name.lower())
+            if known is None:
+                new.append(Field(field.name, field.type, nullable=True))
+            elif known.type != field.type:
+                raise PipelineTrouble(
+                    f"column {field.name} of {self.path.name} is {_words(known)} and would be "
+                    f"{_words(field)}: give it another name, or run with --full-refresh"
+                )
+        if new:
+            table.alter.add_columns(new)
+
+    def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
+        table = DeltaTable(str(self.path))
+        done = table.transaction_version(query)
+        if not files or (done is not None and done >= batch):
+            return
+        now_ms = int(time.time() * 1000)
+        actions = [
+            AddAction(
+                each.path, each.size, each.partition_values, now_ms, True, stats_of(each.rows)
+            )
+            for each in files
+        ]
+        table.create_write_transaction(
+            list(actions),
+            mode="append",
+            schema=table.schema(),
+            partition_by=self._partition_by,
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(query, batch)], max_commit_retries=_RETRIES
+            ),
+        )
+
+    def _require_partitioning(self, table: DeltaTable) -> None:
+        by = table.metadata().partition_columns
+        if by != self._partition_by:
+            raise PipelineTrouble(
+                f"{self.path.name} is partitioned by {', '.join(by) or 'nothing'} and would be by "
+                f"{', '.join(self._partition_by) or 'nothing'}: run with --full-refresh"
+            )
+
+
+class ParquetStore:
+    """Files are moved into the table; one that is there already has been moved before."""
+
+    staged = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def prepare(self, schema: Schema) -> None:
+        if DeltaTable.is_deltatable(str(self.path)):
+            raise _other_format(self.path, TableFormat.DELTA, TableFormat.PARQUET)
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / _PARQUET_MARK).touch()
+
+    def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
+        for each in files:
+            target = self.path / each.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                os.replace(self.path / STAGING / each.path, target)
+
+
+def stored_table(path: Path, form: TableFormat, partition_by: Sequence[str]) -> StoredTable:
+    """The table at a path."""
+    if form is TableFormat.DELTA:
+        return DeltaStore(path, partition_by)
+    return ParquetStore(path)
+
+
+def discard(table: StoredTable, files: Sequence[FileWritten]) -> None:
+    """Remove files that no decision names."""
+    root = table.path / STAGING if table.staged else table.path
+    for each in files:
+        (root / each.path).unlink(missing_ok=True)
+
+
+def clear_staging(table: StoredTable) -> None:
+    """Remove what tasks left behind that no decision names."""
+    if table.staged:
+        shutil.rmtree(table.path / STAGING, ignore_errors=True)
+
+
+def _other_format(path: Path, there: TableFormat, wanted: TableFormat) -> PipelineTrouble:
+    return PipelineTrouble(
+        f"{path.name} is a {there} table and would be {wanted}: run with --full-refresh"
+    )
+
+
+def _words(field: Field) -> str:
+    kind = json.loads(field.to_json())["type"]
+    return kind if isinstance(kind, str) else str(kind["type"])
+
+
+def compact(path: Path, most_files: int) -> bool:
+    """Merge small files of a Delta table once there are more than so many; tells whether it did."""
+    table = DeltaTable(str(path))
+    if len(table.file_uris()) <= most_files:
+        return False
+    return int(table.optimize.compact()["numFilesRemoved"]) > 0

@@ -1,0 +1,131 @@
+"""A batch on its way into a table: decide once, carry out until done.
+
+Every step may be the last one of this process. The next run starts with `finish`, and Spark hands
+in the same batch again; both do what is missing and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import Schema
+
+from tidelog.pipelines.decisions import Counts, Decision, Decisions
+from tidelog.pipelines.spec import TableFormat
+from tidelog.pipelines.stored_tables import StoredTable, clear_staging, discard, stored_table
+from tidelog.pipelines.table_files import FileWritten
+
+QUARANTINE_SCHEMA: Final = pa.schema(
+    [
+        ("_reason", pa.string()),
+        ("_topic", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_leader_epoch", pa.int32()),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+        ("_key", pa.binary()),
+        ("_value", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTarget:
+    """Where a table, its quarantine and its decisions are."""
+
+    table: Path
+    quarantine: Path | None
+    """None: every row is a row of the table."""
+    decisions: Path
+    format: TableFormat
+    partition_by: tuple[str, ...] = ()
+
+    def stores(self) -> tuple[StoredTable, StoredTable]:
+        table = stored_table(self.table, self.format, self.partition_by)
+        if self.quarantine is None:
+            return table, table
+        return table, stored_table(self.quarantine, self.format, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartWritten:
+    """What one task reports."""
+
+    query: str
+    table_files: tuple[FileWritten, ...] = ()
+    quarantine_files: tuple[FileWritten, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+
+
+class TableCommit:
+    """The batches of one table."""
+
+    def __init__(self, target: TableTarget) -> None:
+        self._decisions = Decisions(target.decisions)
+        self._table, self._quarantine = target.stores()
+
+    def commit(self, batch: int, schema: pa.Schema, parts: Sequence[PartWritten]) -> None:
+        """Make the batch part of table and quarantine."""
+        if not parts:
+            return
+        with self._decisions.locked():
+            columns = Schema.from_arrow(schema)
+            self.prepare(columns)
+            decision = self.decide(batch, columns, parts)
+            self._discard_others(decision, parts)
+            self.carry_out(decision)
+            self._decisions.forget_old()
+
+    def abort(self, parts: Sequence[PartWritten]) -> None:
+        """The batch failed before it was decided; a later attempt writes its own files."""
+        for part in parts:
+            discard(self._table, part.table_files)
+            discard(self._quarantine, part.quarantine_files)
+
+    def finish(self) -> None:
+        """Carry out what a run that died had decided, and clear what it had not."""
+        with self._decisions.locked():
+            decision = self._decisions.last()
+            if decision is not None:
+                self.prepare(Schema.from_json(decision.table_schema))
+                self.carry_out(decision)
+            clear_staging(self._table)
+            clear_staging(self._quarantine)
+
+    def prepare(self, columns: Schema) -> None:
+        self._table.prepare(columns)
+        if self._quarantine is not self._table:
+            self._quarantine.prepare(Schema.from_arrow(QUARANTINE_SCHEMA))
+
+    def decide(self, batch: int, columns: Schema, parts: Sequence[PartWritten]) -> Decision:
+        before = self._decisions.last()
+        total = Counts() if before is None else before.total
+        for part in parts:
+            total += part.counts
+        return self._decisions.decide(
+            Decision(
+                query=parts[0].query,
+                batch=batch,
+                table_schema=columns.to_json(),
+                table_files=tuple(each for part in parts for each in part.table_files),
+                quarantine_files=tuple(each for part in parts for each in part.quarantine_files),
+                total=total,
+            )
+        )
+
+    def carry_out(self, decision: Decision) -> None:
+        self._quarantine.add(decision.query, decision.batch, decision.quarantine_files)
+        self._table.add(decision.query, decision.batch, decision.table_files)
+
+    def _discard_others(self, decision: Decision, parts: Sequence[PartWritten]) -> None:
+        decided = {each.path for each in (*decision.table_files, *decision.quarantine_files)}
+        for part in parts:
+            discard(self._table, [each for each in part.table_files if each.path not in decided])
+            discard(
+                self._quarantine,
+                [each for each in part.quarantine_files if each.path not in decided],
+            )

@@ -1,0 +1,115 @@
+"""Files of a batch, written by tasks where nobody sees them yet.
+
+Invariant  A file is synced before it is reported: what a decision names is on the disk.
+Invariant  File names never repeat, so a task that is tried again leaves the first one's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+STAGING: Final = "_staging"
+"""Hidden from readers of Parquet directories; names from here are moved into the table."""
+
+_NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+class FileWritten(NamedTuple):
+    """One file: its path below the table, and what a table's log has to know about it."""
+
+    path: str
+    size: int
+    rows: int
+    partition_values: dict[str, str | None]
+
+
+class TableFiles:
+    """The files that one task writes for one table, one per value of its partition columns."""
+
+    def __init__(
+        self, table: Path, name: str, partition_by: Sequence[str], *, staged: bool
+    ) -> None:
+        self._table, self._name = table, name
+        self._partition_by = tuple(partition_by)
+        self._staged = staged
+        self._open: dict[str, tuple[pq.ParquetWriter, dict[str, str | None], list[int]]] = {}
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows, each to the file of its partition."""
+        for values, part in self._split(rows):
+            directory = "/".join(
+                f"{name}={_NULL_PARTITION if value is None else quote(value, safe=' ')}"
+                for name, value in values.items()
+            )
+            body = part.drop_columns(list(self._partition_by)) if self._partition_by else part
+            if directory not in self._open:
+                path = self._path(directory)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writer = pq.ParquetWriter(path, body.schema, compression="zstd")
+                self._open[directory] = (writer, values, [0])
+            writer, _, count = self._open[directory]
+            writer.write_table(body)
+            count[0] += part.num_rows
+
+    def close(self) -> list[FileWritten]:
+        """Make all files durable and tell about them."""
+        found = []
+        for directory, (writer, values, count) in self._open.items():
+            writer.close()
+            path = self._path(directory)
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            name = f"{directory}/{self._name}" if directory else self._name
+            found.append(FileWritten(name, path.stat().st_size, count[0], values))
+        return found
+
+    def _path(self, directory: str) -> Path:
+        root = self._table / STAGING if self._staged else self._table
+        return root / directory / self._name
+
+    def _split(self, rows: pa.Table) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+        if not self._partition_by:
+            if rows.num_rows:
+                yield {}, rows
+            return
+        texts = {name: _texts(rows[name]) for name in self._partition_by}
+        keys = pa.table(texts)
+        for group in keys.group_by(list(texts)).aggregate([]).to_pylist():
+            chosen = None
+            for name, value in group.items():
+                column = keys[name]
+                same = pc.is_null(column) if value is None else pc.equal(column, value)
+                same = pc.fill_null(same, False)
+                chosen = same if chosen is None else pc.and_(chosen, same)
+            yield group, rows.filter(chosen)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Partition values as a table's log writes them."""
+    if pa.types.is_boolean(column.type):
+        return pc.if_else(column, "true", "false")
+    if pa.types.is_timestamp(column.type):
+        return pc.strftime(column, "%Y-%m-%d %H:%M:%S")
+    return column.cast(pa.string())
+
+
+def stats_of(rows: int) -> str:
+    """What readers of the log may rely on."""
+    return json.dumps({"numRecords": rows})
+
+
+def file_from(stored: Mapping[str, Any]) -> FileWritten:
+    """A file as a decision has written it down."""
+    return FileWritten(**stored)

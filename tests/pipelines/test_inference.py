@@ -1,0 +1,76 @@
+"""Columns that nobody declared: found in records, pinned, and only ever added to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pipelines.conftest import Describe
+
+from tidelog.pipelines.column_flow import columns_of
+from tidelog.pipelines.inference import columns_in
+from tidelog.pipelines.pinned import pin_columns, pinned_columns
+from tidelog.pipelines.reading import Reading
+from tidelog.pipelines.spec import Column
+from tidelog.pipelines.sql_text import column_of
+
+INFERRED = "name: x\ntables: {a: {topics: o, decode: {format: json}, rules: {r: later > 0}}}"
+
+
+def types(*values: Any) -> dict[str, str]:
+    found = columns_in(json.dumps(each).encode() for each in values)
+    return {each.name: each.type for each in found}
+
+
+def test_types_are_those_that_hold_every_record() -> None:
+    assert types({"a": 1, "b": "x", "c": True, "d": None}, {"a": 1.5, "d": 2, "e": 2**70}) == {
+        "a": "double", "b": "string", "c": "boolean", "d": "bigint", "e": "double",
+    }  # fmt: skip
+    assert types({"a": 1}, {"a": "x"}, {"a": True}) == {"a": "string"}
+    assert types({"a": {"b": 1}}, {"a": {"c": [1, None]}}) == {
+        "a": "struct<`b`:bigint,`c`:array<bigint>>"
+    }
+    assert types({"a": {}, "b": []}) == {"a": "string", "b": "array<string>"}
+
+
+def test_what_is_no_object_is_passed_over() -> None:
+    assert columns_in([b"nonsense", None, b"[1]", b"5", b"\xff"]) == ()
+
+
+def test_names_that_differ_in_case_are_one_column() -> None:
+    assert types({"Id": 1}, {"id": 2.5}) == {"Id": "double"}
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("xyz"), JSON_VALUES, max_size=3), max_size=4))
+def test_every_inferred_type_is_a_type_of_sql(records: list[dict[str, Any]]) -> None:
+    for name, text in types(*records).items():
+        assert column_of(name, text).name == name
+
+
+def test_a_pinned_column_keeps_its_type_and_new_ones_are_added_behind(describe: Describe) -> None:
+    pipeline = describe(INFERRED)
+    assert pinned_columns(pipeline, "a") is None
+    assert pin_columns(pipeline, "a", (Column("id", "bigint"),)) == [Column("id", "bigint")]
+    found = (Column("new", "string"), Column("ID", "string"))
+    assert pin_columns(pipeline, "a", found) == [Column("new", "string")]
+    assert pinned_columns(pipeline, "a") == (Column("id", "bigint"), Column("new", "string"))
+
+
+def test_columns_are_checked_once_they_are_pinned(describe: Describe) -> None:
+    pipeline = describe(INFERRED)
+    pin_columns(pipeline, "a", (Column("id", "bigint"),))
+    reading = Reading()
+    assert columns_of(reading, pipeline, "a") == ["id"]
+    (mistake,) = reading.mistakes
+    assert mistake.text == "there is no column later here; there is id"

@@ -1,0 +1,179 @@
+"""What is wrong with a description is said with its line, all at once, before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.pipelines.conftest import Describe, Mistakes
+
+from tidelog.pipelines.example import write_example
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.parsing import load_pipeline
+from tidelog.pipelines.picture import as_mermaid, as_text
+from tidelog.pipelines.spec import Column, DecodeFormat, TableOutput, TopicOutput, With
+
+ORDERS = """
+name: shop
+tables:
+  bronze:
+    topics: orders
+    decode:
+      format: json
+      schema: {order_id: bigint not null, amount: double, tags: array<string>}
+"""
+
+
+def test_the_example_is_a_pipeline_without_mistakes(tmp_path: Path) -> None:
+    write_example(tmp_path / "my-shop", "127.0.0.1:9092")
+    found = load_pipeline(tmp_path / "my-shop")
+    assert found.name == "my_shop"
+    assert list(found.tables) == ["bronze", "silver"]
+    assert list(found.views) == ["daily_revenue"]
+
+
+def test_an_example_is_not_written_over_something(tmp_path: Path) -> None:
+    (tmp_path / "work.txt").write_text("mine")
+    with pytest.raises(PipelineTrouble, match="not empty"):
+        write_example(tmp_path, "127.0.0.1:9092")
+
+
+def test_a_missing_file_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(PipelineTrouble, match="pipelines init"):
+        load_pipeline(tmp_path)
+
+
+def test_a_description_becomes_values(describe: Describe) -> None:
+    found = describe(
+        ORDERS
+        + """
+  silver:
+    from: bronze
+    steps:
+      - with: {day: to_date(_timestamp)}
+    rules: {amount is positive: amount > 0}
+    partition_by: day
+  back:
+    from: silver
+    to_topic: {topic: clean, key: cast(order_id as string)}
+max_offsets_per_batch: 500
+"""
+    )
+    bronze, silver, back = found.tables.values()
+    assert bronze.decode is not None and bronze.decode.format is DecodeFormat.JSON
+    assert bronze.decode.columns == (
+        Column("order_id", "bigint", required=True),
+        Column("amount", "double"),
+        Column("tags", "array<string>"),
+    )
+    assert [type(each) for each in silver.steps] == [With]
+    assert silver.output == TableOutput(partition_by=("day",), line=silver.output.line)
+    assert isinstance(back.output, TopicOutput) and back.output.topic == "clean"
+    assert [each.name for each in found.lineage("back")] == ["bronze", "silver", "back"]
+    assert found.source("back").topics == ("orders",)
+    assert found.max_offsets_per_batch == 500
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: x\ntabels: {}\ntables: {}", "2: a pipeline has no key tabels; did you mean tables"),
+        ("name: x\nname: y\ntables: {}", "2: name is given twice"),
+        ("name: [", "1: not YAML: expected the node content, but found '<stream end>'"),
+        ("tables: {}", "1: a pipeline needs name"),
+        ("name: x\nbootstrap: nowhere\ntables: {}", "2: bootstrap: 'nowhere' is not"),
+        ("name: x\ntables:\n  A-1: {topics: o}", "3: A-1 is no name for a table"),
+        ("name: x\ntables:\n  a:\n    topics: o\n    start: soon", "5: start: 'soon' is not"),
+    ],
+)
+def test_a_mistake_has_a_line_and_a_fix(mistakes: Mistakes, text: str, expected: str) -> None:
+    assert any(each.startswith(expected) for each in mistakes(text)), mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("topic: orders", "table a has no key topic; did you mean topics?"),
+        ("pattern: '('", "pattern is not a regular expression"),
+        ("topics: o, pattern: o", "table a needs one of topics, pattern"),
+        ("topics: o, decode: jsn", "the format of decode is one of json"),
+        ("topics: o, decode: csv", "schema is name: type for every column"),
+        ("topics: o, decode: {format: text, delimiter: x}", "delimiter has no meaning when text"),
+        ("from: b", "there is no table b; there is none"),
+        ("from: a", "a from a goes in a circle"),
+        ("topics: o, format: delt", "format is one of delta, parquet"),
+        ("topics: o, format: parquet, compact_files: 8", "files of a Parquet table cannot be"),
+        ("topics: o, compact_files: 0", "compact_files is a number from 1"),
+        ("topics: o, steps: [{wher: a}]", "a step has no key wher; did you mean where?"),
+        ("topics: o, to_topic: b, format: delta", "format has no meaning"),
+        ("topics: o, decode: {format: avro}", "avro needs schema_file"),
+    ],
+)
+def test_a_mistake_in_a_table_says_what_there_is(
+    mistakes: Mistakes, table: str, expected: str
+) -> None:
+    found = mistakes(f"name: x\ntables:\n  a: {{{table}}}")
+    assert any(each.startswith(f"3: {expected}") for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("    steps: [{where: amont > 0}]", "there is no column amont here; did you mean amount?"),
+        ("    rules: {r: amount >}", "not SQL: amount >"),
+        ("    rules: {r: sum(amount) > 1}", "sum(amount) is an aggregate"),
+        ("    rules: {r: explode(tags) = 'a'}", "explode(tags) makes several rows of one"),
+        ("    steps: [{select: [amount * 2]}]", "amount * 2 needs a name"),
+        ("    steps: [{with: {_offset: '1'}}]", "_offset is a column of ours"),
+        (
+            "    steps: [{select: [order_id]}, {where: amount > 0}]",
+            "there is no column amount here",
+        ),
+        ("    partition_by: dy", "there is no column dy here"),
+        ("    steps: [{python: 'steps.py:f', returns: {x: int}}]", "there is no file steps.py"),
+        ("    steps: [{python: 'steps.py:f'}]", "a python step says which columns it sets"),
+        ("    steps: [{where: a, with: {b: c}}]", "a step is one of with, where, select, python"),
+        ("views: {v: {sql: SELECT * FROM bronz}}", "there is no table bronz; did you mean bronze?"),
+        ("views: {v: {sql: DROP TABLE bronze}}", "not a query"),
+        ("views: {bronze: {sql: SELECT 1}}", "bronze is a table already"),
+    ],
+)
+def test_unknown_columns_and_wrong_sql_are_found(
+    mistakes: Mistakes, more: str, expected: str
+) -> None:
+    found = mistakes(ORDERS + more)
+    assert any(expected in each for each in found), found
+
+
+def test_a_type_that_does_not_exist_is_refused(mistakes: Mistakes) -> None:
+    (found,) = mistakes(ORDERS.replace("double", "dubble"))
+    assert found.startswith("7: there is no type dubble; there is boolean")
+
+
+def test_all_mistakes_are_told_at_once(mistakes: Mistakes) -> None:
+    found = mistakes(ORDERS.replace("double", "dubble") + "    rule: {}\nviws: {}\n")
+    assert [each.split(":")[0] for each in found] == ["7", "8", "9"]
+
+
+def test_a_python_step_must_be_a_function_of_the_file(mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text("def enrich(row): return row\n")
+    more = "    steps: [{python: 'steps.py:enrch', returns: {x: int}}]"
+    (found,) = mistakes(ORDERS + more)
+    assert found.endswith("steps.py has no function enrch; did you mean enrich?")
+
+
+def test_columns_after_a_lambda_or_a_struct_are_known(describe: Describe) -> None:
+    found = describe(ORDERS + "    rules: {r: 'exists(tags, t -> t = _topic)'}")
+    assert len(found.tables["bronze"].rules) == 1
+
+
+def test_the_plan_is_a_picture(tmp_path: Path) -> None:
+    write_example(tmp_path / "shop", "127.0.0.1:9092")
+    found = load_pipeline(tmp_path / "shop")
+    text = as_text(found)
+    assert "+-- table bronze (delta)" in text
+    assert "    +-- table silver (delta, by day)" in text
+    assert "rule amount is positive: amount > 0" in text
+    graph = as_mermaid(found)
+    assert graph.startswith("graph LR\n")
+    assert "silver --> daily_revenue" in graph

@@ -1,0 +1,198 @@
+"""What a pipeline remembers: starts, checkpoints, refreshes, one run at a time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.pipelines.conftest import Describe
+
+from tidelog.model.ids import TopicPartition
+from tidelog.pipelines.arrow_types import arrow_type
+from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
+from tidelog.pipelines.checkpoints import Checkpoint
+from tidelog.pipelines.decisions import Counts
+from tidelog.pipelines.durable import create_file, replace_file
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.project import SPEC_FILE, write_project
+from tidelog.pipelines.refresh import finish_refreshes, request_refresh
+from tidelog.pipelines.running import sole_run
+from tidelog.pipelines.source_options import stream_options
+from tidelog.pipelines.spec import Column, starting_from
+from tidelog.pipelines.starts import StartMistake, starting_options
+from tidelog.pipelines.state import State
+from tidelog.pipelines.summary import behind
+from tidelog.spark.offsets import Position
+
+TWO = """
+name: shop
+client: {security.protocol: PLAINTEXT}
+tables:
+  a: {topics: [o, p], decode: text, steps: [{where: value <> ''}]}
+  b: {from: a, to_topic: out}
+views: {v: {sql: SELECT count(*) AS n FROM a}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "options"),
+    [
+        ("earliest", {"startingOffsets": "earliest"}),
+        ("-100", {"startingOffsets": "-100"}),
+        ("-10 minutes", {"startingOffsets": "-10 minutes"}),
+        ('{"o": {"0": 42}}', {"startingOffsets": '{"o": {"0": 42}}'}),
+    ],
+)
+def test_a_start_is_an_option_of_a_read(start: str, options: dict[str, str]) -> None:
+    assert starting_options(start) == options
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-31T08:00Z", "2026-01-31T08:00", "2026-01-31 09:00+01:00"]
+)
+def test_a_time_is_utc_unless_it_says_otherwise(text: str) -> None:
+    assert starting_options(text)["startingTimestamp"] == "1769846400000"
+
+
+def test_what_is_no_start_is_refused_with_what_there_is() -> None:
+    with pytest.raises(StartMistake, match="-10 minutes"):
+        starting_options("tomorrow")
+
+
+def test_a_pinned_start_holds(describe: Describe) -> None:
+    pipeline = describe(TWO)
+    assert stream_options(pipeline, "b")["startingOffsets"] == "earliest"
+    replace_file(State(pipeline.storage).start_file("b"), '{"o": {"0": 5}}')
+    options = stream_options(pipeline, "b")
+    assert options["startingOffsets"] == '{"o": {"0": 5}}'
+    assert options["subscribe"] == "o,p"
+    assert options["kafka.security.protocol"] == "PLAINTEXT"
+
+
+def test_a_backfill_starts_the_source_of_a_table_elsewhere(describe: Describe) -> None:
+    moved = starting_from(describe(TWO), ["b"], "2026-01-31")
+    assert moved.source("a").start == moved.source("b").start == "2026-01-31"
+
+
+def test_a_checkpoint_tells_how_far_each_batch_goes(tmp_path: Path) -> None:
+    for generation, offset in (("9", 1), ("10", 7)):
+        for kind in ("offsets", "commits"):
+            (tmp_path / "flow" / generation / kind).mkdir(parents=True)
+        text = "v1\n{}\n" + json.dumps({"o": {"0": offset}, "@epochs": {"o": {"0": 2}}})
+        (tmp_path / "flow" / generation / "offsets" / "0").write_text(text)
+    checkpoint = Checkpoint(tmp_path, "flow")
+    assert checkpoint.batches() == [0]
+    assert checkpoint.position() == {}
+    (tmp_path / "flow" / "10" / "commits" / "0").write_text("v1")
+    assert checkpoint.position() == {TopicPartition("o", 0): Position(7, 2)}
+    assert Checkpoint(tmp_path, "other").batches() == []
+
+
+def test_a_partition_that_was_never_read_lags_from_its_first_record() -> None:
+    first, second = TopicPartition("o", 0), TopicPartition("o", 1)
+    earliest = {first: Position(0), second: Position(10)}
+    latest = {first: Position(8), second: Position(12)}
+    assert behind({first: Position(5)}, earliest, latest) == 3 + 2
+
+
+def test_a_refresh_that_was_cut_short_is_finished(describe: Describe) -> None:
+    pipeline = describe(TWO)
+    state = State(pipeline.storage)
+    forgotten = [
+        state.table("a"), state.quarantine("a"), state.decisions("a"), state.checkpoints("a"),
+    ]  # fmt: skip
+    for directory in forgotten:
+        directory.mkdir(parents=True)
+        (directory / "file").write_text("old")
+    request_refresh(pipeline, ["a"])
+    shutil.rmtree(state.checkpoints("a"))  # it died here
+    finish_refreshes(pipeline)
+    assert not any(each.exists() for each in forgotten)
+    assert not state.refresh_marker("a").exists()
+
+
+def test_only_tables_that_exist_can_be_refreshed(describe: Describe) -> None:
+    pipeline = describe(TWO)
+    with pytest.raises(PipelineTrouble, match="there is no table c"):
+        request_refresh(pipeline, ["c"])
+    with pytest.raises(PipelineTrouble, match="cannot be taken back"):
+        request_refresh(pipeline, ["b"])
+
+
+def test_a_pipeline_runs_once_at_a_time(describe: Describe) -> None:
+    pipeline = describe(TWO)
+    with (
+        sole_run(pipeline),
+        pytest.raises(PipelineTrouble, match="another run of shop is at work"),
+        sole_run(pipeline),
+    ):
+        raise AssertionError("two runs")
+
+
+def test_a_file_is_created_once_and_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "file"
+    assert create_file(path, "first")
+    assert not create_file(path, "second")
+    assert path.read_text() == "first"
+    replace_file(path, "third")
+    assert path.read_text() == "third"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_project_is_ordinary_python_yaml_and_sql(describe: Describe, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write_project(describe(TWO), project)
+    found = {str(each.relative_to(project)) for each in project.rglob("*.*")}
+    assert {
+        SPEC_FILE, "transformations/a.py", "transformations/b.py", f"views/{SPEC_FILE}",
+        "views/transformations/tables.py", "views/transformations/v.sql",
+    } <= found  # fmt: skip
+    for path in project.rglob("*.py"):
+        compile(path.read_text(), path, "exec")
+    text = (project / "transformations" / "b.py").read_text()
+    assert "steps.where(found, \"value <> ''\")" in text
+    assert "to_json(struct(`value`))" in text
+
+
+def test_counts_add_up() -> None:
+    one = Counts(rows=1, quarantined=2, dropped=3)
+    assert (one + one - one) == one
+    assert one.all == 6
+
+
+AVRO = """
+name: shop
+tables: {a: {topics: o, decode: {format: avro, schema_file: order.avsc}, rules: {r: id > 0}}}
+"""
+
+
+def test_avro_schemas_become_columns(describe: Describe, tmp_path: Path) -> None:
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9}},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["A"]}},
+        {"name": "lines", "type": {"type": "array", "items": {
+            "type": "record", "name": "L", "fields": [{"name": "n", "type": "int"}]}}},
+        {"name": "more", "type": {"type": "map", "values": "string"}},
+    ]  # fmt: skip
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    pipeline = describe(AVRO)
+    decode = pipeline.tables["a"].decode
+    assert decode is not None
+    found = avro_columns(pipeline, decode)
+    assert found == (
+        Column("id", "bigint"), Column("price", "decimal(9,0)"), Column("at", "timestamp"),
+        Column("kind", "string"), Column("lines", "array<struct<n:int>>"),
+        Column("more", "map<string,string>"),
+    )  # fmt: skip
+    for column in found:
+        assert arrow_type(column.type) is not None
+
+    schema["fields"] = [{"name": "id", "type": ["int", "string"]}]
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    with pytest.raises(AvroMistake, match="id is a union of several types"):
+        avro_columns(pipeline, decode)
