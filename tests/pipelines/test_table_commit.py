@@ -100,6 +100,25 @@ def test_what_an_undecided_batch_left_in_a_parquet_table_is_cleared(tmp_path: Pa
     assert not (target.table / STAGING).exists()
 
 
+def test_a_driver_whose_files_were_cleared_away_decides_nothing(tmp_path: Path) -> None:
+    target = target_in(tmp_path, "parquet")
+    part = write_part(target, 0, 0, every_third)
+    TableCommit(target).finish()  # another run has begun
+    with pytest.raises(PipelineTrouble, match="another run has taken orders over"):
+        TableCommit(target).commit(0, COLUMNS, [part])
+    assert Decisions(target.decisions).last() is None
+
+
+def test_files_that_a_user_removes_later_are_not_missed(tmp_path: Path) -> None:
+    target = target_in(tmp_path, "parquet")
+    assert drive(target, "0::third") == [False]
+    for path in target.table.glob("*.parquet"):
+        path.unlink()
+    TableCommit(target).finish()
+    assert drive(target, "1::third") == [False]
+    assert min(offsets_of(target.table)) >= TASKS * ROWS
+
+
 def test_a_failed_batch_leaves_no_files(tmp_path: Path) -> None:
     target = target_in(tmp_path, "delta")
     part = write_part(target, 0, 0, every_third)

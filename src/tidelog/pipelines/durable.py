@@ -10,7 +10,7 @@ from pathlib import Path
 def replace_file(path: Path, text: str) -> None:
     """Write the file anew; a reader sees the old text or the new one."""
     os.replace(_written(path, text), path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def create_file(path: Path, text: str) -> bool:
@@ -22,7 +22,7 @@ def create_file(path: Path, text: str) -> bool:
         return False
     finally:
         os.unlink(written)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     return True
 
 
@@ -36,7 +36,8 @@ def _written(path: Path, text: str) -> str:
     return name
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Names that were created in a directory are there for good."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import ConfigError, TidelogError
+
+_SHOWN: Final = 20
 
 
 class Mistake(NamedTuple):
@@ -33,4 +35,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
         return f"did you mean {close[0]}?"
-    return f"there is {', '.join(names)}" if names else "there is none"
+    shown = [*names[:_SHOWN], "…"] if len(names) > _SHOWN else names
+    return f"there is {', '.join(shown)}" if names else "there is none"

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from tidelog.pipelines.project import SPEC_FILE
 from tidelog.spark.session import package_archive
 
+_MANY_FLOWS: Final = 16
 _OURS: Final = re.compile(r"tidelog\.[\w.]+\.\w+: (.+)")
 
 
@@ -60,11 +61,18 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.connect.serverStacktrace.enabled", "false")
+        .config("spark.python.authenticate.socketTimeout", "2m")
+        .config("spark.sql.pipelines.execution.maxConcurrentFlows", str(_flows(master)))
         .config(map=dict(settings))
     )
     if not master.startswith("local"):
         builder = builder.config("spark.submit.pyFiles", str(package_archive()))
     return builder.getOrCreate()
+
+
+def _flows(master: str) -> int:
+    """Each flow is several processes: here no more than the cores can carry."""
+    return max(2, os.cpu_count() or 1) if master.startswith("local") else _MANY_FLOWS
 
 
 def _run(spark: SparkSession, project: Path, events: IO[str]) -> None:

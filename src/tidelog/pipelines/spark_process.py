@@ -18,6 +18,7 @@ from tidelog.spark.session import require_java
 Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
+_MEETING_S: Final = 120
 _PROGRESS: Final = re.compile(
     r"Flow (?:\w+\.)*(\w+) (?:is|has) (RUNNING|COMPLETED|FAILED)\b.*", re.S
 )
@@ -73,7 +74,12 @@ def spark_process(
     """Start Spark; `held` is a file that stays open as long as Spark may write."""
     require_java()
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # On a busy machine Spark's processes need longer than 15 s to find each other.
+        "SPARK_AUTH_SOCKET_TIMEOUT": str(_MEETING_S),
+    }
     command = [sys.executable, "-m", "tidelog.pipelines.runner", master, json.dumps(dict(settings))]
     with (
         open(log, "ab") as chatter,

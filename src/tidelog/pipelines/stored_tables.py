@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.transaction import AddAction
 
+from tidelog.pipelines.durable import sync_directory
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.spec import TableFormat
 from tidelog.pipelines.table_files import STAGING, FileWritten, stats_of
@@ -102,7 +103,7 @@ class DeltaStore:
 
 
 class ParquetStore:
-    """Files are moved into the table; one that is there already has been moved before."""
+    """Files are moved into the table; one that is not staged any more has been moved before."""
 
     staged = True
 
@@ -117,10 +118,11 @@ class ParquetStore:
 
     def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
         for each in files:
-            target = self.path / each.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                os.replace(self.path / STAGING / each.path, target)
+            staged, target = self.path / STAGING / each.path, self.path / each.path
+            if staged.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(staged, target)
+                sync_directory(target.parent)
 
 
 def stored_table(path: Path, form: TableFormat, partition_by: Sequence[str]) -> StoredTable:
@@ -130,11 +132,15 @@ def stored_table(path: Path, form: TableFormat, partition_by: Sequence[str]) -> 
     return ParquetStore(path)
 
 
+def written_path(table: StoredTable, file: FileWritten) -> Path:
+    """Where a task has written a file."""
+    return (table.path / STAGING if table.staged else table.path) / file.path
+
+
 def discard(table: StoredTable, files: Sequence[FileWritten]) -> None:
     """Remove files that no decision names."""
-    root = table.path / STAGING if table.staged else table.path
     for each in files:
-        (root / each.path).unlink(missing_ok=True)
+        written_path(table, each).unlink(missing_ok=True)
 
 
 def clear_staging(table: StoredTable) -> None:

@@ -15,8 +15,15 @@ import pyarrow as pa
 from deltalake import Schema
 
 from tidelog.pipelines.decisions import Counts, Decision, Decisions
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.spec import TableFormat
-from tidelog.pipelines.stored_tables import StoredTable, clear_staging, discard, stored_table
+from tidelog.pipelines.stored_tables import (
+    StoredTable,
+    clear_staging,
+    discard,
+    stored_table,
+    written_path,
+)
 from tidelog.pipelines.table_files import FileWritten
 
 QUARANTINE_SCHEMA: Final = pa.schema(
@@ -102,6 +109,9 @@ class TableCommit:
             self._quarantine.prepare(Schema.from_arrow(QUARANTINE_SCHEMA))
 
     def decide(self, batch: int, columns: Schema, parts: Sequence[PartWritten]) -> Decision:
+        if (decided := self._decisions.of(batch)) is not None and decided.query == parts[0].query:
+            return decided
+        self._require_files(parts)
         before = self._decisions.last()
         total = Counts() if before is None else before.total
         for part in parts:
@@ -120,6 +130,16 @@ class TableCommit:
     def carry_out(self, decision: Decision) -> None:
         self._quarantine.add(decision.query, decision.batch, decision.quarantine_files)
         self._table.add(decision.query, decision.batch, decision.table_files)
+
+    def _require_files(self, parts: Sequence[PartWritten]) -> None:
+        """A run that came after us may have cleared them away; then the batch is its own."""
+        for part in parts:
+            for table, files in (
+                (self._table, part.table_files),
+                (self._quarantine, part.quarantine_files),
+            ):
+                if not all(written_path(table, each).exists() for each in files):
+                    raise PipelineTrouble(f"another run has taken {table.path.name} over")
 
     def _discard_others(self, decision: Decision, parts: Sequence[PartWritten]) -> None:
         decided = {each.path for each in (*decision.table_files, *decision.quarantine_files)}

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidelog.pipelines.durable import sync_directory
+
 STAGING: Final = "_staging"
 """Hidden from readers of Parquet directories; names from here are moved into the table."""
 
@@ -71,6 +73,8 @@ class TableFiles:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+            for parent in path.parents[: len(self._partition_by) + 1]:
+                sync_directory(parent)
             name = f"{directory}/{self._name}" if directory else self._name
             found.append(FileWritten(name, path.stat().st_size, count[0], values))
         return found

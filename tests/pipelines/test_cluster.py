@@ -1,0 +1,116 @@
+"""What a pipeline asks the cluster before Spark starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from tests.pipelines.conftest import Describe
+from tests.spark.conftest import MakeTopic, Write
+from typer.testing import CliRunner
+
+from tidelog.cli.main import app
+from tidelog.model.ids import TopicPartition
+from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
+from tidelog.pipelines.pinned import pinned_columns
+from tidelog.pipelines.running import pin
+from tidelog.pipelines.source_options import check_topics, pinned_start
+from tidelog.pipelines.spec import Column
+from tidelog.pipelines.state import State
+from tidelog.pipelines.summary import lag_of
+from tidelog.spark.offsets import Position
+
+
+def silent(_: str) -> None:
+    """Nobody listens."""
+
+
+def one_table(bootstrap: str, text: str) -> str:
+    return f"name: x\nbootstrap: {bootstrap}\ntables:\n  a: {{{text}}}\n"
+
+
+def test_a_topic_that_is_not_there_is_said_with_the_one_that_is(
+    describe: Describe, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    make_topic("purchases")
+    pipeline = describe(one_table(bootstrap, "topics: purchasse, to_topic: elsewhere"))
+    with pytest.raises(SpecError) as refused:
+        check_topics(pipeline)
+    first, second = (each.text for each in refused.value.mistakes)
+    assert first.startswith("there is no topic elsewhere")
+    assert second.startswith("there is no topic purchasse; did you mean purchases?")
+
+
+def test_a_schema_is_inferred_once_and_grows(
+    describe: Describe, bootstrap: str, make_topic: MakeTopic, write: Write
+) -> None:
+    topic = make_topic()
+    pipeline = describe(one_table(bootstrap, f"topics: {topic}, decode: json"))
+    with pytest.raises(PipelineTrouble, match="hold no JSON object yet"):
+        pin(pipeline, silent)
+    write(topic, [b'{"id": 1}', b"nonsense"])
+    pin(pipeline, silent)
+    assert pinned_columns(pipeline, "a") == (Column("id", "bigint"),)
+    write(topic, [b'{"id": "text", "new": [1.5]}'])
+    told: list[str] = []
+    pin(pipeline, told.append)
+    assert told == ["column new array<double> of a is pinned"]
+    assert pinned_columns(pipeline, "a") == (Column("id", "bigint"), Column("new", "array<double>"))
+
+
+def test_a_start_is_pinned_until_the_first_batch_is_planned(
+    describe: Describe, bootstrap: str, make_topic: MakeTopic, write: Write
+) -> None:
+    topic = make_topic(partitions=1)
+    where = TopicPartition(topic, 0)
+    write(topic, [b"x"] * 10)
+    pipeline = describe(one_table(bootstrap, f"topics: {topic}, start: -3"))
+    state = State(pipeline.storage)
+    pin(pipeline, silent)
+    assert pinned_start(state, "a") == {where: Position(7)}
+    assert lag_of(pipeline, "a") == 3
+    write(topic, [b"x"] * 5)
+    pin(pipeline, silent)
+    assert pinned_start(state, "a") == {where: Position(12)}
+    planned = state.checkpoints("a") / "a" / "0" / "offsets"
+    planned.mkdir(parents=True)
+    (planned / "0").write_text("v1\n{}\n" + json.dumps({topic: {"0": 15}}))
+    write(topic, [b"x"] * 5)
+    pin(pipeline, silent)
+    assert pinned_start(state, "a") == {where: Position(12)}
+    assert lag_of(pipeline, "a") == 8
+
+
+def test_the_commands_write_an_example_and_check_it(
+    tmp_path: Path, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    directory = str(tmp_path / "shop")
+    run = CliRunner().invoke
+    assert run(app, ["pipelines", "init", directory, "--bootstrap", bootstrap]).exit_code == 0
+    refused = run(app, ["pipelines", "check", directory])
+    assert refused.exit_code == 1
+    assert "pipeline.yaml:15: there is no topic orders" in refused.output
+    make_topic("orders")
+    checked = run(app, ["pipelines", "check", directory])
+    assert checked.exit_code == 0
+    assert checked.output.startswith(f"pipeline shop on {bootstrap}\n")
+    drawn = run(app, ["pipelines", "check", directory, "--mermaid", "--offline"])
+    assert drawn.output.startswith("graph LR\n")
+    ejected = run(app, ["pipelines", "eject", str(tmp_path / "mine"), directory])
+    assert ejected.exit_code == 0
+    assert (tmp_path / "mine" / "transformations" / "silver.py").exists()
+    again = run(app, ["pipelines", "eject", str(tmp_path / "mine"), directory])
+    assert again.exit_code == 1
+
+
+def test_a_backfill_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        dedent("""
+        name: x
+        tables: {a: {topics: o}}
+        """)
+    )
+    found = CliRunner().invoke(app, ["pipelines", "run", str(tmp_path), "--from", "earliest"])
+    assert found.exit_code == 2
