@@ -24,11 +24,9 @@ Write = Callable[..., None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All that needs Spark runs in one worker, so that Spark starts once."""
+    """Spark's Python and its JVM talk through sockets that stay open until the JVM ends."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # Spark's Python and its JVM talk through sockets that stay open until the JVM ends.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 

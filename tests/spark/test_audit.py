@@ -9,16 +9,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.apache_kafka import ApacheKafka
 from tests.spark.conftest import create_topic, write_records
 
+from tidelog.broker.os_filesystem import OsFileSystem
 from tidelog.records.batch import read_header
 from tidelog.spark.audit.findings import Audited, audit_replicas
 from tidelog.spark.audit.replica_files import LogDirectories
 from tidelog.spark.audit.segment_scan import scan_segment
+from tidelog.spark.audit.segments_source import SegmentsReader
+from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.testing.cluster import Cluster
 
 FIRST = "00000000000000000000"
@@ -73,6 +77,20 @@ def test_sound_replicas_have_no_findings(spark: SparkSession, disks: dict[int, P
     assert found(audited) == []
 
 
+def test_small_segments_share_a_task_and_large_ones_have_their_own(tmp_path: Path) -> None:
+    sizes = {0: 9 << 20, 1: 9 << 20, 2: 5 << 20, 3: 5 << 20, 4: 0, 5: 1}
+    identity = DirectoryIdentity("a-cluster", 7, UUID(int=1 << 100))
+    write_identity(OsFileSystem(), str(tmp_path), identity)
+    for index, size in sizes.items():
+        segment = tmp_path / f"orders-{index}" / "00000000000000000000.log"
+        segment.parent.mkdir()
+        with segment.open("wb") as file:
+            file.truncate(size)
+    tasks = SegmentsReader([str(tmp_path)], []).partitions()
+    shared = [[each.size for each in task.segments] for task in tasks]  # type: ignore[attr-defined]
+    assert shared == [[9 << 20], [9 << 20], [5 << 20, 5 << 20], [1, 0]]
+
+
 def test_one_flipped_byte_is_found_with_broker_file_position_and_offset(
     spark: SparkSession, disks: dict[int, Path]
 ) -> None:
@@ -89,7 +107,6 @@ def test_one_flipped_byte_is_found_with_broker_file_position_and_offset(
     assert audited.findings[0].file == str(path)
 
 
-@pytest.mark.xdist_group("spark")
 def test_the_command_ends_with_1_and_names_every_finding(disks: dict[int, Path]) -> None:
     path = disks[102] / "orders-0" / f"{FIRST}.log"
     start = batch_starts(path)[7]

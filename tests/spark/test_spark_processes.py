@@ -43,7 +43,6 @@ spark.read.format("tidelog").options(**options).load().count()
 """
 """A job that does not ship the package."""
 
-pytestmark = pytest.mark.xdist_group("spark")
 Start = Callable[..., subprocess.Popen[bytes]]
 
 

@@ -109,7 +109,8 @@ def _progress(spark: SparkSession) -> Iterator[None]:
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
             reading = [each for each in stages if each is not None and each.stageId == 0]
             if reading:
-                now = f"{reading[0].numCompletedTasks} of {reading[0].numTasks} segments read"
+                done_yet = f"{reading[0].numCompletedTasks} of {reading[0].numTasks}"
+                now = f"reading segments: {done_yet} tasks are done"
             else:
                 now = "comparing replicas" if said else ""
             if now != said:

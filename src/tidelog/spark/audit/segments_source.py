@@ -5,7 +5,7 @@
         .option("topic", "orders")
         .load()
 
-One task per segment; nothing is asked of a broker.
+One task per segment, where small ones share a task; nothing is asked of a broker.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tidelog.spark.shipping import Shipped
 
 _OPTIONS: Final = ("dirs", "topic")
 _ROWS: Final = 10_000
+_TASK_BYTES: Final = 8 << 20
 _COLUMNS: Final[dict[str, DataType]] = {
     "topic": StringType(),
     "partition": IntegerType(),
@@ -60,10 +61,10 @@ SEGMENTS_SCHEMA: Final = StructType([StructField(*each) for each in _COLUMNS.ite
 
 
 class SegmentPartition(InputPartition):
-    """One segment file."""
+    """One large segment, or several small ones: starting a task costs more than reading them."""
 
-    def __init__(self, segment: SegmentFile) -> None:
-        self.segment = segment
+    def __init__(self, segments: tuple[SegmentFile, ...]) -> None:
+        self.segments = segments
 
 
 class SegmentsReader(Shipped, DataSourceReader):
@@ -75,17 +76,28 @@ class SegmentsReader(Shipped, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         found = LogDirectories(self._directories).segments(self._topics)
         # The largest first: a long task that starts last would be waited for.
-        return [SegmentPartition(each) for each in sorted(found, key=lambda each: -each.size)]
+        return _tasks(sorted(found, key=lambda each: -each.size))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SegmentPartition):  # Spark's own, of a plan without any
             return
         schema = to_arrow_schema(SEGMENTS_SCHEMA, timezone="UTC")
-        segment = partition.segment
-        directory = segment.path.rpartition("/")[0]
-        batches = scan_segment(segment.path)
-        while rows := list(islice(batches, _ROWS)):
-            yield _record_batch(rows, segment, directory, schema)
+        for segment in partition.segments:
+            directory = segment.path.rpartition("/")[0]
+            batches = scan_segment(segment.path)
+            while rows := list(islice(batches, _ROWS)):
+                yield _record_batch(rows, segment, directory, schema)
+
+
+def _tasks(segments: Sequence[SegmentFile]) -> list[SegmentPartition]:
+    tasks, together, size = [], list[SegmentFile](), 0
+    for segment in segments:
+        together.append(segment)
+        size += segment.size
+        if size >= _TASK_BYTES:
+            tasks.append(SegmentPartition(tuple(together)))
+            together, size = [], 0
+    return [*tasks, SegmentPartition(tuple(together))] if together else tasks
 
 
 class SegmentsSource(Shipped, DataSource):
