@@ -29,6 +29,7 @@ up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
 	@$(BIN)/tidelog up --port $(PORT)
 
 demo: setup ## Brokers, a pipeline, kill -9 in the middle, recovery, the proofs: the main job in one go
+	@scripts/require-java
 	@$(BIN)/python -m examples.demo $(DEMO)
 
 check: setup ## Format, lint, types, imports, tidiness
