@@ -15,8 +15,8 @@ from uuid import UUID
 from tidelog.simulator.workload_groups import SESSION_MS, Member
 
 COPIERS: Final = "copiers"
-FALLS_ASLEEP: Final = 0.01
-"""How likely a member sleeps instead of sending its next heartbeat."""
+FALLS_ASLEEP: Final = 0.02
+"""How likely a member with something to read sleeps instead of sending its next heartbeat."""
 SLEEPS_MS: Final = (2_000, 9_000, SESSION_MS + 4_000, SESSION_MS + 4_000)
 """Past nothing, past the time of a transaction, past the session."""
 OVERSLEEPS_MS: Final = 1_500
@@ -65,7 +65,8 @@ class CopierMember(Member):
     def act(self) -> None:
         if self.now_ms < self._sleeps_until_ms:
             return
-        if self.now_ms < self.stop_ms and self.dice.random() < FALLS_ASLEEP:
+        may_sleep = self.now_ms < self.stop_ms and bool(self.reads)
+        if may_sleep and self.dice.random() < FALLS_ASLEEP:
             self._sleeps_until_ms = self.now_ms + self.dice.choice(SLEEPS_MS)
             return
         super().act()

@@ -58,7 +58,7 @@ class Ghost(NamedTuple):
         if after.log is not before.log and after.log != before.log:
             _require_matching_logs(world, after)
         if after.high_watermark > before.high_watermark:
-            ghost = ghost._committed_more(world, before, after)
+            ghost = ghost._committed_more(world, after)
         return ghost
 
     def _voted(self, voter: int, epoch: int, candidate: int) -> Ghost:
@@ -76,7 +76,7 @@ class Ghost(NamedTuple):
             require(known == after.leader_id, f"{after.leader_id} was never elected (C1)")
             return self
         require(known in (None, after.node_id), f"epoch {after.epoch} has two leaders (C1)")
-        if before.role == "leader":
+        if (before.role, before.epoch) == ("leader", after.epoch):
             return self
         require(known is None, f"{after.node_id} leads epoch {after.epoch} again")
         earlier = sum(epoch < after.epoch for epoch in self.committed_in)
@@ -86,7 +86,7 @@ class Ghost(NamedTuple):
         )
         return self._replace(leaders=tuple(sorted((*self.leaders, (after.epoch, after.node_id)))))
 
-    def _committed_more(self, world: Sequence[Seen], before: Seen, after: Seen) -> Ghost:
+    def _committed_more(self, world: Sequence[Seen], after: Seen) -> Ghost:
         mark = after.high_watermark
         below = tuple(entry for entry in after.log if entry.next_offset <= mark)
         require(bool(below) and below[-1].next_offset == mark, "a mark stands inside a batch")

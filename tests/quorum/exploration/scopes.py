@@ -65,7 +65,8 @@ SLOW_SYNCS: Final = Scope(
     budget=Budget(timeouts=1, restarts=1, writes=1),
     opening=led_among(1, 2, 3),
     impatient=frozenset({3}),
-    fallible=frozenset({2}),
+    fallible=ALL,
+    cut=frozenset({frozenset({1, 3})}),
     power_fails=True,
 )
 A_LEADER_HANGS_UP: Final = Scope(
@@ -124,7 +125,7 @@ LONG_SCOPES: Final = MappingProxyType(
         "a leader hangs up and writes": A_LEADER_HANGS_UP._replace(
             budget=Budget(timeouts=1, hang_ups=1, writes=1)
         ),
-        "slow syncs, all fallible": SLOW_SYNCS._replace(fallible=ALL),
+        "slow syncs, all connected": SLOW_SYNCS._replace(impatient=frozenset({3}), cut=frozenset()),
         "two voters, three timeouts": TWO_VOTERS._replace(
             budget=Budget(timeouts=3, restarts=1, repeats=1)
         ),

@@ -78,14 +78,15 @@ class HeldLog:
         """Read what is new; `damaged` says that nonsense in the files is no wonder."""
         cut_to: int | None = None
         anew = log is not self._log
-        is_compacted = not anew and self._is_compacted(log)
+        is_compacted = log.config.cleanup_compact and not anew and self._is_compacted(log)
         before = self.batches
         if anew or is_compacted:
             self._log = log
             self.batches = []
             self.epoch_starts = []
             self.unreadable = False
-        self._segments = {segment.base_offset: segment for segment in log.segments}
+        if log.config.cleanup_compact:
+            self._segments = {segment.base_offset: segment for segment in log.segments}
         self.start_offset = log.start_offset
         self._forget_removed(log.segments.first.base_offset)
         batches = self.batches
