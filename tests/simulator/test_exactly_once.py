@@ -49,7 +49,7 @@ def test_each_input_is_copied_once_while_internal_topics_are_compacted(seed: int
         for transaction in client.transactions
         if transaction.commits
     ]
-    assert copied.count(True) > 10
+    assert copied.count(True) > 2, "a run in which hardly anything is copied proves nothing"
     assert any(isinstance(client, TableReader) and client.end_read_ms for client in clients)
 
 

@@ -76,7 +76,6 @@ def sim(
     """
     with answering():
         from tidelog.simulator.scenario_file import parse_plan
-        from tidelog.simulator.swarm import draw_plan
         from tidelog.simulator.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
@@ -88,18 +87,7 @@ def sim(
                 return
             plans, which = [parse_plan(text)], f" --scenario {scenario}"
         else:
-            if controllers is None and separate:
-                refuse("--separate needs --controllers: otherwise the seed decides")
-            if controllers is not None and controllers > brokers and not separate:
-                refuse(f"of {brokers} nodes no {controllers} can vote")
-            plans = [
-                draw_plan(each, brokers=brokers, controllers=controllers, separate=separate)
-                for each in range(seed, seed + seeds)
-            ]
-            which = "" if brokers == 3 else f" --brokers {brokers}"
-            which += "" if controllers is None else f" --controllers {controllers}"
-            which += " --separate" if separate else ""
-            which += " --seeds 1 --seed {seed}"
+            plans, which = _drawn(range(seed, seed + seeds), brokers, controllers, separate)
         plans, setup = _with_clients(plans, transactions, groups, compaction)
 
         def again(plan: Plan, saved: Path | None) -> str:
@@ -107,6 +95,26 @@ def sim(
             return f"tidelog sim{clients}{what}"
 
         _run_all(plans, setup, again, trace, as_json, save)
+
+
+def _drawn(
+    seeds: range, brokers: int, controllers: int | None, separate: bool
+) -> tuple[list[Plan], str]:
+    """The plans of these seeds, and the options that draw one of them again."""
+    from tidelog.simulator.swarm import draw_plan
+
+    if controllers is None and separate:
+        refuse("--separate needs --controllers: otherwise the seed decides")
+    if controllers is not None and controllers > brokers and not separate:
+        refuse(f"of {brokers} nodes no {controllers} can vote")
+    plans = [
+        draw_plan(each, brokers=brokers, controllers=controllers, separate=separate)
+        for each in seeds
+    ]
+    which = "" if brokers == 3 else f" --brokers {brokers}"
+    which += "" if controllers is None else f" --controllers {controllers}"
+    which += " --separate" if separate else ""
+    return plans, which + " --seeds 1 --seed {seed}"
 
 
 def _with_clients(
