@@ -74,7 +74,6 @@ def sim(
     with answering():
         from tidelog.simulator.scenario_file import parse_plan
         from tidelog.simulator.setup import standard_setup, with_groups, with_transactions
-        from tidelog.simulator.swarm import draw_plan
         from tidelog.simulator.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
@@ -86,18 +85,10 @@ def sim(
                 return
             plans, which = [parse_plan(text)], f" --scenario {scenario}"
         else:
-            if controllers is None and separate:
-                refuse("--separate needs --controllers: otherwise the seed decides")
-            if controllers is not None and controllers > brokers and not separate:
-                refuse(f"of {brokers} nodes no {controllers} can vote")
-            plans = [
-                draw_plan(each, brokers=brokers, controllers=controllers, separate=separate)
-                for each in range(seed, seed + seeds)
-            ]
+            plans = _drawn(range(seed, seed + seeds), brokers, controllers, separate)
             which = "" if brokers == 3 else f" --brokers {brokers}"
             which += "" if controllers is None else f" --controllers {controllers}"
-            which += " --separate" if separate else ""
-            which += " --seeds 1 --seed {seed}"
+            which += (" --separate" if separate else "") + " --seeds 1 --seed {seed}"
         if transactions:
             plans = [with_transactions(plan) for plan in plans]
         if groups:
@@ -108,6 +99,22 @@ def sim(
             return f"tidelog sim{clients}{what}"
 
         _run_all(plans, setup, again, trace, as_json, save)
+
+
+def _drawn(
+    seeds: Sequence[int], brokers: int, controllers: int | None, separate: bool
+) -> list[Plan]:
+    """The plans of seeds; who votes is theirs to say, unless it is given."""
+    from tidelog.simulator.swarm import draw_plan
+
+    if controllers is None and separate:
+        refuse("--separate needs --controllers: otherwise the seed decides")
+    if controllers is not None and controllers > brokers and not separate:
+        refuse(f"of {brokers} nodes no {controllers} can vote")
+    return [
+        draw_plan(seed, brokers=brokers, controllers=controllers, separate=separate)
+        for seed in seeds
+    ]
 
 
 def _tell(file: Path, text: str, *, accept: bool) -> None:
