@@ -4,7 +4,8 @@ A replica that restarts without having stopped cleanly is taken for one that los
 did or not, and leaves the in-sync set. So data is safe as long as the last member of that set is
 not the very one that did lose something. From this follow the rules here:
 
-- a machine loses data only while all others run, are in sync and are not about to die;
+- a machine loses data only while all others run, are in sync and are not about to die, and while
+  no controller holds decisions that are not committed: they might say otherwise;
 - until the cluster has noticed that loss, no other machine dies without a clean stop;
 - nor does one that alone is known to hold a partition, while the loser led that last: when nobody
   is known to be complete, whoever led last is elected;
@@ -37,6 +38,8 @@ class Losses:
         """Whether this machine may lose data now that it has not synced."""
         if not machine.is_broker:
             return True
+        if not self._is_settled():
+            return False
         others = self._others(machine)
         losers = sum(1 for each in others if each.lossy)
         return losers < self._world.plan.loss_budget and all(
@@ -77,7 +80,28 @@ class Losses:
         if not machine.is_broker:
             return True
         losers = [each for each in self._others(machine) if each.lossy]
+        if losers and not self._is_settled():
+            return False
         return all(map(self.is_noticed, losers)) and not self._is_last_hope(machine, losers)
+
+    def can_stop_cleanly(self, machine: Machine) -> bool:
+        """Whether a broker has come up: one that is stopped before has not loaded its logs."""
+        image = self._world.controller_image()
+        registration = None if image is None else image.brokers.get(machine.node_id)
+        if registration is None or registration.fenced:
+            return False
+        return registration.broker_epoch > machine.registered_before
+
+    def _is_settled(self) -> bool:
+        """Whether the quorum knows all that it may yet decide: of several controllers each runs,
+        and none has anything in its log that is not committed."""
+        controllers = self._world.plan.controller_ids
+        if len(controllers) == 1:
+            return True
+        nodes = [self._world.machines[node_id].node for node_id in controllers]
+        quorums = [node.quorum for node in nodes if node is not None]
+        mark = max((quorum.high_watermark for quorum in quorums), default=0)
+        return len(quorums) == len(nodes) and all(each.end_offset <= mark for each in quorums)
 
     def _is_last_hope(self, machine: Machine, losers: list[Machine]) -> bool:
         image = self._world.controller_image()

@@ -125,7 +125,10 @@ def _strike_machine(
     | JumpClock,
 ) -> None:
     disk = machine.disk
-    if isinstance(fault, _DEADLY) and not world.losses.may_die(machine):
+    is_deadly = isinstance(fault, _DEADLY) or (
+        isinstance(fault, Stop) and not world.losses.can_stop_cleanly(machine)
+    )
+    if is_deadly and not world.losses.may_die(machine):
         world.trace.note(f"{machine.name} is spared")
         return
     match fault:

@@ -53,6 +53,10 @@ QUORUMS: Final = ((3, False), (3, False), (3, False), (3, True), (1, False))
 """How many controllers there are, and whether they are nodes of their own; equally likely."""
 
 
+QUORUM_FAULTS_MS: Final = 25_000
+"""So long at most faults strike a quorum: more nodes and more faults make up for the time."""
+
+
 def draw_plan(
     seed: int, *, brokers: int = 3, controllers: int | None = None, separate: bool = False
 ) -> Plan:
@@ -64,6 +68,8 @@ def draw_plan(
     voters = controller_ids(controllers, separate=separate)
     everybody = (*nodes, *voters) if separate else nodes
     faults_ms = dice.choice((10_000, 15_000, 20_000, 40_000))
+    if controllers > 1:
+        faults_ms = min(faults_ms, QUORUM_FAULTS_MS)
     settings, conditions = _draw_settings(dice, brokers), draw_conditions(dice)
     faults = [
         timed

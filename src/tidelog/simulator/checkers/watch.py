@@ -49,7 +49,9 @@ def watch_nodes(world: World) -> Ghost:
                 proposals.look_at(machine)
             case PowerGoes(machine=machine):
                 storage.power_goes(machine)
-            case Struck(fault=Wipe(node=node) | RestoreDisk(node=node)):
+            case Struck(fault=Wipe(node=node)):
+                storage.forget(node)
+            case Struck(fault=RestoreDisk(node=node)):
                 storage.forget(node)
                 elections.forget(node)
                 metadata_log.forget(node)
