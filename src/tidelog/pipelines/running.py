@@ -26,7 +26,7 @@ from tidelog.pipelines.state import State
 from tidelog.pipelines.stored_tables import compact
 from tidelog.pipelines.summary import TableSummary, position_of, summarize
 from tidelog.pipelines.table_commit import TableCommit, TableTarget
-from tidelog.pipelines.views import publish_views
+from tidelog.pipelines.views import publish_views, views_can_be_computed
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
     stood_at = {name: position_of(pipeline, name) for name in pipeline.tables}
     with progress(pipeline, before, tell):
         spark.run(state.project)
-    if pipeline.views:
+    if views_can_be_computed(pipeline):
         spark.run(state.project / VIEWS)
         publish_views(pipeline, state.warehouse)
     for table in pipeline.stored_tables():
