@@ -107,6 +107,7 @@ def test_a_mistake_has_a_line_and_a_fix(mistakes: Mistakes, text: str, expected:
         ("topics: o, steps: [{wher: a}]", "a step has no key wher; did you mean where?"),
         ("topics: o, to_topic: b, format: delta", "format has no meaning"),
         ("topics: o, decode: {format: avro}", "avro needs schema_file"),
+        ("topics: o, decode: {format: json, schema: {a: int, A: int}}", "A is there already"),
     ],
 )
 def test_a_mistake_in_a_table_says_what_there_is(

@@ -211,6 +211,8 @@ def test_every_record_is_there_once_after_kills_of_driver_worker_and_broker(
         assert watch.stdout is not None
         first = [json.loads(watch.stdout.readline()) for _ in pipeline.tables]
         assert [each["lag"] for each in first] == [0, 0, 0]
+        copied = first[-1]
+        assert copied["rows_out"] is None and 0 <= copied["rows_in"] <= 1202
         make_topic("killed-2", partitions=1)  # it comes late
         write("killed-2", orders(1200, 1300))
         done = committed_values(bootstrap, "copies")

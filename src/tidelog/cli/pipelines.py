@@ -122,7 +122,7 @@ def run(
             found = starting_from(found, full_refresh or [], start)
         wanted = full_refresh or []
         with spark_for(found, master, before=lambda: request_refresh(found, wanted)) as spark:
-            print_summaries(run_once(found, spark), as_json)
+            print_summaries(run_once(found, spark, say), as_json)
 
 
 @app.command()

@@ -39,6 +39,8 @@ CONFIGURATION: Final = {
     # An expression that fails gives null, which a rule can refuse; an error would stop the flow.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # What Delta and other readers of Parquet know; Spark's default is a type of its own.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 

@@ -16,13 +16,14 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import load_pipeline_spec, register_definitions
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidelog.pipelines.project import SPEC_FILE
 from tidelog.spark.session import package_archive
@@ -54,20 +55,33 @@ def main(master: str, settings: dict[str, str]) -> None:
 
 
 def _session(master: str, settings: dict[str, str]) -> SparkSession:
-    builder = (
-        SparkSession.builder.config("spark.api.mode", "connect")
-        .master(master)
-        .appName("tidelog pipelines")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.connect.serverStacktrace.enabled", "false")
-        .config("spark.python.authenticate.socketTimeout", "2m")
-        .config("spark.sql.pipelines.execution.maxConcurrentFlows", str(_flows(master)))
-        .config(map=dict(settings))
-    )
+    """A session of our own server: on a free port, so that pipelines run side by side."""
+    options = {
+        "spark.app.name": "tidelog pipelines",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+        "spark.python.authenticate.socketTimeout": "2m",
+        "spark.sql.pipelines.execution.maxConcurrentFlows": str(_flows(master)),
+        **settings,
+    }
     if not master.startswith("local"):
-        builder = builder.config("spark.submit.pyFiles", str(package_archive()))
-    return builder.getOrCreate()
+        options["spark.submit.pyFiles"] = str(package_archive())
+    # What `spark-pipelines` has PySpark do, which knows one port alone.
+    os.environ["SPARK_LOCAL_REMOTE"] = "1"
+    ConnectSession._start_connect_server(master, options)
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    session: Any = ConnectSession.builder.remote(f"sc://localhost:{_port()}").getOrCreate()
+    return cast(SparkSession, session)
+
+
+def _port() -> int:
+    server = SparkSession._instantiatedSession
+    assert server is not None
+    service = getattr(server._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    return int(getattr(service, "MODULE$").localPort())
 
 
 def _flows(master: str) -> int:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.decisions import Counts, Decisions
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.inference import infer_columns
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.pinned import pin_columns
+from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project
 from tidelog.pipelines.refresh import finish_refreshes
 from tidelog.pipelines.source_options import check_topics, start_json, start_of
@@ -24,9 +24,9 @@ from tidelog.pipelines.spark_process import SparkProcess, Tell
 from tidelog.pipelines.spec import Pipeline, Table, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.stored_tables import compact
-from tidelog.pipelines.summary import TableSummary, summarize
+from tidelog.pipelines.summary import TableSummary, position_of, summarize
 from tidelog.pipelines.table_commit import TableCommit, TableTarget
-from tidelog.pipelines.views import publish_views
+from tidelog.pipelines.views import publish_views, views_can_be_computed
 
 
 @contextmanager
@@ -63,12 +63,14 @@ def pin(pipeline: Pipeline, tell: Tell) -> None:
         _pin_start(pipeline, table.name)
 
 
-def run_once(pipeline: Pipeline, spark: SparkProcess) -> list[TableSummary]:
+def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableSummary]:
     """Bring every table and every view up to date."""
     state = State(pipeline.storage)
-    before = {name: totals(pipeline, name) for name in pipeline.tables}
-    spark.run(state.project)
-    if pipeline.views:
+    before = totals(pipeline)
+    stood_at = {name: position_of(pipeline, name) for name in pipeline.tables}
+    with progress(pipeline, before, tell):
+        spark.run(state.project)
+    if views_can_be_computed(pipeline):
         spark.run(state.project / VIEWS)
         publish_views(pipeline, state.warehouse)
     for table in pipeline.stored_tables():
@@ -76,7 +78,8 @@ def run_once(pipeline: Pipeline, spark: SparkProcess) -> list[TableSummary]:
         if table.output.compact_files is not None:
             compact(state.table(table.name), table.output.compact_files)
     return [
-        summarize(pipeline, name, totals(pipeline, name) - before[name]) for name in pipeline.tables
+        summarize(pipeline, name, total - before[name], stood_at[name])
+        for name, total in totals(pipeline).items()
     ]
 
 
@@ -102,14 +105,6 @@ def targets(pipeline: Pipeline) -> dict[str, TableTarget]:
                 format=TableFormat.DELTA,
             )
     return found
-
-
-def totals(pipeline: Pipeline, name: str) -> Counts:
-    """What became of all records of a table so far."""
-    state = State(pipeline.storage)
-    stored = isinstance(pipeline.tables[name].output, TableOutput)
-    last = Decisions(state.decisions(name if stored else f"{name}_quarantine")).last()
-    return Counts() if last is None else last.total
 
 
 def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:

@@ -19,9 +19,7 @@ Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
 _MEETING_S: Final = 120
-_PROGRESS: Final = re.compile(
-    r"Flow (?:\w+\.)*(\w+) (?:is|has) (RUNNING|COMPLETED|FAILED)\b.*", re.S
-)
+_FAILED: Final = re.compile(r"Flow (?:\w+\.)*(\w+) has FAILED\b.*", re.DOTALL)
 
 
 class SparkProcess:
@@ -50,16 +48,16 @@ class SparkProcess:
         for line in self._process.stdout:
             event = json.loads(line)
             if "flow" in event:
-                self._tell_progress(event["flow"])
+                self._tell_failure(event["flow"])
             elif "failed" in event:
                 raise PipelineTrouble(f"{event['failed']} (all of it is in {self._log})")
             else:
                 return
         raise self._gone()
 
-    def _tell_progress(self, message: str) -> None:
-        if (found := _PROGRESS.fullmatch(message)) is not None:
-            self._tell(f"{found[1]}: {found[2].lower()}")
+    def _tell_failure(self, message: str) -> None:
+        if (found := _FAILED.fullmatch(message)) is not None:
+            self._tell(f"{found[1]}: failed, Spark tries again")
 
     def _gone(self) -> PipelineTrouble:
         return PipelineTrouble(

@@ -53,7 +53,7 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
         ", ",
         *(
             F.when(
-                F.get_json_object(F.expr(_TEXT), f"$.{each.name}").isNotNull()
+                F.get_json_object(F.expr(_TEXT), f"$['{each.name}']").isNotNull()
                 & F.col(f"{_DECODED}.`{each.name}`").isNull(),
                 F.lit(f"{each.name} is not {each.type}"),
             )

@@ -7,40 +7,46 @@ from typing import NamedTuple
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.source_options import ends_now, pinned_start
-from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.spec import Pipeline, TopicOutput
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
 
 class TableSummary(NamedTuple):
-    """Records of this run, and how many wait."""
+    """Records of this run, and how many wait. Of a topic it is not known what was dropped."""
 
     table: str
     rows_in: int
-    rows_out: int
+    rows_out: int | None
     quarantined: int
-    dropped: int
+    dropped: int | None
     lag: int
 
 
-def summarize(pipeline: Pipeline, name: str, counts: Counts) -> TableSummary:
-    """The line of one table."""
-    return TableSummary(
-        table=name,
-        rows_in=counts.all,
-        rows_out=counts.rows,
-        quarantined=counts.quarantined,
-        dropped=counts.dropped,
-        lag=lag_of(pipeline, name),
-    )
+def summarize(pipeline: Pipeline, name: str, counts: Counts, stood_at: Positions) -> TableSummary:
+    """The line of one table, which stood at these positions before the run."""
+    earliest, latest = ends_now(pipeline, name)
+    stands_at = position_of(pipeline, name)
+    lag = behind(stands_at, earliest, latest)
+    if isinstance(pipeline.tables[name].output, TopicOutput):
+        read = behind(
+            stood_at, earliest, {each: stands_at.get(each, latest[each]) for each in latest}
+        )
+        return TableSummary(name, read, None, counts.quarantined, None, lag)
+    return TableSummary(name, counts.all, counts.rows, counts.quarantined, counts.dropped, lag)
 
 
 def lag_of(pipeline: Pipeline, name: str) -> int:
     """Offsets between what the table has and what a reader may see."""
+    earliest, latest = ends_now(pipeline, name)
+    return behind(position_of(pipeline, name), earliest, latest)
+
+
+def position_of(pipeline: Pipeline, name: str) -> Positions:
+    """Everything below it was taken; of a partition that is missing, nothing."""
     state = State(pipeline.storage)
     checkpoint = Checkpoint(state.checkpoints(name), name)
-    earliest, latest = ends_now(pipeline, name)
-    return behind({**pinned_start(state, name), **checkpoint.position()}, earliest, latest)
+    return {**pinned_start(state, name), **checkpoint.position()}
 
 
 def behind(position: Positions, earliest: Positions, latest: Positions) -> int:

@@ -78,9 +78,11 @@ def read_table(reading: Reading, name: str, given: Given) -> Table:
 
 def columns(reading: Reading, given: Given | None, what: str) -> tuple[Column, ...]:
     """`name: type` for every column."""
-    found = []
+    found: list[Column] = []
     for name, each in reading.mapping(given, what).items():
         check_column_name(reading, name, each.line)
+        if name.lower() in {other.name.lower() for other in found}:
+            reading.wrong(each.line, f"{name} is there already; Spark does not tell case")
         text = reading.text(each, f"the type of {name}")
         column = reading.sql(each.line, partial(column_of, name, text))
         found.append(column or Column(name, "string"))

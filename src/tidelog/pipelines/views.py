@@ -15,8 +15,17 @@ from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
 
 from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.sql_text import tables_in
 from tidelog.pipelines.state import State
 from tidelog.pipelines.table_files import stats_of
+
+
+def views_can_be_computed(pipeline: Pipeline) -> bool:
+    """Whether every table that a view reads has had its first batch."""
+    used = {name for view in pipeline.views.values() for name in tables_in(view.sql)}
+    return bool(pipeline.views) and all(
+        State(pipeline.storage).table(each).exists() for each in used
+    )
 
 
 def publish_views(pipeline: Pipeline, warehouse: Path) -> None:

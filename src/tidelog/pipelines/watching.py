@@ -17,7 +17,7 @@ def runs(
 ) -> Iterator[list[TableSummary]]:
     """One run now, then one after each time that records have come; never ends by itself."""
     while True:
-        yield run_once(pipeline, spark)
+        yield run_once(pipeline, spark, tell)
         while not _waiting(pipeline, tell):
             time.sleep(every_s)
         prepare(pipeline, tell)

@@ -1,0 +1,49 @@
+"""Views: replaced whole, whatever became of their columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from tests.pipelines.conftest import Describe
+
+from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.state import State
+from tidelog.pipelines.views import publish_views, views_can_be_computed
+
+VIEW = "name: x\ntables: {a: {topics: o}}\nviews: {v: {sql: SELECT count(*) AS n FROM a}}"
+
+
+def publish(pipeline: Pipeline, warehouse: Path, rows: pa.Table) -> list[dict[str, object]]:
+    (warehouse / "v").mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, warehouse / "v" / "part-0.parquet")
+    publish_views(pipeline, warehouse)
+    table = DeltaTable(str(State(pipeline.storage).table("v")))
+    found: list[dict[str, object]] = table.to_pyarrow_table().to_pylist()
+    return found
+
+
+def test_a_view_is_replaced_by_the_next_one(describe: Describe, tmp_path: Path) -> None:
+    pipeline = describe(VIEW)
+    moment = pa.array([datetime(2026, 1, 31, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    first = pa.table({"n": [1], "at": moment})
+    second = pa.table({"n": ["x", "y"], "more": [1.5, None]})
+    for rows in (first, second, second, first):
+        assert publish(pipeline, tmp_path / "warehouse", rows) == rows.to_pylist()
+
+
+def test_an_empty_view_is_a_table_without_rows(describe: Describe, tmp_path: Path) -> None:
+    assert (
+        publish(describe(VIEW), tmp_path / "warehouse", pa.table({"n": pa.array([], pa.int64())}))
+        == []
+    )
+
+
+def test_views_wait_for_the_first_batch_of_their_tables(describe: Describe) -> None:
+    pipeline = describe(VIEW)
+    assert not views_can_be_computed(pipeline)
+    State(pipeline.storage).table("a").mkdir(parents=True)
+    assert views_can_be_computed(pipeline)
