@@ -71,7 +71,7 @@ def _drops_what_is_alone(self: BatchCleaning, batch: Any, record: Any) -> bool:
 
 
 MUTANTS: Final = [
-    ("pending offsets count", Offsets, "replay", _counts_at_once, 1, {"X2", "X3"}),
+    ("pending offsets count", Offsets, "replay", _counts_at_once, 2, {"X2", "X3"}),
     ("live keys are dropped", BatchCleaning, "_stays", _drops_what_is_alone, 1, {"K1"}),
 ]
 
