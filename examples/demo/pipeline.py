@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from deltalake import DeltaTable
 
@@ -82,8 +83,17 @@ class Pipeline:
 
     def orders_in(self, table: str) -> Counter[int]:
         """How often each order is in a table."""
+        return Counter(self._column(table, "order_id"))
+
+    def orders_refused_by(self, table: str) -> Counter[int]:
+        """How often each order is in the quarantine of a table, which keeps the record's bytes."""
+        return Counter(
+            json.loads(each)["order_id"] for each in self._column(f"{table}_quarantine", "_value")
+        )
+
+    def _column(self, table: str, name: str) -> list[Any]:
         path = self.directory / "tables" / table
         if not path.exists():
-            return Counter()
-        column = DeltaTable(path).to_pyarrow_table(columns=["order_id"])["order_id"]
-        return Counter(column.to_pylist())
+            return []
+        column: list[Any] = DeltaTable(path).to_pyarrow_table(columns=[name])[name].to_pylist()
+        return column

@@ -24,7 +24,7 @@ def prove(cluster: Cluster, orders: Orders, watcher: Watcher, pipeline: Pipeline
     """Everything that was promised, with whether it is so."""
     acknowledged = set(orders.acknowledged)
     bronze = pipeline.orders_in("bronze")
-    silver, refused = pipeline.orders_in("silver"), pipeline.orders_in("silver_quarantine")
+    silver, refused = pipeline.orders_in("silver"), pipeline.orders_refused_by("silver")
     say("the pipeline's audit compares topic and tables, record by record")
     pipeline_is_sound = pipeline.ask("audit")
     say("the replica audit compares the disks of all brokers, batch by batch")

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
+from pyspark.sql import SparkSession
 from tests.pipelines.conftest import Describe
 
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
+from tidelog.pipelines.table_commit import QUARANTINE_SCHEMA
 from tidelog.pipelines.views import publish_views, views_can_be_computed
 
 VIEW = "name: x\ntables: {a: {topics: o}}\nviews: {v: {sql: SELECT count(*) AS n FROM a}}"
@@ -47,3 +49,11 @@ def test_views_wait_for_the_first_batch_of_their_tables(describe: Describe) -> N
     assert not views_can_be_computed(pipeline)
     State(pipeline.storage).table("a").mkdir(parents=True)
     assert views_can_be_computed(pipeline)
+
+
+def test_a_table_that_has_no_files_yet_has_no_rows_for_spark(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    columns = Schema.from_arrow(QUARANTINE_SCHEMA)
+    DeltaTable.create(str(tmp_path / "empty"), columns)
+    assert session.read.format("tidelog-table").load(str(tmp_path / "empty")).count() == 0

@@ -45,7 +45,8 @@ class DeltaReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TableFile)
+        if not isinstance(partition, TableFile):  # Spark's own, of a table without files
+            return
         with pq.ParquetFile(partition.path) as file:
             for batch in file.iter_batches():
                 yield self._whole(batch, partition.values)
