@@ -125,11 +125,15 @@ def run(cluster: Cluster, home: Path, count: int, per_second: int, plot: Path) -
             failover = fail_over(cluster, topic, orders, count)
             everything_read = watcher.read_up_to(_ends(orders))
             say(f"{sum(watcher.found.values()):,} orders read back by a stock consumer")
-        say("the pipeline runs once more, up to the end of the topic")
-        pipeline_ran = pipeline.ask("run")
+            count = sum(_ends(orders))
+            wait(lambda: pipeline.has_taken(count), f"the pipeline is behind: {pipeline.log}", 180)
+            say("the pipeline has come to the end of the topic as well; daily revenue:")
+        for row in pipeline.revenue():
+            console.print(
+                "           {day} {country}  {orders:,} orders  {revenue:,.2f}".format(**row)
+            )
         claims = prove(cluster, orders, watcher, pipeline)
-    claims.append(Claim("the consumer and the pipeline came to the end of the topic",
-                        everything_read and pipeline_ran))  # fmt: skip
+    claims.append(Claim("a stock consumer read all of the topic", everything_read))
     moments = failover.moments()
     draw(plot, orders.moments, watcher.samples, moments)
     _summarise(moments, orders.longest_pause_since(failover.killed), claims)

@@ -76,10 +76,20 @@ class Pipeline:
             except subprocess.TimeoutExpired:
                 self._watching.kill()
 
-    def ask(self, *command: str) -> bool:
-        """Run a command on the pipeline, and show what it says; whether it was content."""
-        ran = subprocess.run([TIDELOG, "pipelines", *command, str(self.directory)])
-        return ran.returncode == 0
+    def audit(self) -> bool:
+        """Let the pipeline's audit say what it finds; whether that is nothing."""
+        return subprocess.run([TIDELOG, "pipelines", "audit", str(self.directory)]).returncode == 0
+
+    def has_taken(self, count: int) -> bool:
+        """Whether that many records have come to the end of the pipeline, its view included."""
+        refused = len(self._column("silver_quarantine", "_offset"))
+        return bool(sum(self._column("daily_revenue", "orders")) + refused >= count)
+
+    def revenue(self) -> list[dict[str, Any]]:
+        """The rows of the view."""
+        path = self.directory / "tables" / "daily_revenue"
+        rows: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table().to_pylist()
+        return rows
 
     def orders_in(self, table: str) -> Counter[int]:
         """How often each order is in a table."""
@@ -93,7 +103,7 @@ class Pipeline:
 
     def _column(self, table: str, name: str) -> list[Any]:
         path = self.directory / "tables" / table
-        if not path.exists():
+        if not DeltaTable.is_deltatable(str(path)):
             return []
         column: list[Any] = DeltaTable(path).to_pyarrow_table(columns=[name])[name].to_pylist()
         return column
