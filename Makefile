@@ -40,7 +40,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
