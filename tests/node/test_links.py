@@ -213,7 +213,8 @@ def test_a_lost_link_fails_everything_that_waits_once(peer: Peer) -> None:
     peer.closed(reason="again")
 
     assert peer.answered() == [("first", "c")]
-    assert peer.heard[1:] == [("second", LinkLost("127.0.0.1:9093 (control): reset by peer"))]
+    lost = LinkLost("127.0.0.1:9093 (control): reset by peer", by_peer=True)
+    assert peer.heard[1:] == [("second", lost)]
     peer.pass_time(5_000)
     assert len(peer.heard) == 2
 
@@ -498,3 +499,14 @@ def test_every_question_is_completed_exactly_once_whatever_happens(data: st.Data
     peer.pass_time(10_000)
 
     assert sorted(int(name) for name, _ in peer.heard) == list(range(asked))
+
+
+def test_a_peer_that_hangs_up_is_told_apart_from_one_that_is_silent(peer: Peer) -> None:
+    peer.ask("silent", timeout_ms=100)
+    peer.opened()
+    peer.pass_time(100)
+    peer.pass_time(10_000)
+    peer.ask("closed", timeout_ms=1_000)
+    peer.opened(2)
+    peer.closed(2, "Connection reset by peer")
+    assert [answer.by_peer for _, answer in peer.heard] == [False, True]

@@ -47,6 +47,9 @@ class LinkLost(NamedTuple):
     """No answer: the peer may or may not have done what it was asked."""
 
     reason: str
+    by_peer: bool = False
+    """Whether the peer closed the connection or refused one, which tells that its process may be
+    gone; that it is silent tells nothing."""
 
 
 Answer: TypeAlias = Any
@@ -189,7 +192,7 @@ class Link:
     def close(self, now: Now, reason: str = "closed by us") -> None:
         """Hang up; who still waits hears it before this returns. A later question reopens it."""
         self._hang_up(reason)
-        self._fail_all(reason, now)
+        self._fail_all(LinkLost(reason), now)
 
     def opened(self) -> None:
         """The connection is there: ask what has been waiting for it."""
@@ -217,7 +220,7 @@ class Link:
         self._connection = None
         self.is_open = False
         self._rest(now)
-        self._fail_all(f"{self._peer}: {reason}", now)
+        self._fail_all(LinkLost(f"{self._peer}: {reason}", by_peer=True), now)
         if self.on_lost is not None:
             self.on_lost(now)
 
@@ -272,13 +275,13 @@ class Link:
     def _give_up(self, reason: str, now: Now) -> None:
         self._hang_up(reason)
         self._rest(now)
-        self._fail_all(reason, now)
+        self._fail_all(LinkLost(reason), now)
 
-    def _fail_all(self, reason: str, now: Now) -> None:
+    def _fail_all(self, lost: LinkLost, now: Now) -> None:
         # Whoever hears of the loss may ask again at once: that belongs to the next connection.
         questions, self._questions = self._questions, deque()
         for question in questions:
-            question.then(LinkLost(reason), now)
+            question.then(lost, now)
 
     def _watch_until(self, due_ms: int) -> None:
         # One timer for all questions, left alone when they are answered: there may be thousands

@@ -102,7 +102,7 @@ class MetadataFollower:
         if question is not self._under_way:
             return
         if isinstance(response, LinkLost):
-            if question.address == self._quorum.leader_address:
+            if response.by_peer and question.address == self._quorum.leader_address:
                 self._quorum.leader_hung_up(now)
             self._useless(question, now)
             return

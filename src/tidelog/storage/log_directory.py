@@ -270,7 +270,8 @@ class LogDirectory:
                 self._write(self._recovery_points, self._recovery_points_now())
 
     def write_first_dirty(self) -> None:
-        """Write down how far every compacted log is cleaned."""
+        """Write down how far every log is cleaned, also one that is compacted no longer: the
+        cleaner's holes are still in it."""
         if self.health.offline_reason is None:
             with self.health:
                 self._write(self._first_dirty, self._first_dirty_now())
@@ -315,7 +316,7 @@ class LogDirectory:
         return {
             log.partition: log.first_dirty_offset
             for log in self.logs.values()
-            if log.config.cleanup_compact and log.first_dirty_offset > 0
+            if log.first_dirty_offset > 0
         }
 
     def _all_logs(self) -> Iterator[PartitionLog]:

@@ -9,6 +9,7 @@ from tests.coordinator.group_bench import Asked, GroupBench
 
 from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
 from tidelog.coordinator.groups.classic.syncing import Leaver
+from tidelog.coordinator.groups.removal import NOT_EMPTY
 from tidelog.model.errors import ErrorCode, Refusal
 
 NEW_MEMBER_JOIN_MS = 300_000
@@ -243,6 +244,19 @@ def test_a_group_is_not_empty_before_that_is_stored(bench: GroupBench) -> None:
     assert bench.state == "Empty"
     [again] = bench.joined(bench.join())
     assert again.generation == joined.generation + 2
+
+
+def test_a_group_that_has_yet_to_store_that_it_is_empty_is_not_deleted(bench: GroupBench) -> None:
+    [joined] = bench.stable()
+    leave_in_vain(bench, joined)
+    assert bench.shard.delete_group("group") == NOT_EMPTY
+
+    bench.refuses_writes = False
+    bench.wait(EMPTY_AGAIN_MS)
+    asked = Asked()
+    bench.carry_out(bench.shard.delete_group("group"), asked)
+    bench.wait(5 * EMPTY_AGAIN_MS)
+    assert "group" not in bench.shard.groups
 
 
 def test_who_joins_a_group_that_could_not_be_stored_as_empty_begins_a_generation(

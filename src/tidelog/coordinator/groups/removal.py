@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.groups.classic.group import ClassicGroup, State
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.draft import tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
@@ -58,8 +59,8 @@ def delete_group(group: Group | None, offsets: Offsets, batch_bytes: int) -> Rem
     """Forget a group that has no members, and all its offsets."""
     if group is None:
         return UNKNOWN_GROUP
-    if not group.is_empty:
-        return NOT_EMPTY
+    if not group.is_empty or (isinstance(group, ClassicGroup) and group.state is not State.EMPTY):
+        return NOT_EMPTY  # also while it has yet to write that everybody left
     records = tuple(_end_of_group(group, offsets))
     if sum(_tombstone_bytes(record) for record in records) <= batch_bytes:
         return Decision(records, True)

@@ -25,6 +25,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             for point in body.listeners
         ),
     )
+    if broker.image.controllers.get(voter.voter_id) is None:
+        return voter_answer(not_a_controller(voter.voter_id))
     await_commit = field(body, "ack_when_committed", True)
     return broker.control.decide(
         request,
@@ -37,6 +39,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         voter_answer,
         voter_answer,
     )
+
+
+def not_a_controller(node_id: int) -> Refusal:
+    """A node that is no controller does not sync what it fetches, and so cannot be counted on."""
+    why = f"Node {node_id} has not registered as a controller."
+    return Refusal(ErrorCode.invalid_request, why)
 
 
 def wrong_cluster(cluster_id: str) -> Refusal:

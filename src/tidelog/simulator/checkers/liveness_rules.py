@@ -30,6 +30,8 @@ class LivenessRules:
         self._workload = workload
         self._promises = promises
         self._metadata_end: int | None = None
+        self._led_ms = 0
+        """When somebody was last seen to lead the quorum."""
 
     def expect(self) -> None:
         """Tell the world."""
@@ -67,10 +69,12 @@ class LivenessRules:
             for machine in self._world.running
             if (node := machine.node) is not None and node.quorum.is_active
         ]
+        calm_ms, now_ms = self._world.calm_since_ms, self._world.now_ms
+        if leading or calm_ms is None:
+            self._led_ms = now_ms
         if not leading:
-            since_ms = self._world.calm_since_ms
-            if since_ms is not None and self._world.now_ms - since_ms > ELECTED_MS:
-                raise Violation("L1", f"nobody leads the quorum after {ELECTED_MS} ms of calm")
+            if calm_ms is not None and now_ms - max(calm_ms, self._led_ms) > ELECTED_MS:
+                raise Violation("L1", f"nobody has led the quorum for {ELECTED_MS} ms of calm")
             return "nobody leads the quorum"
         epoch = max(quorum.epoch for quorum in leading)
         for machine in self._world.running:

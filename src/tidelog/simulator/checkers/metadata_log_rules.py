@@ -78,6 +78,9 @@ class MetadataLogRules:
             quorum.start_offset,
             quorum.epochs,
         )
+        if before is not None and now.durable_end < before.durable_end:
+            # A node that starts again knows less of what was synced than was: it is there still.
+            now = now._replace(durable_end=min(now.end, before.durable_end))
         if before == now:
             return
         held.seen = now
