@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+import fastavro
 import pytest
-from tests.pipelines.conftest import Describe
+from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.arrow_types import arrow_type
-from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
+from tidelog.pipelines.avro import decoded
+from tidelog.pipelines.avro_schema import avro_columns
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.durable import create_file, replace_file
@@ -192,7 +197,61 @@ def test_avro_schemas_become_columns(describe: Describe, tmp_path: Path) -> None
     for column in found:
         assert arrow_type(column.type) is not None
 
-    schema["fields"] = [{"name": "id", "type": ["int", "string"]}]
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ([{"name": "id", "type": ["int", "string"]}], "id is a union of several types"),
+        (
+            [{"name": "id", "type": {"type": "int", "logicalType": "time-millis"}}],
+            "id has the logical type time-millis of int, which no column can be",
+        ),
+        (
+            [{"name": "id", "type": {"type": "long", "logicalType": "date"}}],
+            "id has the logical type date of long, which no column can be",
+        ),
+        (
+            [{"name": "id", "type": {"type": "bytes", "logicalType": "decimal"}}],
+            "id has no precision in its Avro schema",
+        ),
+        ([{"name": "id"}], "id has no type in its Avro schema"),
+        ([{"name": "id", "type": {"type": "array"}}], "id has no items in its Avro schema"),
+        ([], "order.avsc is a record without fields"),
+        (None, "order.avsc has no fields in its Avro schema"),
+    ],
+)
+def test_an_avro_schema_that_no_columns_can_be_is_a_mistake(
+    mistakes: Mistakes, tmp_path: Path, fields: list[object] | None, expected: str
+) -> None:
+    schema = {"type": "record", "name": "Order", **({} if fields is None else {"fields": fields})}
     (tmp_path / "order.avsc").write_text(json.dumps(schema))
-    with pytest.raises(AvroMistake, match="id is a union of several types"):
-        avro_columns(pipeline, decode)
+    (found,) = mistakes(AVRO)
+    assert found.startswith(f"2: {expected}")
+
+
+def test_the_number_of_a_schema_in_front_of_avro_is_said_by_a_flag(
+    describe: Describe, mistakes: Mistakes, tmp_path: Path
+) -> None:
+    field = {"name": "id", "type": "long"}
+    (tmp_path / "order.avsc").write_text(
+        json.dumps({"type": "record", "name": "Order", "fields": [field]})
+    )
+    for text, expected in (("true", True), ("false", False)):
+        framed = AVRO.replace("order.avsc", f"order.avsc, registry_framing: {text}")
+        decode = describe(framed).tables["a"].decode
+        assert decode is not None and decode.registry_framing is expected
+    (found,) = mistakes(AVRO.replace("order.avsc", "order.avsc, registry_framing: sometimes"))
+    assert found == "2: registry_framing is true or false"
+
+
+def test_a_uuid_of_avro_is_a_text_wherever_it_stands() -> None:
+    text = {"type": "string", "logicalType": "uuid"}
+    schema: dict[str, Any] = {"type": "record", "name": "Order", "fields": [
+        {"name": "id", "type": text},
+        {"name": "more", "type": {"type": "array", "items": {"type": "map", "values": text}}},
+    ]}  # fmt: skip
+    one, two = uuid4(), uuid4()
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, schema, {"id": one, "more": [{"x": two}]})
+    found = decoded(schema, datum.getvalue(), registry_framing=False)
+    assert found == {"id": str(one), "more": [{"x": str(two)}]}

@@ -143,10 +143,7 @@ def _decode(reading: Reading, given: Given | None, line: int) -> Decode:
         columns=_schema(reading, form, found, given.line),
         delimiter=reading.text(found.get("delimiter"), "delimiter", ","),
         schema_file=reading.text(found.get("schema_file"), "schema_file") or None,
-        registry_framing=reading.choice(
-            found.get("registry_framing"), "registry_framing", ("True", "False"), "False"
-        )
-        == "True",
+        registry_framing=reading.flag(found.get("registry_framing"), "registry_framing"),
         line=given.line,
     )
 
