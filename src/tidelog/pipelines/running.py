@@ -48,12 +48,17 @@ def prepare(pipeline: Pipeline, tell: Tell) -> None:
     """All that comes before Spark: repair, pin, generate."""
     check_topics(pipeline)
     finish_refreshes(pipeline)
-    for target in targets(pipeline).values():
-        TableCommit(target).finish()
+    finish_batches(pipeline)
     pin(pipeline, tell)
     project = State(pipeline.storage).project
     shutil.rmtree(project, ignore_errors=True)
     write_project(pipeline, project)
+
+
+def finish_batches(pipeline: Pipeline) -> None:
+    """Carry out what runs that died had decided."""
+    for target in targets(pipeline).values():
+        TableCommit(target).finish()
 
 
 def pin(pipeline: Pipeline, tell: Tell) -> None:
