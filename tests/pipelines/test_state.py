@@ -28,7 +28,7 @@ from tidelog.pipelines.source_options import stream_options
 from tidelog.pipelines.spec import Column, starting_from
 from tidelog.pipelines.starts import StartMistake, starting_options
 from tidelog.pipelines.state import State
-from tidelog.pipelines.summary import behind
+from tidelog.pipelines.summary import behind, passed
 from tidelog.spark.offsets import Position
 
 TWO = """
@@ -100,6 +100,21 @@ def test_a_partition_that_was_never_read_lags_from_its_first_record() -> None:
     earliest = {first: Position(0), second: Position(10)}
     latest = {first: Position(8), second: Position(12)}
     assert behind({first: Position(5)}, earliest, latest) == 3 + 2
+
+
+def test_records_that_aged_out_before_they_were_read_do_not_wait() -> None:
+    where = TopicPartition("o", 0)
+    assert behind({where: Position(5)}, {where: Position(20)}, {where: Position(30)}) == 10
+
+
+def test_a_topic_that_came_late_waits_and_was_not_read() -> None:
+    old, late = TopicPartition("o", 0), TopicPartition("p", 0)
+    earliest = {old: Position(0), late: Position(10)}
+    latest = {old: Position(8), late: Position(12)}
+    stood_at, stands_at = {old: Position(5)}, {old: Position(8)}
+    assert passed(stood_at, stands_at, earliest) == 3
+    assert behind(stands_at, earliest, latest) == 2
+    assert passed(stands_at, {**stands_at, late: Position(12)}, earliest) == 2
 
 
 def test_a_refresh_that_was_cut_short_is_finished(describe: Describe) -> None:
