@@ -204,6 +204,7 @@ def test_partition_values_of_any_kind_come_back(tmp_path: Path) -> None:
 
 def test_small_files_are_merged_and_the_batches_stay_known(tmp_path: Path) -> None:
     target = target_in(tmp_path, "delta")
+    assert not compact(target.table, 1), "there is no table yet"
     for batch in range(5):
         commit_rows(target, batch, pa.table({"a": [batch]}))
     assert not compact(target.table, 5)

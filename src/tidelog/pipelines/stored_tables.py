@@ -147,6 +147,8 @@ def _other_format(path: Path, there: TableFormat, wanted: TableFormat) -> Pipeli
 
 def compact(path: Path, most_files: int) -> bool:
     """Merge small files of a Delta table once there are more than so many; tells whether it did."""
+    if not DeltaTable.is_deltatable(str(path)):  # no batch has come yet
+        return False
     table = DeltaTable(str(path))
     if len(table.file_uris()) <= most_files:
         return False
