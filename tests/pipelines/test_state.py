@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import shutil
@@ -174,6 +175,35 @@ def test_a_project_is_ordinary_python_yaml_and_sql(describe: Describe, tmp_path:
     text = (project / "transformations" / "b.py").read_text()
     assert "steps.where(found, \"value <> ''\")" in text
     assert "to_json(struct(`value`))" in text
+
+
+@pytest.mark.parametrize("name", ["class", "rows", "steps", "spark", "dp", "avro", "options"])
+def test_a_table_may_have_any_name_without_breaking_its_file(
+    describe: Describe, tmp_path: Path, name: str
+) -> None:
+    pipeline = describe(f"""
+        name: shop
+        tables: {{{name}: {{topics: o, decode: text}}, {name}_out: {{from: {name}, to_topic: p}}}}
+        views: {{v: {{sql: SELECT count(*) AS n FROM {name}}}}}
+    """)
+    project = tmp_path / "project"
+    write_project(pipeline, project)
+    for path in project.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        bound = [
+            alias.asname or alias.name
+            for node in tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        ]
+        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert len({*bound, *defined, "spark"}) == len(bound) + len(defined) + 1
+    text = (project / "transformations" / f"{name}.py").read_text()
+    assert f'@dp.append_flow(target="{name}_sink", name="{name}")\ndef {name}_flow()' in text
+    assert (
+        f'@dp.temporary_view(name="{name}")'
+        in (project / "views" / "transformations" / "tables.py").read_text()
+    )
 
 
 def test_counts_add_up() -> None:

@@ -217,6 +217,8 @@ def _select(reading: Reading, value: Given) -> Select:
         named = reading.sql(value.line, partial(alias_of, text))
         if named is not None:
             check_column_name(reading, named[0], value.line)
+            if named[0].lower() in map(str.lower, selected):
+                reading.wrong(value.line, f"{named[0]} is selected twice; Spark does not tell case")
             selected[named[0]] = named[1]
     return Select(selected, value.line)
 
