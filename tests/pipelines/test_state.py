@@ -177,6 +177,13 @@ def test_a_project_is_ordinary_python_yaml_and_sql(describe: Describe, tmp_path:
     assert "to_json(struct(`value`))" in text
 
 
+def test_views_see_the_new_columns_of_a_parquet_table(describe: Describe, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write_project(describe(TWO.replace("decode: text", "decode: text, format: parquet")), project)
+    text = (project / "views" / "transformations" / "tables.py").read_text()
+    assert 'spark.read.format("parquet").option("mergeSchema", "true").load(' in text
+
+
 @pytest.mark.parametrize("name", ["class", "rows", "steps", "spark", "dp", "avro", "options"])
 def test_a_table_may_have_any_name_without_breaking_its_file(
     describe: Describe, tmp_path: Path, name: str
