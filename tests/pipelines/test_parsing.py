@@ -106,6 +106,8 @@ def test_a_mistake_has_a_line_and_a_fix(mistakes: Mistakes, text: str, expected:
         ("topics: o, compact_files: 0", "compact_files is a number from 1"),
         ("topics: o, steps: [{wher: a}]", "a step has no key wher; did you mean where?"),
         ("topics: o, to_topic: b, format: delta", "format has no meaning"),
+        ("topics: [o, p], to_topic: p", "a would read what it writes to p, for ever"),
+        ("pattern: 'o.*', to_topic: {topic: out}", "a would read what it writes to out, for ever"),
         ("topics: o, decode: {format: avro}", "avro needs schema_file"),
         ("topics: o, decode: {format: json, schema: {a: int, A: int}}", "A is there already"),
     ],
@@ -124,6 +126,11 @@ def test_a_mistake_in_a_table_says_what_there_is(
         ("    rules: {r: amount >}", "not SQL: amount >"),
         ("    rules: {r: sum(amount) > 1}", "sum(amount) is an aggregate"),
         ("    rules: {r: explode(tags) = 'a'}", "explode(tags) makes several rows of one"),
+        (
+            "    rules: {r: inline_outer(tags) = 'a'}",
+            "inline_outer(tags) makes several rows of one",
+        ),
+        ("    steps: [{select: [amount, 1 AS Amount]}]", "Amount is selected twice"),
         ("    steps: [{select: [amount * 2]}]", "amount * 2 needs a name"),
         ("    steps: [{with: {_offset: '1'}}]", "_offset is a column of ours"),
         (

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+import fastavro
 import pytest
-from tests.pipelines.conftest import Describe
+from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.arrow_types import arrow_type
-from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
+from tidelog.pipelines.avro import decoded
+from tidelog.pipelines.avro_schema import avro_columns
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.durable import create_file, replace_file
@@ -23,7 +29,7 @@ from tidelog.pipelines.source_options import stream_options
 from tidelog.pipelines.spec import Column, starting_from
 from tidelog.pipelines.starts import StartMistake, starting_options
 from tidelog.pipelines.state import State
-from tidelog.pipelines.summary import behind
+from tidelog.pipelines.summary import behind, passed
 from tidelog.spark.offsets import Position
 
 TWO = """
@@ -97,6 +103,21 @@ def test_a_partition_that_was_never_read_lags_from_its_first_record() -> None:
     assert behind({first: Position(5)}, earliest, latest) == 3 + 2
 
 
+def test_records_that_aged_out_before_they_were_read_do_not_wait() -> None:
+    where = TopicPartition("o", 0)
+    assert behind({where: Position(5)}, {where: Position(20)}, {where: Position(30)}) == 10
+
+
+def test_a_topic_that_came_late_waits_and_was_not_read() -> None:
+    old, late = TopicPartition("o", 0), TopicPartition("p", 0)
+    earliest = {old: Position(0), late: Position(10)}
+    latest = {old: Position(8), late: Position(12)}
+    stood_at, stands_at = {old: Position(5)}, {old: Position(8)}
+    assert passed(stood_at, stands_at, earliest) == 3
+    assert behind(stands_at, earliest, latest) == 2
+    assert passed(stands_at, {**stands_at, late: Position(12)}, earliest) == 2
+
+
 def test_a_refresh_that_was_cut_short_is_finished(describe: Describe) -> None:
     pipeline = describe(TWO)
     state = State(pipeline.storage)
@@ -156,6 +177,42 @@ def test_a_project_is_ordinary_python_yaml_and_sql(describe: Describe, tmp_path:
     assert "to_json(struct(`value`))" in text
 
 
+def test_views_see_the_new_columns_of_a_parquet_table(describe: Describe, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write_project(describe(TWO.replace("decode: text", "decode: text, format: parquet")), project)
+    text = (project / "views" / "transformations" / "tables.py").read_text()
+    assert 'spark.read.format("parquet").option("mergeSchema", "true").load(' in text
+
+
+@pytest.mark.parametrize("name", ["class", "rows", "steps", "spark", "dp", "avro", "options"])
+def test_a_table_may_have_any_name_without_breaking_its_file(
+    describe: Describe, tmp_path: Path, name: str
+) -> None:
+    pipeline = describe(f"""
+        name: shop
+        tables: {{{name}: {{topics: o, decode: text}}, {name}_out: {{from: {name}, to_topic: p}}}}
+        views: {{v: {{sql: SELECT count(*) AS n FROM {name}}}}}
+    """)
+    project = tmp_path / "project"
+    write_project(pipeline, project)
+    for path in project.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        bound = [
+            alias.asname or alias.name
+            for node in tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        ]
+        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert len({*bound, *defined, "spark"}) == len(bound) + len(defined) + 1
+    text = (project / "transformations" / f"{name}.py").read_text()
+    assert f'@dp.append_flow(target="{name}_sink", name="{name}")\ndef {name}_flow()' in text
+    assert (
+        f'@dp.temporary_view(name="{name}")'
+        in (project / "views" / "transformations" / "tables.py").read_text()
+    )
+
+
 def test_counts_add_up() -> None:
     one = Counts(rows=1, quarantined=2, dropped=3)
     assert (one + one - one) == one
@@ -192,7 +249,61 @@ def test_avro_schemas_become_columns(describe: Describe, tmp_path: Path) -> None
     for column in found:
         assert arrow_type(column.type) is not None
 
-    schema["fields"] = [{"name": "id", "type": ["int", "string"]}]
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ([{"name": "id", "type": ["int", "string"]}], "id is a union of several types"),
+        (
+            [{"name": "id", "type": {"type": "int", "logicalType": "time-millis"}}],
+            "id has the logical type time-millis of int, which no column can be",
+        ),
+        (
+            [{"name": "id", "type": {"type": "long", "logicalType": "date"}}],
+            "id has the logical type date of long, which no column can be",
+        ),
+        (
+            [{"name": "id", "type": {"type": "bytes", "logicalType": "decimal"}}],
+            "id has no precision in its Avro schema",
+        ),
+        ([{"name": "id"}], "id has no type in its Avro schema"),
+        ([{"name": "id", "type": {"type": "array"}}], "id has no items in its Avro schema"),
+        ([], "order.avsc is a record without fields"),
+        (None, "order.avsc has no fields in its Avro schema"),
+    ],
+)
+def test_an_avro_schema_that_no_columns_can_be_is_a_mistake(
+    mistakes: Mistakes, tmp_path: Path, fields: list[object] | None, expected: str
+) -> None:
+    schema = {"type": "record", "name": "Order", **({} if fields is None else {"fields": fields})}
     (tmp_path / "order.avsc").write_text(json.dumps(schema))
-    with pytest.raises(AvroMistake, match="id is a union of several types"):
-        avro_columns(pipeline, decode)
+    (found,) = mistakes(AVRO)
+    assert found.startswith(f"2: {expected}")
+
+
+def test_the_number_of_a_schema_in_front_of_avro_is_said_by_a_flag(
+    describe: Describe, mistakes: Mistakes, tmp_path: Path
+) -> None:
+    field = {"name": "id", "type": "long"}
+    (tmp_path / "order.avsc").write_text(
+        json.dumps({"type": "record", "name": "Order", "fields": [field]})
+    )
+    for text, expected in (("true", True), ("false", False)):
+        framed = AVRO.replace("order.avsc", f"order.avsc, registry_framing: {text}")
+        decode = describe(framed).tables["a"].decode
+        assert decode is not None and decode.registry_framing is expected
+    (found,) = mistakes(AVRO.replace("order.avsc", "order.avsc, registry_framing: sometimes"))
+    assert found == "2: registry_framing is true or false"
+
+
+def test_a_uuid_of_avro_is_a_text_wherever_it_stands() -> None:
+    text = {"type": "string", "logicalType": "uuid"}
+    schema: dict[str, Any] = {"type": "record", "name": "Order", "fields": [
+        {"name": "id", "type": text},
+        {"name": "more", "type": {"type": "array", "items": {"type": "map", "values": text}}},
+    ]}  # fmt: skip
+    one, two = uuid4(), uuid4()
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, schema, {"id": one, "more": [{"x": two}]})
+    found = decoded(schema, datum.getvalue(), registry_framing=False)
+    assert found == {"id": str(one), "more": [{"x": str(two)}]}

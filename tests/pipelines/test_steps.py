@@ -70,6 +70,43 @@ def test_json_is_decoded_or_refused_with_the_reason(records: Records) -> None:
     ]
 
 
+def test_nothing_behind_a_json_object_is_lost(records: Records) -> None:
+    alone = [b'\n\t {"id": 1} \r\n', b'{"id": 1, "amount": NaN}', b"{'id': 1, 'to': ']}'}"]
+    more = [
+        b'{"id": 1}{"id": 2}',
+        b'{"id": 1} garbage',
+        b'{"id": 1}, {"id": 2}',
+        b'{"id": 1}, "x": 2',
+        b'{"id": 1}]',
+        b'{"id": 1}] {"id": 2}',
+        b'{"id": 1}, ""] {"id": 2}',
+    ]
+    lists = [b'[{"id": 1}]', b'[{"id": 1}, {"id": 2}]', b"null", b'"{"', b"7", b"", b" "]
+    found = outcomes(steps.decode_json(records([*alone, *more, *lists]), ORDER))
+    assert found[:3] == [None] * 3
+    told = set(found[3:])
+    assert told <= {
+        "the value goes on behind a JSON object",
+        "the value is not JSON",
+        "the value is not a JSON object",
+    }, found
+    assert found[3] != "the value is not a JSON object"
+    assert found[10] == found[11] == "the value is not a JSON object"
+
+
+def test_a_second_line_of_csv_is_not_lost(records: Records) -> None:
+    columns = [Column("id", "bigint"), Column("name", "string")]
+    values = [b"1,x\n", b"1,x\r\n", b'2,"a\nb"', b"3,", b"1,x\n2,y", b"1,x\r2,y", b"1,x,3"]
+    found = steps.decode_csv(records(values), columns).orderBy("_offset").collect()
+    assert [(each.id, each.name) for each in found[:4]] == [
+        (1, "x"), (1, "x"), (2, "a\nb"), (3, None),
+    ]  # fmt: skip
+    refused = "the value is not a line of id bigint, name string"
+    assert [each[OUTCOME] for each in found] == [None] * 4 + [refused] * 3
+    (only,) = steps.decode_csv(records([b"a\nb"]), [Column("name", "string")]).collect()
+    assert only[OUTCOME] == "the value is not a line of name string"
+
+
 def test_lines_of_csv_are_decoded_or_refused(records: Records) -> None:
     columns = [Column("id", "bigint"), Column("name", "string")]
     rows = steps.decode_csv(records([b"1;x", b"a;x", b"1", b'2;"a;b"']), columns, ";")

@@ -137,7 +137,8 @@ def test_another_checkpoint_may_not_write_the_same_table(tmp_path: Path) -> None
 def commit_rows(target: TableTarget, batch: int, rows: pa.Table) -> None:
     from tidelog.pipelines.table_files import TableFiles
 
-    files = TableFiles(target.table, f"part-{batch}.parquet", target.partition_by, staged=False)
+    staged = target.stores()[0].staged
+    files = TableFiles(target.table, f"part-{batch}.parquet", target.partition_by, staged=staged)
     files.write(rows)
     part = PartWritten(query="q", table_files=tuple(files.close()), counts=Counts(rows=len(rows)))
     TableCommit(target).commit(batch, rows.schema, [part])
@@ -152,18 +153,35 @@ def test_a_new_column_is_taken_and_older_rows_have_null(tmp_path: Path) -> None:
     assert found == [{"a": 1, "b": None}, {"a": 2, "b": "new"}, {"a": None, "b": "only"}]
 
 
-def test_a_column_never_changes_its_type(tmp_path: Path) -> None:
-    target = target_in(tmp_path, "delta")
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_a_column_never_changes_its_type(tmp_path: Path, form: str) -> None:
+    target = target_in(tmp_path, form)
     commit_rows(target, 0, pa.table({"a": [1]}))
+    commit_rows(target, 1, pa.table({"a": [2], "b": [[1.5]]}))
     with pytest.raises(PipelineTrouble, match="column a of orders is long and would be string"):
-        commit_rows(target, 1, pa.table({"a": ["x"]}))
-    assert rows_of(target.table).to_pylist() == [{"a": 1}]
+        commit_rows(target, 2, pa.table({"a": ["x"]}))
+    with pytest.raises(PipelineTrouble, match="column b of orders is array and would be string"):
+        commit_rows(target, 2, pa.table({"a": [1], "b": ["x"]}))
+    commit_rows(target, 2, pa.table({"a": [3]}))
+    assert sorted(rows_of(target.table)["a"].to_pylist()) == [1, 2, 3]
 
 
-def test_partitioning_never_changes(tmp_path: Path) -> None:
-    commit_rows(target_in(tmp_path, "delta"), 0, pa.table({"a": [1], "day": ["x"]}))
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_a_column_is_never_taken_for_another_that_is_written_otherwise(
+    tmp_path: Path, form: str
+) -> None:
+    target = target_in(tmp_path, form)
+    commit_rows(target, 0, pa.table({"amount": [1]}))
+    with pytest.raises(PipelineTrouble, match="a column amount, and Amount differs"):
+        commit_rows(target, 1, pa.table({"Amount": [2]}))
+    assert rows_of(target.table).to_pylist() == [{"amount": 1}]
+
+
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_partitioning_never_changes(tmp_path: Path, form: str) -> None:
+    commit_rows(target_in(tmp_path, form), 0, pa.table({"a": [1], "day": ["x"]}))
     with pytest.raises(PipelineTrouble, match="partitioned by nothing and would be by day"):
-        commit_rows(target_in(tmp_path, "delta", ("day",)), 1, pa.table({"a": [1], "day": ["x"]}))
+        commit_rows(target_in(tmp_path, form, ("day",)), 1, pa.table({"a": [1], "day": ["x"]}))
 
 
 def test_a_table_never_changes_its_format(tmp_path: Path) -> None:
@@ -186,6 +204,7 @@ def test_partition_values_of_any_kind_come_back(tmp_path: Path) -> None:
 
 def test_small_files_are_merged_and_the_batches_stay_known(tmp_path: Path) -> None:
     target = target_in(tmp_path, "delta")
+    assert not compact(target.table, 1), "there is no table yet"
     for batch in range(5):
         commit_rows(target, batch, pa.table({"a": [batch]}))
     assert not compact(target.table, 5)

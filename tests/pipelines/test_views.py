@@ -13,8 +13,10 @@ from tests.pipelines.conftest import Describe
 
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
+from tidelog.pipelines.stored_tables import ParquetStore
 from tidelog.pipelines.table_commit import QUARANTINE_SCHEMA
-from tidelog.pipelines.views import publish_views, views_can_be_computed
+from tidelog.pipelines.table_files import STAGING
+from tidelog.pipelines.views import computable_views, publish_views
 
 VIEW = "name: x\ntables: {a: {topics: o}}\nviews: {v: {sql: SELECT count(*) AS n FROM a}}"
 
@@ -22,7 +24,7 @@ VIEW = "name: x\ntables: {a: {topics: o}}\nviews: {v: {sql: SELECT count(*) AS n
 def publish(pipeline: Pipeline, warehouse: Path, rows: pa.Table) -> list[dict[str, object]]:
     (warehouse / "v").mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, warehouse / "v" / "part-0.parquet")
-    publish_views(pipeline, warehouse)
+    publish_views(pipeline, pipeline.views.values(), warehouse)
     table = DeltaTable(str(State(pipeline.storage).table("v")))
     found: list[dict[str, object]] = table.to_pyarrow_table().to_pylist()
     return found
@@ -44,11 +46,38 @@ def test_an_empty_view_is_a_table_without_rows(describe: Describe, tmp_path: Pat
     )
 
 
-def test_views_wait_for_the_first_batch_of_their_tables(describe: Describe) -> None:
+def test_only_the_files_of_the_last_run_stay(describe: Describe, tmp_path: Path) -> None:
     pipeline = describe(VIEW)
-    assert not views_can_be_computed(pipeline)
-    State(pipeline.storage).table("a").mkdir(parents=True)
-    assert views_can_be_computed(pipeline)
+    for number in range(3):
+        assert publish(pipeline, tmp_path / "warehouse", pa.table({"n": [number]}))
+    assert len(list(State(pipeline.storage).table("v").glob("*.parquet"))) == 1
+
+
+def test_a_view_waits_until_all_its_tables_can_be_read(describe: Describe) -> None:
+    pipeline = describe("""
+        name: x
+        tables: {a: {topics: o}, b: {topics: o, format: parquet}}
+        views:
+          of_a: {sql: SELECT count(*) AS n FROM a}
+          of_b: {sql: SELECT count(*) AS n FROM b}
+          of_both: {sql: SELECT count(*) AS n FROM a CROSS JOIN b}
+    """)
+
+    def ready() -> list[str]:
+        return [view.name for view in computable_views(pipeline)]
+
+    a, b = (State(pipeline.storage).table(name) for name in "ab")
+    columns = Schema.from_arrow(QUARANTINE_SCHEMA)
+    a.mkdir(parents=True)
+    assert ready() == []
+    DeltaTable.create(str(a), columns)
+    assert ready() == ["of_a"]
+    ParquetStore(b, ()).prepare(columns)
+    (b / STAGING).mkdir()
+    pq.write_table(pa.table({"n": [1]}), b / STAGING / "part-0.parquet")
+    assert ready() == ["of_a"]
+    (b / STAGING / "part-0.parquet").rename(b / "part-0.parquet")
+    assert ready() == ["of_a", "of_b", "of_both"]
 
 
 def test_a_table_that_has_no_files_yet_has_no_rows_for_spark(

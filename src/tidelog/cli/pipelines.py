@@ -171,10 +171,12 @@ def audit(
         if findings and not as_json:
             print_table(["table", "topic", "partition", "offset", "finding"], findings)
         for one in audits:
+            listed = len(one.findings)
             say(
                 f"{one.table}: {one.records} records, {one.rows} in the table, "
                 f"{one.quarantined} in quarantine, {one.aged_out} aged out of the topic: "
-                f"{len(one.findings) or 'no'} finding{'' if len(one.findings) == 1 else 's'}"
+                f"{one.found or 'no'} finding{'' if one.found == 1 else 's'}"
+                f"{'' if one.found == listed else f', the first {listed} are listed'}"
             )
         if findings:
             raise typer.Exit(ExitCode.REFUSED)

@@ -46,7 +46,10 @@ class TableAudit(NamedTuple):
     rows: int
     quarantined: int
     aged_out: int
+    found: int
+    """How many records are not where they belong."""
     findings: list[Finding]
+    """The first of them."""
 
 
 def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: str) -> TableAudit:
@@ -54,7 +57,7 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
     state = State(pipeline.storage)
     last = Decisions(state.decisions(name)).last()
     if last is None:
-        return TableAudit(name, 0, 0, 0, 0, [])
+        return TableAudit(name, 0, 0, 0, 0, 0, [])
     ends = Checkpoint(state.checkpoints(name), name).end_of(last.batch)
     earliest, _ = ends_now(pipeline, name)
     starts = _starts(state, name, ends, earliest)
@@ -74,10 +77,10 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
         .persist()
     )
     there = F.col("_offset") >= F.coalesce(F.col("first"), F.lit(2**62))
-    wrong = compared.where(there & (F.col("rows") + F.col("refused") != F.col("expected")))
-    found = wrong.orderBy(*_PLACE).limit(MOST_FINDINGS).collect()
+    wrong = there & (F.col("rows") + F.col("refused") != F.col("expected"))
+    listed = compared.where(wrong).orderBy(*_PLACE).limit(MOST_FINDINGS).collect()
     sums = [F.sum(each) for each in ("records", "rows", "refused")]
-    seen = compared.agg(*sums, F.count_if(~there)).collect()[0]
+    seen = compared.agg(*sums, F.count_if(~there), F.count_if(wrong)).collect()[0]
     compared.unpersist()
     findings = [
         Finding(
@@ -87,9 +90,10 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
             each["_offset"],
             _words(each["expected"], each["rows"], each["refused"]),
         )
-        for each in found
+        for each in listed
     ]
-    return TableAudit(name, seen[0] or 0, seen[1] or 0, seen[2] or 0, seen[3], findings)
+    records, in_table, in_quarantine = (each or 0 for each in seen[:3])
+    return TableAudit(name, records, in_table, in_quarantine, seen[3], seen[4], findings)
 
 
 def _kept() -> Column:

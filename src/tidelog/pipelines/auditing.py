@@ -10,7 +10,7 @@ from pathlib import Path
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.project import CONFIGURATION, write_project
-from tidelog.pipelines.running import sole_run
+from tidelog.pipelines.running import finish_batches, sole_run
 from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import Pipeline
 from tidelog.spark.session import spark_session
@@ -19,12 +19,13 @@ from tidelog.spark.session import spark_session
 def audit_pipeline(
     pipeline: Pipeline, tables: Collection[str], master: str | None, tell: Tell
 ) -> list[TableAudit]:
-    """Audit these tables, or all; no run is at work meanwhile."""
+    """Audit these tables, or all; no run is at work meanwhile, and no decision waits."""
     known = [each.name for each in pipeline.stored_tables()]
     for name in tables:
         if name not in known:
             raise PipelineTrouble(f"there is no table {name}; {nearest(name, known)}")
     with sole_run(pipeline):
+        finish_batches(pipeline)
         project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
         tell("starting Spark")
         spark = spark_session(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import fastavro
 from pyspark.sql import DataFrame
@@ -42,5 +43,15 @@ def decoded(schema: dict[str, Any], value: bytes | None, registry_framing: bool)
     found = fastavro.schemaless_reader(stream, schema)
     if stream.read(1):
         raise ValueError("the value goes on behind the record")
-    assert isinstance(found, dict)
-    return found
+    plain = _plain(found)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """UUIDs are texts in a column."""
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -23,11 +23,12 @@ _PRIMITIVES: Final = {
     "fixed": "binary",
 }
 _LOGICAL: Final = {
-    "date": "date",
-    "timestamp-millis": "timestamp",
-    "timestamp-micros": "timestamp",
-    "uuid": "string",
+    ("int", "date"): "date",
+    ("long", "timestamp-millis"): "timestamp",
+    ("long", "timestamp-micros"): "timestamp",
+    ("string", "uuid"): "string",
 }
+_DECIMALS: Final = (("bytes", "decimal"), ("fixed", "decimal"))
 
 
 class AvroMistake(ValueError):
@@ -50,8 +51,16 @@ def avro_schema(pipeline: Pipeline, decode: Decode) -> dict[str, Any]:
 
 def avro_columns(pipeline: Pipeline, decode: Decode) -> tuple[Column, ...]:
     """The fields of the record as columns."""
-    fields = avro_schema(pipeline, decode)["fields"]
-    return tuple(Column(each["name"], _type(each["type"], each["name"])) for each in fields)
+    fields = _fields(avro_schema(pipeline, decode), str(decode.schema_file))
+    return tuple(Column(name, kind) for name, kind in fields)
+
+
+def _fields(record: dict[str, Any], where: str) -> list[tuple[str, str]]:
+    fields = _part(record, "fields", where)
+    if not isinstance(fields, list) or not fields:
+        raise AvroMistake(f"{where} is a record without fields")
+    named = [(str(_part(each, "name", f"a field of {where}")), each) for each in fields]
+    return [(name, _type(_part(each, "type", name), name)) for name, each in named]
 
 
 def _type(schema: Any, where: str) -> str:
@@ -64,19 +73,32 @@ def _type(schema: Any, where: str) -> str:
         if schema not in _PRIMITIVES:
             raise AvroMistake(f"{where} has a type that is defined elsewhere: {schema}")
         return _PRIMITIVES[schema]
-    kind = schema["type"]
-    logical = schema.get("logicalType")
-    if logical == "decimal":
-        return f"decimal({schema['precision']},{schema.get('scale', 0)})"
-    if logical in _LOGICAL:
-        return _LOGICAL[logical]
+    kind = _part(schema, "type", where)
+    if (logical := schema.get("logicalType")) is not None:
+        return _logical_type(schema, kind, logical, where)
     if kind == "array":
-        return f"array<{_type(schema['items'], where)}>"
+        return f"array<{_type(_part(schema, 'items', where), where)}>"
     if kind == "map":
-        return f"map<string,{_type(schema['values'], where)}>"
+        return f"map<string,{_type(_part(schema, 'values', where), where)}>"
     if kind == "record":
-        fields = (
-            f"{each['name']}:{_type(each['type'], each['name'])}" for each in schema["fields"]
-        )
+        fields = (f"{name}:{inner}" for name, inner in _fields(schema, where))
         return f"struct<{','.join(fields)}>"
     return _type(kind, where)
+
+
+def _logical_type(schema: dict[str, Any], kind: Any, logical: Any, where: str) -> str:
+    if (kind, logical) in _DECIMALS:
+        return f"decimal({_part(schema, 'precision', where)},{schema.get('scale', 0)})"
+    if (kind, logical) not in _LOGICAL:
+        known = ", ".join(f"{name} of {each}" for each, name in (*_LOGICAL, *_DECIMALS))
+        raise AvroMistake(
+            f"{where} has the logical type {logical} of {kind}, which no column can be; "
+            f"there is {known}"
+        )
+    return _LOGICAL[kind, logical]
+
+
+def _part(schema: Any, key: str, where: str) -> Any:
+    if not isinstance(schema, dict) or key not in schema:
+        raise AvroMistake(f"{where} has no {key} in its Avro schema")
+    return schema[key]

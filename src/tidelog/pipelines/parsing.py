@@ -5,6 +5,7 @@ Invariant  A description that passes names only keys, tables, columns, types and
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,14 @@ from tidelog.model.errors import ConfigError
 from tidelog.pipelines.column_flow import check_columns
 from tidelog.pipelines.mistakes import PipelineTrouble, SpecError, nearest
 from tidelog.pipelines.reading import Reading
-from tidelog.pipelines.spec import DEFAULT_BOOTSTRAP, Pipeline, Table, TableOutput, View
+from tidelog.pipelines.spec import (
+    DEFAULT_BOOTSTRAP,
+    Pipeline,
+    Table,
+    TableOutput,
+    TopicOutput,
+    View,
+)
 from tidelog.pipelines.sql_text import tables_in
 from tidelog.pipelines.table_parsing import NAME, read_table
 from tidelog.pipelines.yaml_nodes import Given, read_yaml
@@ -37,6 +45,7 @@ def load_pipeline(path: Path) -> Pipeline:
     pipeline = _pipeline(reading, read_yaml(path), path)
     _check_lineage(reading, pipeline)
     if not reading.mistakes:
+        _check_topic_outputs(reading, pipeline)
         check_columns(reading, pipeline)
         _check_views(reading, pipeline)
     if reading.mistakes:
@@ -107,6 +116,18 @@ def _check_lineage(reading: Reading, pipeline: Pipeline) -> None:
                     at.line, f"there is no table {at.upstream}; {nearest(at.upstream, known)}"
                 )
             at = None if at.upstream is None else pipeline.tables.get(at.upstream)
+
+
+def _check_topic_outputs(reading: Reading, pipeline: Pipeline) -> None:
+    for table in pipeline.tables.values():
+        if not isinstance(table.output, TopicOutput):
+            continue
+        topic, source = table.output.topic, pipeline.source(table.name)
+        matched = source.pattern is not None and re.fullmatch(source.pattern, topic)
+        if topic in source.topics or matched:
+            reading.wrong(
+                table.output.line, f"{table.name} would read what it writes to {topic}, for ever"
+            )
 
 
 def _check_views(reading: Reading, pipeline: Pipeline) -> None:

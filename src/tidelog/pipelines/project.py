@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from pprint import pformat
 from typing import Final
@@ -28,6 +29,7 @@ from tidelog.pipelines.spec import (
     TableFormat,
     TableOutput,
     TopicOutput,
+    View,
 )
 from tidelog.pipelines.sql_text import tables_in
 from tidelog.pipelines.state import State
@@ -56,7 +58,7 @@ def write_project(pipeline: Pipeline, directory: Path) -> None:
         shutil.copy(pipeline.path.parent / name, target)
     _write_spec(pipeline, directory, pipeline.name)
     if pipeline.views:
-        _write_views(pipeline, directory / VIEWS)
+        write_views(pipeline, pipeline.views.values(), directory / VIEWS)
 
 
 def table_source(pipeline: Pipeline, table: Table) -> str:
@@ -110,7 +112,7 @@ def _flow(pipeline: Pipeline, table: str, name: str, result: str) -> str:
     return f'''
 
 @dp.append_flow(target="{name}_sink", name="{name}")
-def {name}() -> DataFrame:
+def {name}_flow() -> DataFrame:
     options = {options}
     records = spark.readStream.format("tidelog").options(**options).load()
     return {result}
@@ -128,9 +130,10 @@ def _write_spec(pipeline: Pipeline, directory: Path, name: str) -> None:
     (directory / SPEC_FILE).write_text(text, encoding="utf-8")
 
 
-def _write_views(pipeline: Pipeline, directory: Path) -> None:
+def write_views(pipeline: Pipeline, views: Collection[View], directory: Path) -> None:
+    """Write the project that computes these views."""
     (directory / "transformations").mkdir(parents=True)
-    used = {name for view in pipeline.views.values() for name in tables_in(view.sql)}
+    used = {name for view in views for name in tables_in(view.sql)}
     lines = [
         '"""The tables that the views read."""',
         "from pyspark import pipelines as dp",
@@ -140,15 +143,17 @@ def _write_views(pipeline: Pipeline, directory: Path) -> None:
     for table in pipeline.stored_tables():
         if table.name in used:
             path = str(State(pipeline.storage).table(table.name))
-            form = "tidelog-table" if _is_delta(table) else "parquet"
+            form = (
+                '"tidelog-table"' if _is_delta(table) else '"parquet").option("mergeSchema", "true"'
+            )
             lines += [
-                "\n\n@dp.temporary_view",
-                f"def {table.name}() -> DataFrame:",
-                f"    return spark.read.format({form!r}).load({path!r})",
+                f'\n\n@dp.temporary_view(name="{table.name}")',
+                f"def {table.name}_table() -> DataFrame:",
+                f"    return spark.read.format({form}).load({path!r})",
             ]
     text = "\n".join(lines) + "\n"
     (directory / "transformations" / "tables.py").write_text(text, encoding="utf-8")
-    for view in pipeline.views.values():
+    for view in views:
         sql = f"CREATE MATERIALIZED VIEW {view.name} AS\n{view.sql.strip()};\n"
         (directory / "transformations" / f"{view.name}.sql").write_text(sql, encoding="utf-8")
     _write_spec(pipeline, directory, f"{pipeline.name}_views")

@@ -62,6 +62,14 @@ class Reading:
         self.wrong(given.line, f"{what} is a number from 1 on")
         return None
 
+    def flag(self, given: Given | None, what: str) -> bool:
+        if given is None:
+            return False
+        if isinstance(given.value, bool):
+            return given.value
+        self.wrong(given.line, f"{what} is true or false")
+        return False
+
     def choice(self, given: Given | None, what: str, values: Iterable[T], default: T) -> T:
         if given is None:
             return default

@@ -1,6 +1,6 @@
 """The process that holds Spark: runs projects that it is told on stdin, tells events on stdout.
 
-    {"project": "/path", "full": false}     to it
+    {"project": "/path"}                    to it
     {"flow": "Flow bronze is RUNNING."}     from it, any number
     {"done": true} or {"failed": "why"}     from it, once per project
 

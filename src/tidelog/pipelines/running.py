@@ -17,7 +17,7 @@ from tidelog.pipelines.inference import infer_columns
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.pinned import pin_columns
 from tidelog.pipelines.progress import progress, totals
-from tidelog.pipelines.project import VIEWS, write_project
+from tidelog.pipelines.project import VIEWS, write_project, write_views
 from tidelog.pipelines.refresh import finish_refreshes
 from tidelog.pipelines.source_options import check_topics, start_json, start_of
 from tidelog.pipelines.spark_process import SparkProcess, Tell
@@ -26,7 +26,7 @@ from tidelog.pipelines.state import State
 from tidelog.pipelines.stored_tables import compact
 from tidelog.pipelines.summary import TableSummary, position_of, summarize
 from tidelog.pipelines.table_commit import TableCommit, TableTarget
-from tidelog.pipelines.views import publish_views, views_can_be_computed
+from tidelog.pipelines.views import computable_views, publish_views
 
 
 @contextmanager
@@ -48,12 +48,17 @@ def prepare(pipeline: Pipeline, tell: Tell) -> None:
     """All that comes before Spark: repair, pin, generate."""
     check_topics(pipeline)
     finish_refreshes(pipeline)
-    for target in targets(pipeline).values():
-        TableCommit(target).finish()
+    finish_batches(pipeline)
     pin(pipeline, tell)
     project = State(pipeline.storage).project
     shutil.rmtree(project, ignore_errors=True)
     write_project(pipeline, project)
+
+
+def finish_batches(pipeline: Pipeline) -> None:
+    """Carry out what runs that died had decided."""
+    for target in targets(pipeline).values():
+        TableCommit(target).finish()
 
 
 def pin(pipeline: Pipeline, tell: Tell) -> None:
@@ -70,9 +75,11 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
     stood_at = {name: position_of(pipeline, name) for name in pipeline.tables}
     with progress(pipeline, before, tell):
         spark.run(state.project)
-    if views_can_be_computed(pipeline):
+    if views := computable_views(pipeline):
+        shutil.rmtree(state.project / VIEWS)
+        write_views(pipeline, views, state.project / VIEWS)
         spark.run(state.project / VIEWS)
-        publish_views(pipeline, state.warehouse)
+        publish_views(pipeline, views, state.warehouse)
     for table in pipeline.stored_tables():
         assert isinstance(table.output, TableOutput)
         if table.output.compact_files is not None:

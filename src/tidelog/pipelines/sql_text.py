@@ -28,6 +28,8 @@ _KINDS: Final = {
         "MAP", "STRUCT",
     )
 }  # fmt: skip
+_ROW_MAKERS: Final = ("inline_outer", "variant_explode", "variant_explode_outer")
+"""Functions like `explode` that the parser knows by no more than their names."""
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -55,6 +57,9 @@ def column_of(name: str, text: str) -> Column:
 def columns_in(expression: str) -> set[str]:
     """The columns that an expression over one row reads."""
     parsed = _parsed(expression)
+    for call in parsed.find_all(exp.Anonymous):
+        if call.name.lower() in _ROW_MAKERS:
+            raise _not_one_row(call, "makes several rows of one")
     for kinds, word in (
         ((exp.UDTF,), "makes several rows of one"),
         ((exp.AggFunc,), "is an aggregate"),
@@ -62,8 +67,7 @@ def columns_in(expression: str) -> set[str]:
         ((exp.Query,), "is a query"),
     ):
         if (found := parsed.find(*kinds)) is not None:
-            text = found.sql(_DIALECT).lower()
-            raise SqlMistake(f"{text} {word}; a step sees one row, put it into a view")
+            raise _not_one_row(found, word)
     return {_first_part(each) for each in parsed.find_all(exp.Column)}
 
 
@@ -95,6 +99,11 @@ def _parsed(text: str) -> exp.Expr:
     if len(found) != 1 or found[0] is None:
         raise SqlMistake(f"not one expression: {text}")
     return found[0]
+
+
+def _not_one_row(found: exp.Expr, word: str) -> SqlMistake:
+    text = found.sql(_DIALECT).lower()
+    return SqlMistake(f"{text} {word}; a step sees one row, put it into a view")
 
 
 def _first_part(column: exp.Column) -> str:

@@ -25,6 +25,11 @@ _SOURCE: Final = ("topic", "partition", "offset", "leaderEpoch", "timestamp", "k
 _CORRUPT: Final = "_corrupt"
 _DECODED: Final = "_decoded"
 _TEXT: Final = "cast(_value as string)"
+_MARK: Final = "sha2(_value, 256)"
+"""Set behind a value before it is parsed. A parser that meets it in its place has read the whole
+value; none can hold its own digest."""
+_QUOTED: Final = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""What may hold the end of a line in comma-separated values."""
 
 
 def records(rows: DataFrame) -> DataFrame:
@@ -48,6 +53,8 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """The value as a JSON object."""
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = F.from_json(F.expr(_TEXT), _ddl(columns), options)
+    marked = F.expr(f"""concat('[', {_TEXT}, ',"', {_MARK}, '"]')""")
+    alone = F.get(F.from_json(marked, "array<string>"), F.lit(1)).eqNullSafe(F.expr(_MARK))
     not_json = F.expr(f"try_parse_json({_TEXT}) is null")
     misfits = F.concat_ws(
         ", ",
@@ -60,21 +67,24 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
             for each in columns
         ),
     )
-    no_object = ~F.expr(f"ltrim({_TEXT})").startswith("{")
+    is_object = F.expr(f"ltrim(' \\n\\r\\t', {_TEXT})").startswith("{")
     why = (
         F.when(not_json, F.lit("the value is not JSON"))
-        .when(no_object, F.lit("the value is not a JSON object"))
+        .when(~is_object, F.lit("the value is not a JSON object"))
+        .when(~alone, F.lit("the value goes on behind a JSON object"))
         .otherwise(F.concat(F.lit("the value does not fit the schema: "), misfits))
     )
-    return _decoded(rows, parsed, columns, why)
+    return _decoded(rows, parsed, columns, is_object & alone, why)
 
 
 def decode_csv(rows: DataFrame, columns: Sequence[Column], delimiter: str = ",") -> DataFrame:
     """The value as one line of comma-separated values."""
     options = {"columnNameOfCorruptRecord": _CORRUPT, "delimiter": delimiter}
-    parsed = F.from_csv(F.expr(_TEXT), _ddl(columns), options)
+    line = F.expr(f"rtrim('\\r\\n', {_TEXT})")
+    parsed = F.from_csv(line, _ddl(columns), options)
+    alone = ~F.regexp_replace(line, _QUOTED, "").rlike("[\r\n]")
     fields = ", ".join(f"{each.name} {each.type}" for each in columns)
-    return _decoded(rows, parsed, columns, F.lit(f"the value is not a line of {fields}"))
+    return _decoded(rows, parsed, columns, alone, F.lit(f"the value is not a line of {fields}"))
 
 
 def decoded_by(rows: DataFrame, udf: SparkColumn, columns: Sequence[Column]) -> DataFrame:
@@ -132,14 +142,19 @@ def quarantined_rows(rows: DataFrame) -> DataFrame:
 
 
 def _decoded(
-    rows: DataFrame, parsed: SparkColumn, columns: Sequence[Column], why: SparkColumn
+    rows: DataFrame,
+    parsed: SparkColumn,
+    columns: Sequence[Column],
+    whole: SparkColumn,
+    why: SparkColumn,
 ) -> DataFrame:
+    """What was parsed, unless it is not the whole value; then why not."""
     found = rows.withColumn(_DECODED, parsed)
     found = _reason(found, F.col("_value").isNull(), F.lit("the value is null"))
     valid = F.expr(f"is_valid_utf8({_TEXT})")
     found = _reason(found, ~valid, F.lit("the value is not UTF-8"))
     nothing = F.col(_DECODED).isNull() | F.col(f"{_DECODED}.{_CORRUPT}").isNotNull()
-    return _unpacked(_reason(found, nothing, why), columns)
+    return _unpacked(_reason(found, nothing | ~whole, why), columns)
 
 
 def _unpacked(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:

@@ -13,17 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction
 
-from tidelog.pipelines.durable import sync_directory
+from tidelog.pipelines.durable import replace_file, sync_directory
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.spec import TableFormat
 from tidelog.pipelines.table_files import STAGING, FileWritten, stats_of
+from tidelog.pipelines.table_shape import new_columns, require_partitioning
 
 _RETRIES: Final = 20
 _PARQUET_MARK: Final = "_parquet"
-"""Tells a Parquet table from the files that a Delta table has before its first commit."""
+"""Tells a Parquet table from the files that a Delta table has before its first commit, and says
+what the table is for good."""
 
 
 class StoredTable(Protocol):
@@ -56,19 +58,8 @@ class DeltaStore:
                 str(self.path), schema, mode="ignore", partition_by=self._partition_by
             )
         table = DeltaTable(str(self.path))
-        self._require_partitioning(table)
-        there = {each.name.lower(): each for each in table.schema().fields}
-        new = []
-        for field in schema.fields:
-            known = there.get(field.name.lower())
-            if known is None:
-                new.append(Field(field.name, field.type, nullable=True))
-            elif known.type != field.type:
-                raise PipelineTrouble(
-                    f"column {field.name} of {self.path.name} is {_words(known)} and would be "
-                    f"{_words(field)}: give it another name, or run with --full-refresh"
-                )
-        if new:
+        require_partitioning(self.path.name, table.metadata().partition_columns, self._partition_by)
+        if new := new_columns(self.path.name, table.schema(), schema):
             table.alter.add_columns(new)
 
     def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
@@ -93,28 +84,27 @@ class DeltaStore:
             ),
         )
 
-    def _require_partitioning(self, table: DeltaTable) -> None:
-        by = table.metadata().partition_columns
-        if by != self._partition_by:
-            raise PipelineTrouble(
-                f"{self.path.name} is partitioned by {', '.join(by) or 'nothing'} and would be by "
-                f"{', '.join(self._partition_by) or 'nothing'}: run with --full-refresh"
-            )
-
 
 class ParquetStore:
     """Files are moved into the table; one that is not staged any more has been moved before."""
 
     staged = True
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, partition_by: Sequence[str]) -> None:
+        self.path, self._partition_by = path, list(partition_by)
 
     def prepare(self, schema: Schema) -> None:
         if DeltaTable.is_deltatable(str(self.path)):
             raise _other_format(self.path, TableFormat.DELTA, TableFormat.PARQUET)
-        self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / _PARQUET_MARK).touch()
+        mark = self.path / _PARQUET_MARK
+        there = Schema([])
+        if mark.exists():
+            stored = json.loads(mark.read_text(encoding="utf-8"))
+            require_partitioning(self.path.name, stored["partition_by"], self._partition_by)
+            there = Schema.from_json(json.dumps(stored["schema"]))
+        if (new := new_columns(self.path.name, there, schema)) or not mark.exists():
+            columns = json.loads(Schema([*there.fields, *new]).to_json())
+            replace_file(mark, json.dumps({"partition_by": self._partition_by, "schema": columns}))
 
     def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
         for each in files:
@@ -129,7 +119,7 @@ def stored_table(path: Path, form: TableFormat, partition_by: Sequence[str]) -> 
     """The table at a path."""
     if form is TableFormat.DELTA:
         return DeltaStore(path, partition_by)
-    return ParquetStore(path)
+    return ParquetStore(path, partition_by)
 
 
 def written_path(table: StoredTable, file: FileWritten) -> Path:
@@ -155,13 +145,10 @@ def _other_format(path: Path, there: TableFormat, wanted: TableFormat) -> Pipeli
     )
 
 
-def _words(field: Field) -> str:
-    kind = json.loads(field.to_json())["type"]
-    return kind if isinstance(kind, str) else str(kind["type"])
-
-
 def compact(path: Path, most_files: int) -> bool:
     """Merge small files of a Delta table once there are more than so many; tells whether it did."""
+    if not DeltaTable.is_deltatable(str(path)):  # no batch has come yet
+        return False
     table = DeltaTable(str(path))
     if len(table.file_uris()) <= most_files:
         return False

@@ -29,9 +29,7 @@ def summarize(pipeline: Pipeline, name: str, counts: Counts, stood_at: Positions
     stands_at = position_of(pipeline, name)
     lag = behind(stands_at, earliest, latest)
     if isinstance(pipeline.tables[name].output, TopicOutput):
-        read = behind(
-            stood_at, earliest, {each: stands_at.get(each, latest[each]) for each in latest}
-        )
+        read = passed(stood_at, stands_at, earliest)
         return TableSummary(name, read, None, counts.quarantined, None, lag)
     return TableSummary(name, counts.all, counts.rows, counts.quarantined, counts.dropped, lag)
 
@@ -50,8 +48,17 @@ def position_of(pipeline: Pipeline, name: str) -> Positions:
 
 
 def behind(position: Positions, earliest: Positions, latest: Positions) -> int:
-    """Partitions that were never read count from their first record."""
+    """Offsets that wait: of a partition that was never read all, of none those that aged out."""
     return sum(
-        max(0, end.offset - position.get(each, earliest[each]).offset)
+        max(0, end.offset - max(position.get(each, first).offset, first.offset))
         for each, end in latest.items()
+        for first in (earliest[each],)
+    )
+
+
+def passed(stood_at: Positions, stands_at: Positions, earliest: Positions) -> int:
+    """Offsets that were read from one position to the next."""
+    return sum(
+        end.offset - stood_at.get(each, earliest.get(each, end)).offset
+        for each, end in stands_at.items()
     )

@@ -143,10 +143,7 @@ def _decode(reading: Reading, given: Given | None, line: int) -> Decode:
         columns=_schema(reading, form, found, given.line),
         delimiter=reading.text(found.get("delimiter"), "delimiter", ","),
         schema_file=reading.text(found.get("schema_file"), "schema_file") or None,
-        registry_framing=reading.choice(
-            found.get("registry_framing"), "registry_framing", ("True", "False"), "False"
-        )
-        == "True",
+        registry_framing=reading.flag(found.get("registry_framing"), "registry_framing"),
         line=given.line,
     )
 
@@ -220,6 +217,8 @@ def _select(reading: Reading, value: Given) -> Select:
         named = reading.sql(value.line, partial(alias_of, text))
         if named is not None:
             check_column_name(reading, named[0], value.line)
+            if named[0].lower() in map(str.lower, selected):
+                reading.wrong(value.line, f"{named[0]} is selected twice; Spark does not tell case")
             selected[named[0]] = named[1]
     return Select(selected, value.line)
 

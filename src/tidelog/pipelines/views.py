@@ -1,6 +1,7 @@
 """Views: computed by Spark into a directory of its own, published in one commit.
 
 Invariant  A reader sees the view of one run whole, or that of the run before.
+Invariant  Only the files of the last run stay: each replaces all of the run before.
 """
 
 from __future__ import annotations
@@ -8,30 +9,43 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
 
-from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.spec import Pipeline, TableFormat, TableOutput, View
 from tidelog.pipelines.sql_text import tables_in
 from tidelog.pipelines.state import State
-from tidelog.pipelines.table_files import stats_of
+from tidelog.pipelines.table_files import STAGING, stats_of
 
 
-def views_can_be_computed(pipeline: Pipeline) -> bool:
-    """Whether every table that a view reads has had its first batch."""
-    used = {name for view in pipeline.views.values() for name in tables_in(view.sql)}
-    return bool(pipeline.views) and all(
-        State(pipeline.storage).table(each).exists() for each in used
-    )
+def computable_views(pipeline: Pipeline) -> list[View]:
+    """The views whose tables are all there to be read."""
+    return [
+        view
+        for view in pipeline.views.values()
+        if all(_can_be_read(pipeline, name) for name in tables_in(view.sql))
+    ]
 
 
-def publish_views(pipeline: Pipeline, warehouse: Path) -> None:
-    """Replace every view by what Spark has computed."""
-    for name in pipeline.views:
-        _publish(warehouse / name, State(pipeline.storage).table(name))
+def publish_views(pipeline: Pipeline, views: Iterable[View], warehouse: Path) -> None:
+    """Replace these views by what Spark has computed."""
+    for view in views:
+        _publish(warehouse / view.name, State(pipeline.storage).table(view.name))
+
+
+def _can_be_read(pipeline: Pipeline, name: str) -> bool:
+    """A Delta table says itself what its columns are; of a Parquet table only its files do."""
+    path = State(pipeline.storage).table(name)
+    output = pipeline.tables[name].output
+    assert isinstance(output, TableOutput)
+    if output.format is TableFormat.DELTA:
+        return DeltaTable.is_deltatable(str(path))
+    files = (each.relative_to(path) for each in path.rglob("*.parquet"))
+    return any(STAGING not in each.parts for each in files)
 
 
 def _publish(computed: Path, target: Path) -> None:
@@ -47,6 +61,7 @@ def _publish(computed: Path, target: Path) -> None:
         rows = pq.read_metadata(path).num_rows
         size = (target / name).stat().st_size
         actions.append(AddAction(name, size, {}, now_ms, True, stats_of(rows)))
-    DeltaTable(str(target)).create_write_transaction(
-        list(actions), mode="overwrite", schema=schema, partition_by=[]
-    )
+    table = DeltaTable(str(target))
+    table.create_write_transaction(list(actions), mode="overwrite", schema=schema, partition_by=[])
+    table.update_incremental()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
