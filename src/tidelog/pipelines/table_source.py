@@ -109,7 +109,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         self.commit_type(self._target).commit(batchId, self._columns, _parts(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self.commit_type(self._target).abort(_parts(messages))
+        self.commit_type(self._target).abort(batchId, _parts(messages))
 
 
 def write_part(
