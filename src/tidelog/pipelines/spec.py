@@ -8,6 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.starts import StartMistake, starting_options
+
 POSITION: Final = ("_topic", "_partition", "_offset", "_leader_epoch", "_timestamp")
 """Columns of every row: where the record stood in the log."""
 
@@ -188,6 +191,10 @@ class Pipeline:
 
 def starting_from(pipeline: Pipeline, tables: Collection[str], start: str) -> Pipeline:
     """The same pipeline, but these tables start elsewhere."""
+    try:
+        starting_options(start)
+    except StartMistake as error:
+        raise PipelineTrouble(str(error)) from None
     changed = dict(pipeline.tables)
     for name in {pipeline.lineage(each)[0].name for each in tables if each in pipeline.tables}:
         source = changed[name].source
