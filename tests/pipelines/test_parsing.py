@@ -137,6 +137,14 @@ def test_a_mistake_in_a_table_says_what_there_is(
         ("views: {v: {sql: SELECT * FROM bronz}}", "there is no table bronz; did you mean bronze?"),
         ("views: {v: {sql: DROP TABLE bronze}}", "not a query"),
         ("views: {bronze: {sql: SELECT 1}}", "bronze is a table already"),
+        (
+            "views: {bronze_quarantine: {sql: SELECT 1}}",
+            "8: bronze_quarantine is the quarantine of table bronze already",
+        ),
+        (
+            "  bronze_quarantine: {from: bronze}",
+            "8: bronze_quarantine is the quarantine of table bronze already",
+        ),
     ],
 )
 def test_unknown_columns_and_wrong_sql_are_found(

@@ -36,6 +36,7 @@ def load_pipeline(path: Path) -> Pipeline:
     reading = Reading()
     pipeline = _pipeline(reading, read_yaml(path), path)
     _check_lineage(reading, pipeline)
+    _check_quarantines(reading, pipeline)
     if not reading.mistakes:
         check_columns(reading, pipeline)
         _check_views(reading, pipeline)
@@ -107,6 +108,14 @@ def _check_lineage(reading: Reading, pipeline: Pipeline) -> None:
                     at.line, f"there is no table {at.upstream}; {nearest(at.upstream, known)}"
                 )
             at = None if at.upstream is None else pipeline.tables.get(at.upstream)
+
+
+def _check_quarantines(reading: Reading, pipeline: Pipeline) -> None:
+    for table in pipeline.tables:
+        taken = f"{table}_quarantine"
+        for named in (pipeline.tables.get(taken), pipeline.views.get(taken)):
+            if named is not None:
+                reading.wrong(named.line, f"{taken} is the quarantine of table {table} already")
 
 
 def _check_views(reading: Reading, pipeline: Pipeline) -> None:
