@@ -126,6 +126,7 @@ def test_a_mistake_in_a_table_says_what_there_is(
         ("    rules: {r: explode(tags) = 'a'}", "explode(tags) makes several rows of one"),
         ("    steps: [{select: [amount * 2]}]", "amount * 2 needs a name"),
         ("    steps: [{with: {_offset: '1'}}]", "_offset is a column of ours"),
+        ("    steps: [{with: {_Offset: '1'}}]", "_Offset is a column of ours"),
         (
             "    steps: [{select: [order_id]}, {where: amount > 0}]",
             "there is no column amount here",

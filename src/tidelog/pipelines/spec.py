@@ -20,6 +20,13 @@ RECORD: Final = (*POSITION, "_key", "_value")
 OUTCOME: Final = "_outcome"
 """What became of a row: null, it goes to the table; else the reason why it does not."""
 
+CORRUPT: Final = "_corrupt"
+DECODED: Final = "_decoded"
+COMPUTED: Final = "_computed"
+"""Columns that are there during one step alone."""
+
+_OURS: Final = {*RECORD, OUTCOME, CORRUPT, DECODED, COMPUTED}
+
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
 
@@ -187,6 +194,11 @@ class Pipeline:
     def stored_tables(self) -> Iterator[Table]:
         """Tables that are tables and not topics."""
         return (each for each in self.tables.values() if isinstance(each.output, TableOutput))
+
+
+def is_ours(name: str) -> bool:
+    """Whether a column may not have this name, however it is spelled: Spark does not tell case."""
+    return name.lower() in _OURS
 
 
 def starting_from(pipeline: Pipeline, tables: Collection[str], start: str) -> Pipeline:

@@ -16,14 +16,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidelog.pipelines.spec import OUTCOME, RECORD, Column
+from tidelog.pipelines.spec import CORRUPT, DECODED, OUTCOME, RECORD, Column
 
 DROPPED: Final = "dropped"
 """The outcome of a row that a step leaves out on purpose."""
 
 _SOURCE: Final = ("topic", "partition", "offset", "leaderEpoch", "timestamp", "key", "value")
-_CORRUPT: Final = "_corrupt"
-_DECODED: Final = "_decoded"
 _TEXT: Final = "cast(_value as string)"
 
 
@@ -46,7 +44,7 @@ def decode_text(rows: DataFrame) -> DataFrame:
 
 def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """The value as a JSON object."""
-    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    options = {"columnNameOfCorruptRecord": CORRUPT}
     parsed = F.from_json(F.expr(_TEXT), _ddl(columns), options)
     not_json = F.expr(f"try_parse_json({_TEXT}) is null")
     misfits = F.concat_ws(
@@ -54,7 +52,7 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
         *(
             F.when(
                 F.get_json_object(F.expr(_TEXT), f"$['{each.name}']").isNotNull()
-                & F.col(f"{_DECODED}.`{each.name}`").isNull(),
+                & F.col(f"{DECODED}.`{each.name}`").isNull(),
                 F.lit(f"{each.name} is not {each.type}"),
             )
             for each in columns
@@ -71,7 +69,7 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 def decode_csv(rows: DataFrame, columns: Sequence[Column], delimiter: str = ",") -> DataFrame:
     """The value as one line of comma-separated values."""
-    options = {"columnNameOfCorruptRecord": _CORRUPT, "delimiter": delimiter}
+    options = {"columnNameOfCorruptRecord": CORRUPT, "delimiter": delimiter}
     parsed = F.from_csv(F.expr(_TEXT), _ddl(columns), options)
     fields = ", ".join(f"{each.name} {each.type}" for each in columns)
     return _decoded(rows, parsed, columns, F.lit(f"the value is not a line of {fields}"))
@@ -79,10 +77,8 @@ def decode_csv(rows: DataFrame, columns: Sequence[Column], delimiter: str = ",")
 
 def decoded_by(rows: DataFrame, udf: SparkColumn, columns: Sequence[Column]) -> DataFrame:
     """The value as a Python function decodes it: a struct with the reason of a failure in it."""
-    found = rows.withColumn(_DECODED, udf)
-    found = _reason(
-        found, F.col(f"{_DECODED}.{OUTCOME}").isNotNull(), F.col(f"{_DECODED}.{OUTCOME}")
-    )
+    found = rows.withColumn(DECODED, udf)
+    found = _reason(found, F.col(f"{DECODED}.{OUTCOME}").isNotNull(), F.col(f"{DECODED}.{OUTCOME}"))
     return _unpacked(found, columns)
 
 
@@ -134,16 +130,16 @@ def quarantined_rows(rows: DataFrame) -> DataFrame:
 def _decoded(
     rows: DataFrame, parsed: SparkColumn, columns: Sequence[Column], why: SparkColumn
 ) -> DataFrame:
-    found = rows.withColumn(_DECODED, parsed)
+    found = rows.withColumn(DECODED, parsed)
     found = _reason(found, F.col("_value").isNull(), F.lit("the value is null"))
     valid = F.expr(f"is_valid_utf8({_TEXT})")
     found = _reason(found, ~valid, F.lit("the value is not UTF-8"))
-    nothing = F.col(_DECODED).isNull() | F.col(f"{_DECODED}.{_CORRUPT}").isNotNull()
+    nothing = F.col(DECODED).isNull() | F.col(f"{DECODED}.{CORRUPT}").isNotNull()
     return _unpacked(_reason(found, nothing, why), columns)
 
 
 def _unpacked(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    fields = [F.col(f"{_DECODED}.`{each.name}`").alias(each.name) for each in columns]
+    fields = [F.col(f"{DECODED}.`{each.name}`").alias(each.name) for each in columns]
     found = rows.select(*fields, *RECORD, OUTCOME)
     for each in columns:
         if each.required:
@@ -159,4 +155,4 @@ def _reason(rows: DataFrame, failed: SparkColumn, why: SparkColumn) -> DataFrame
 
 def _ddl(columns: Sequence[Column]) -> str:
     fields = [f"`{each.name}` {each.type}" for each in columns]
-    return ", ".join([*fields, f"{_CORRUPT} string"])
+    return ", ".join([*fields, f"{CORRUPT} string"])
