@@ -2,9 +2,11 @@
 
 A round is one batch. Its driver is a process of its own that kills itself with SIGKILL before or
 after a step; then a new run finishes what was decided, and gets the same batch again, as from
-Spark's checkpoint, until its commit has returned.
+Spark's checkpoint, until its commit has returned. A driver that only fails at the step aborts the
+batch and tries it again itself, as Spark does.
 
     python -m tests.pipelines.commit_rounds DIRECTORY FORMAT BATCH:STEP:RULE ...
+    python -m tests.pipelines.commit_rounds DIRECTORY FORMAT "BATCH:fails STEP:RULE" ...
 
 This process itself opens no table: what deltalake starts in it would not survive a fork.
 """
@@ -43,6 +45,12 @@ RULES: dict[str, Callable[[int], bool]] = {
 STEPS = [f"{when} {step}"
          for step in ("prepare", "decide", "discard", "quarantine", "table")
          for when in ("before", "after")] + ["after first file"]  # fmt: skip
+FAILS = "fails "
+_FAILED = 3
+
+
+class DriverFailed(Exception):
+    """What a full disk would be."""
 
 
 class MortalStore:
@@ -57,7 +65,7 @@ class MortalStore:
 
     def add(self, query: str, batch: int, files: Sequence[FileWritten]) -> None:
         reach(f"before {self._step}", self._doomed)
-        if self.staged and files and self._doomed == "after first file":
+        if self.staged and files and (self._doomed or "").endswith("after first file"):
             self._store.add(query, batch, files[:1])
             reach("after first file", self._doomed)
         self._store.add(query, batch, files)
@@ -84,7 +92,7 @@ class MortalCommit(TableCommit):
         reach("after decide", self._doomed)
         return decision
 
-    def _discard_others(self, decision: Decision, parts: Sequence[PartWritten]) -> None:
+    def _discard_others(self, decision: Decision | None, parts: Sequence[PartWritten]) -> None:
         reach("before discard", self._doomed)
         super()._discard_others(decision, parts)
         reach("after discard", self._doomed)
@@ -93,6 +101,8 @@ class MortalCommit(TableCommit):
 def reach(moment: str, doomed: str | None) -> None:
     if moment == doomed:
         os.kill(os.getpid(), signal.SIGKILL)
+    if f"{FAILS}{moment}" == doomed:
+        raise DriverFailed
 
 
 def write_part(
@@ -120,22 +130,35 @@ def write_part(
 
 
 def drive(target: TableTarget, batch: int, doomed: str | None, bad: Callable[[int], bool]) -> bool:
-    """One run: repair, the tasks of the batch, its commit; False when the driver died."""
+    """One run: repair, the tasks of the batch, its commit; False when the driver died or failed."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
             TableCommit(target).finish()
-            parts = [write_part(target, batch, task, bad) for task in range(TASKS)]
-            MortalCommit(target, doomed).commit(batch, COLUMNS, parts)
-            code = 0
+            code = attempts(target, batch, doomed, bad)
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return False
-    assert os.waitstatus_to_exitcode(status) == 0, "a driver failed on its own account"
-    return True
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, _FAILED), "a driver failed on its own account"
+    return code == 0
+
+
+def attempts(
+    target: TableTarget, batch: int, doomed: str | None, bad: Callable[[int], bool]
+) -> int:
+    """The batch, once more if it fails."""
+    parts = [write_part(target, batch, task, bad) for task in range(TASKS)]
+    try:
+        MortalCommit(target, doomed).commit(batch, COLUMNS, parts)
+    except DriverFailed:
+        TableCommit(target).abort(batch, parts)
+        attempts(target, batch, None, bad)
+        return _FAILED
+    return 0
 
 
 def target_in(directory: Path, form: str, partition_by: tuple[str, ...] = ()) -> TableTarget:

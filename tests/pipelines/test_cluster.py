@@ -15,6 +15,7 @@ from tidelog.cli.main import app
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
 from tidelog.pipelines.pinned import pinned_columns
+from tidelog.pipelines.refresh import finish_refreshes, request_refresh
 from tidelog.pipelines.running import pin
 from tidelog.pipelines.source_options import check_topics, pinned_start
 from tidelog.pipelines.spec import Column
@@ -60,7 +61,7 @@ def test_a_schema_is_inferred_once_and_grows(
     assert pinned_columns(pipeline, "a") == (Column("id", "bigint"), Column("new", "array<double>"))
 
 
-def test_a_start_is_pinned_until_the_first_batch_is_planned(
+def test_a_start_is_pinned_once_and_holds(
     describe: Describe, bootstrap: str, make_topic: MakeTopic, write: Write
 ) -> None:
     topic = make_topic(partitions=1)
@@ -73,14 +74,49 @@ def test_a_start_is_pinned_until_the_first_batch_is_planned(
     assert lag_of(pipeline, "a") == 3
     write(topic, [b"x"] * 5)
     pin(pipeline, silent)
-    assert pinned_start(state, "a") == {where: Position(12)}
+    assert pinned_start(state, "a") == {where: Position(7)}
     planned = state.checkpoints("a") / "a" / "0" / "offsets"
     planned.mkdir(parents=True)
     (planned / "0").write_text("v1\n{}\n" + json.dumps({topic: {"0": 15}}))
     write(topic, [b"x"] * 5)
     pin(pipeline, silent)
-    assert pinned_start(state, "a") == {where: Position(12)}
-    assert lag_of(pipeline, "a") == 8
+    assert pinned_start(state, "a") == {where: Position(7)}
+    assert lag_of(pipeline, "a") == 20 - 7
+
+
+def test_a_backfill_that_was_cut_short_goes_on_as_a_backfill(
+    describe: Describe, bootstrap: str, make_topic: MakeTopic, write: Write
+) -> None:
+    topic = make_topic(partitions=1)
+    write(topic, [b"x"] * 10)
+    pipeline = describe(one_table(bootstrap, f"topics: {topic}"))
+    state = State(pipeline.storage)
+    request_refresh(pipeline, ["a"], "-3")
+    write(topic, [b"x"] * 5)
+    for _ in range(2):  # the next run, and the one after it, know of no backfill
+        finish_refreshes(pipeline)
+        pin(pipeline, silent)
+        assert pinned_start(state, "a") == {TopicPartition(topic, 0): Position(7)}
+    request_refresh(pipeline, ["a"])
+    finish_refreshes(pipeline)
+    assert pinned_start(state, "a") == {}
+
+
+def test_a_start_that_is_none_and_a_topic_that_is_none_cost_no_table(
+    tmp_path: Path, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    path = tmp_path / "pipeline.yaml"
+    table = tmp_path / "tables" / "a"
+    table.mkdir(parents=True)
+    run = CliRunner().invoke
+    words = ["pipelines", "run", str(tmp_path), "--full-refresh", "a"]
+    path.write_text(one_table(bootstrap, f"topics: {make_topic()}"))
+    found = run(app, [*words, "--from", "yesterdy"])
+    assert found.exit_code == 1 and "'yesterdy' is not earliest" in found.output
+    path.write_text(one_table(bootstrap, "topics: nowhere"))
+    found = run(app, words)
+    assert found.exit_code == 1 and "there is no topic nowhere" in found.output
+    assert table.exists() and not State(tmp_path / "tables").refresh_marker("a").exists()
 
 
 def test_the_commands_write_an_example_and_check_it(

@@ -43,6 +43,26 @@ def test_names_that_differ_in_case_are_one_column() -> None:
     assert types({"Id": 1}, {"id": 2.5}) == {"Id": "double"}
 
 
+def test_names_that_no_column_can_have_are_passed_over() -> None:
+    found = types(
+        {"": 1, "a`b": 1, "_Offset": 1, "_OUTCOME": 1, "_corrupt": 1, "b": {"": 1, "c": 1}}
+    )
+    assert found == {"b": "struct<`c`:bigint>"}
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a": ' * levels + b"1" + b"}" * levels
+
+
+def test_a_record_that_is_nested_too_deep_is_passed_over() -> None:
+    assert columns_in([nested(100_000), b'{"a": ' + b"[" * 5000, b'{"id": 1}']) == (
+        Column("id", "bigint"),
+    )
+    assert columns_in([nested(21), b'{"a":' + b"[" * 20 + b"]" * 20 + b"}"]) == ()
+    (deepest,) = columns_in([nested(20)])
+    assert column_of(deepest.name, deepest.type).name == "a"
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: (

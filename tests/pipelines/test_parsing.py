@@ -133,6 +133,7 @@ def test_a_mistake_in_a_table_says_what_there_is(
         ("    steps: [{select: [amount, 1 AS Amount]}]", "Amount is selected twice"),
         ("    steps: [{select: [amount * 2]}]", "amount * 2 needs a name"),
         ("    steps: [{with: {_offset: '1'}}]", "_offset is a column of ours"),
+        ("    steps: [{with: {_Offset: '1'}}]", "_Offset is a column of ours"),
         (
             "    steps: [{select: [order_id]}, {where: amount > 0}]",
             "there is no column amount here",
@@ -144,6 +145,14 @@ def test_a_mistake_in_a_table_says_what_there_is(
         ("views: {v: {sql: SELECT * FROM bronz}}", "there is no table bronz; did you mean bronze?"),
         ("views: {v: {sql: DROP TABLE bronze}}", "not a query"),
         ("views: {bronze: {sql: SELECT 1}}", "bronze is a table already"),
+        (
+            "views: {bronze_quarantine: {sql: SELECT 1}}",
+            "8: bronze_quarantine is the quarantine of table bronze already",
+        ),
+        (
+            "  bronze_quarantine: {from: bronze}",
+            "8: bronze_quarantine is the quarantine of table bronze already",
+        ),
     ],
 )
 def test_unknown_columns_and_wrong_sql_are_found(

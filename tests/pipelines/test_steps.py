@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -203,16 +204,27 @@ def test_good_rows_become_records_of_a_topic(records: Records) -> None:
     assert (refused._reason, bytes(refused._value)) == ("the value is not JSON", b"bad")
 
 
-def row(**values: Any) -> dict[str, Any]:
-    return {**values, OUTCOME: None}
-
-
 def test_a_function_that_returns_no_dict_is_said_so() -> None:
-    import pyarrow as pa
-
     def wrong(row: dict[str, Any]) -> Any:
         return 5
 
     target = pa.struct([("x", pa.int64()), (OUTCOME, pa.string())])
-    (found,) = row_functions.computed_rows(wrong, ["x"], [row(a=1)], target).to_pylist()
+    rows = pa.array([{"a": 1, OUTCOME: None}])
+    (found,) = row_functions.computed_rows(wrong, ["x"], rows, target).to_pylist()
     assert found[OUTCOME] == "wrong returned int, not a dict"
+
+
+def test_a_row_that_python_has_no_values_for_fails_alone() -> None:
+    def same(row: dict[str, Any]) -> dict[str, Any]:
+        return {"x": row["id"]}
+
+    moments = pa.array([0, 2**62, 2**62]).cast(pa.timestamp("us", "UTC"))
+    outcomes = pa.array([None, None, "bad before"], pa.string())
+    rows = pa.StructArray.from_arrays(
+        [pa.array([1, 2, 3]), moments, outcomes], ["id", "at", OUTCOME]
+    )
+    target = pa.struct([("x", pa.int64()), (OUTCOME, pa.string())])
+    first, second, third = row_functions.computed_rows(same, ["x"], rows, target).to_pylist()
+    assert first == {"x": 1, OUTCOME: None}
+    assert second["x"] is None and second[OUTCOME].startswith("the row has no values in Python")
+    assert third == {"x": None, OUTCOME: None}

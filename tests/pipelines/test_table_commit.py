@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from tests.pipelines.commit_rounds import (
     COLUMNS,
+    FAILS,
     ROWS,
     RULES,
     STEPS,
@@ -46,7 +47,7 @@ every_third = RULES["third"]
 
 
 def drive(target: TableTarget, *rounds: str) -> list[bool]:
-    """Which of the rounds (batch:step:rule) died."""
+    """Which of the rounds (batch:step:rule) died or failed."""
     directory, form = str(target.table.parent), str(target.format)
     command = [sys.executable, "-m", "tests.pipelines.commit_rounds", directory, form, *rounds]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -71,6 +72,20 @@ def test_every_offset_is_there_once_whichever_step_a_driver_dies_at(
     assert unreached <= {"after first file"} if form == "delta" else not unreached
     last = Decisions(target.decisions).last()
     assert last is not None and last.total.all == len(every)
+
+
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_a_batch_that_fails_and_is_aborted_loses_nothing_that_was_decided(
+    tmp_path: Path, form: str
+) -> None:
+    target = target_in(tmp_path, form)
+    failed = drive(target, *(f"{at}:{FAILS}{step}:third" for at, step in enumerate(STEPS)))
+    unreached = {step for step, did in zip(STEPS, failed, strict=True) if not did}
+    assert unreached <= {"after first file"} if form == "delta" else not unreached
+    every = range(len(STEPS) * TASKS * ROWS)
+    assert target.quarantine is not None
+    assert offsets_of(target.table) == [each for each in every if not every_third(each)]
+    assert offsets_of(target.quarantine) == [each for each in every if every_third(each)]
 
 
 @pytest.mark.parametrize("form", ["delta", "parquet"])
@@ -122,8 +137,17 @@ def test_files_that_a_user_removes_later_are_not_missed(tmp_path: Path) -> None:
 def test_a_failed_batch_leaves_no_files(tmp_path: Path) -> None:
     target = target_in(tmp_path, "delta")
     part = write_part(target, 0, 0, every_third)
-    TableCommit(target).abort([part])
+    TableCommit(target).abort(0, [part])
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_file_that_is_gone_before_its_batch_was_whole_is_not_passed_over(tmp_path: Path) -> None:
+    target = target_in(tmp_path, "parquet")
+    assert drive(target, "0:before table:third") == [True]
+    for path in (target.table / STAGING).glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(PipelineTrouble, match="rows of orders are lost"):
+        TableCommit(target).finish()
 
 
 def test_another_checkpoint_may_not_write_the_same_table(tmp_path: Path) -> None:
@@ -199,7 +223,7 @@ def test_partition_values_of_any_kind_come_back(tmp_path: Path) -> None:
     )
     commit_rows(target, 0, rows)
     found = rows_of(target.table).select(["a", "place", "flag"]).sort_by("a").to_pylist()
-    assert found[:3] == rows.to_pylist()[:3]
+    assert found == [*rows.to_pylist()[:3], {"a": 4, "place": None, "flag": True}]
 
 
 def test_small_files_are_merged_and_the_batches_stay_known(tmp_path: Path) -> None:

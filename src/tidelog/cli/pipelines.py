@@ -114,14 +114,12 @@ def run(
         raise typer.BadParameter("--from needs --full-refresh TABLE")
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.refresh import request_refresh
-        from tidelog.pipelines.running import run_once
-        from tidelog.pipelines.spec import starting_from
+        from tidelog.pipelines.running import prepare, run_once
 
-        if start is not None:
-            found = starting_from(found, full_refresh or [], start)
-        wanted = full_refresh or []
-        with spark_for(found, master, before=lambda: request_refresh(found, wanted)) as spark:
+        def ready() -> None:
+            prepare(found, say, full_refresh or [], start)
+
+        with spark_for(found, master, ready) as spark:
             print_summaries(run_once(found, spark, say), as_json)
 
 
@@ -138,9 +136,12 @@ def watch(
     """Keep Spark up and run again whenever records have come, until Ctrl-C."""
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.watching import runs
+        from tidelog.pipelines.watching import runs, wait_until_prepared
 
-        with spark_for(found, master) as spark:
+        def ready() -> None:
+            wait_until_prepared(found, every, say)
+
+        with spark_for(found, master, ready) as spark:
             for summaries in runs(found, spark, every, say):
                 print_summaries(summaries, as_json)
 
@@ -203,17 +204,16 @@ def eject(
 
 @contextmanager
 def spark_for(
-    pipeline: Pipeline, master: str | None, before: Callable[[], None] = lambda: None
+    pipeline: Pipeline, master: str | None, ready: Callable[[], None]
 ) -> Iterator[SparkProcess]:
-    """Spark for a pipeline that is locked and prepared."""
-    from tidelog.pipelines.running import prepare, sole_run
+    """Spark for a pipeline that is locked, and prepared by `ready`."""
+    from tidelog.pipelines.running import sole_run
     from tidelog.pipelines.spark_process import spark_process
     from tidelog.pipelines.state import State
 
     state = State(pipeline.storage)
     with sole_run(pipeline) as lock:
-        before()
-        prepare(pipeline, say)
+        ready()
         shutil.rmtree(state.warehouse, ignore_errors=True)
         settings = {"spark.sql.warehouse.dir": str(state.warehouse), **pipeline.spark}
         say("starting Spark")

@@ -2,6 +2,8 @@
 
 Invariant  A batch has one decision. It is created exclusively, so of two drivers, or of two runs,
            the first one's holds; whoever comes later carries out what is written.
+Invariant  What was carried out is noted, and from then on the files are the table's: its readers
+           and its owner may merge and remove them.
 Invariant  Decisions of a table belong to one query: another checkpoint would give the same
            numbers to other batches.
 """
@@ -16,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tidelog.pipelines.durable import create_file
+from tidelog.pipelines.durable import create_file, replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.table_files import FileWritten, file_from
 
@@ -60,6 +62,10 @@ class Decision:
     table_files: tuple[FileWritten, ...]
     quarantine_files: tuple[FileWritten, ...]
     total: Counts
+
+    @property
+    def all_files(self) -> tuple[FileWritten, ...]:
+        return (*self.table_files, *self.quarantine_files)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -121,10 +127,22 @@ class Decisions:
         assert found is not None
         return found
 
+    def carried_out(self, decision: Decision) -> bool:
+        """Whether table and quarantine are known to have the batch."""
+        path = self._carried_out
+        return path.exists() and int(path.read_text(encoding="utf-8")) >= decision.batch
+
+    def note_carried_out(self, decision: Decision) -> None:
+        replace_file(self._carried_out, str(decision.batch))
+
     def forget_old(self) -> None:
         """Spark never goes back further than one batch."""
         for batch in self._batches()[:-_KEPT]:
             self._path(batch).unlink()
+
+    @property
+    def _carried_out(self) -> Path:
+        return self._directory / "carried_out"
 
     def _batches(self) -> list[int]:
         return sorted(int(each.stem) for each in self._directory.glob("*.json"))

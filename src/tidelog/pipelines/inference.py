@@ -1,7 +1,8 @@
 """Schemas of JSON records, found out by looking at some of them.
 
 Where records disagree on a type, the one that holds all of them is taken: whole numbers become
-doubles, anything else becomes text. Names that differ in case alone are one column.
+doubles, anything else becomes text. Names that differ in case alone are one column; names that SQL
+cannot quote, and our own, are passed over.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.source_options import ends_now, source_options
-from tidelog.pipelines.spec import OUTCOME, RECORD, Column, Pipeline
+from tidelog.pipelines.spec import Column, Pipeline, is_ours
 from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.options import read_options
 from tidelog.spark.range_reading import RangeReading
@@ -20,6 +21,9 @@ from tidelog.spark.ranges import OffsetRange
 
 _SAMPLE: Final = 1000
 """Records of each partition that are looked at: the next ones that a run will read."""
+
+_DEEPEST: Final = 20
+"""Levels of a type; a record with more of them is passed over."""
 
 
 def infer_columns(pipeline: Pipeline, table: str, position: Positions) -> tuple[Column, ...]:
@@ -39,12 +43,11 @@ def columns_in(values: Iterable[bytes | None]) -> tuple[Column, ...]:
     for value in values:
         try:
             parsed = json.loads(value or b"")
-        except ValueError:
+            found = _fields(parsed, _DEEPEST) if isinstance(parsed, dict) else {}
+        except (ValueError, RecursionError):
             continue
-        if isinstance(parsed, dict):
-            kinds = _merge_fields(kinds, {name: _kind(each) for name, each in parsed.items()})
-    ours = {*RECORD, OUTCOME}
-    return tuple(Column(name, _text(kind)) for name, kind in kinds.items() if name not in ours)
+        kinds = _merge_fields(kinds, found)
+    return tuple(Column(name, _text(kind)) for name, kind in kinds.items() if not is_ours(name))
 
 
 def _values(pipeline: Pipeline, table: str, position: Positions) -> Iterator[bytes | None]:
@@ -58,7 +61,15 @@ def _values(pipeline: Pipeline, table: str, position: Positions) -> Iterator[byt
                 yield from (each.value() for each in messages)
 
 
-def _kind(value: Any) -> Any:
+def _fields(value: dict[str, Any], depth: int) -> dict[str, Any]:
+    if depth == 0:
+        raise ValueError("nested too deep for a type")
+    return {
+        name: _kind(each, depth - 1) for name, each in value.items() if name and "`" not in name
+    }
+
+
+def _kind(value: Any, depth: int) -> Any:
     if value is None:
         return None
     if isinstance(value, bool):
@@ -68,12 +79,14 @@ def _kind(value: Any) -> Any:
     if isinstance(value, float):
         return "double"
     if isinstance(value, list):
+        if depth == 0:
+            raise ValueError("nested too deep for a type")
         kind = None
         for each in value:
-            kind = _merge(kind, _kind(each))
+            kind = _merge(kind, _kind(each, depth - 1))
         return [kind]
     if isinstance(value, dict):
-        return {name: _kind(each) for name, each in value.items()}
+        return _fields(value, depth)
     return "string"
 
 

@@ -44,6 +44,7 @@ def load_pipeline(path: Path) -> Pipeline:
     reading = Reading()
     pipeline = _pipeline(reading, read_yaml(path), path)
     _check_lineage(reading, pipeline)
+    _check_quarantines(reading, pipeline)
     if not reading.mistakes:
         _check_topic_outputs(reading, pipeline)
         check_columns(reading, pipeline)
@@ -128,6 +129,14 @@ def _check_topic_outputs(reading: Reading, pipeline: Pipeline) -> None:
             reading.wrong(
                 table.output.line, f"{table.name} would read what it writes to {topic}, for ever"
             )
+
+
+def _check_quarantines(reading: Reading, pipeline: Pipeline) -> None:
+    for table in pipeline.tables:
+        taken = f"{table}_quarantine"
+        for named in (pipeline.tables.get(taken), pipeline.views.get(taken)):
+            if named is not None:
+                reading.wrong(named.line, f"{taken} is the quarantine of table {table} already")
 
 
 def _check_views(reading: Reading, pipeline: Pipeline) -> None:

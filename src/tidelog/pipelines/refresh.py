@@ -2,21 +2,24 @@
 
 Invariant  Table, quarantine, decisions, start and checkpoint go together. The marker is written
            first and removed last, so a refresh that was cut short is finished by the next run.
+Invariant  Where a table is to start is found before anything is removed. The marker keeps it until
+           it is pinned, so a backfill that was cut short goes on as a backfill.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
-from tidelog.pipelines.spec import Pipeline, TableOutput
+from tidelog.pipelines.source_options import start_json, start_of
+from tidelog.pipelines.spec import Pipeline, TableOutput, starting_from
 from tidelog.pipelines.state import State
 
 
-def request_refresh(pipeline: Pipeline, tables: Iterable[str]) -> None:
-    """Mark tables; the next run begins by forgetting them."""
+def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | None = None) -> None:
+    """Mark tables; the next run begins by forgetting them, and builds them from `start` on."""
     for name in tables:
         if name not in pipeline.tables:
             raise PipelineTrouble(f"there is no table {name}; {nearest(name, pipeline.tables)}")
@@ -24,7 +27,12 @@ def request_refresh(pipeline: Pipeline, tables: Iterable[str]) -> None:
             raise PipelineTrouble(
                 f"{name} is a topic, whose records cannot be taken back: give it another topic"
             )
-        replace_file(State(pipeline.storage).refresh_marker(name), "")
+    starts = dict.fromkeys(tables, "")
+    if start is not None:
+        moved = starting_from(pipeline, tables, start)
+        starts = {name: start_json(start_of(moved, name)) for name in tables}
+    for name, text in starts.items():
+        replace_file(State(pipeline.storage).refresh_marker(name), text)
 
 
 def finish_refreshes(pipeline: Pipeline) -> None:
@@ -40,6 +48,9 @@ def finish_refreshes(pipeline: Pipeline) -> None:
         ):
             if directory.exists():
                 shutil.rmtree(directory)
-        state.start_file(name).unlink(missing_ok=True)
+        if start := marker.read_text(encoding="utf-8"):
+            replace_file(state.start_file(name), start)
+        else:
+            state.start_file(name).unlink(missing_ok=True)
         state.schema_file(name).unlink(missing_ok=True)
         marker.unlink()

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from tidelog.pipelines.arrow_types import arrow_type
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.spec import OUTCOME, Column
+from tidelog.pipelines.spec import COMPUTED, OUTCOME, Column
 from tidelog.pipelines.steps import DROPPED
 
 RowFunction = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -28,10 +28,10 @@ RowFunction = Callable[[dict[str, Any]], dict[str, Any] | None]
 def python_step(rows: DataFrame, path: Path, name: str, returns: Sequence[Column]) -> DataFrame:
     """The columns in `returns`, set by a function in a file."""
     computed = row_udf(load_function(path, name), returns)(F.struct("*"))
-    found = rows.withColumn("_step", computed)
-    outcome = F.coalesce(F.col(OUTCOME), F.col(f"_step.{OUTCOME}"))
-    columns = {each.name: F.col(f"_step.`{each.name}`") for each in returns}
-    return found.withColumns({**columns, OUTCOME: outcome}).drop("_step")
+    found = rows.withColumn(COMPUTED, computed)
+    outcome = F.coalesce(F.col(OUTCOME), F.col(f"{COMPUTED}.{OUTCOME}"))
+    columns = {each.name: F.col(f"{COMPUTED}.`{each.name}`") for each in returns}
+    return found.withColumns({**columns, OUTCOME: outcome}).drop(COMPUTED)
 
 
 def load_function(path: Path, name: str) -> RowFunction:
@@ -53,7 +53,7 @@ def row_udf(
     names = [each.name for each in returns]
 
     def compute(rows: pa.Array) -> pa.Array:
-        return computed_rows(function, names, rows.to_pylist(), target)
+        return computed_rows(function, names, rows, target)
 
     target = arrow_type(f"struct<{fields}, {OUTCOME}: string>")
     make: Any = arrow_udf  # its overloads know functions by their annotations alone
@@ -62,7 +62,7 @@ def row_udf(
 
 
 def computed_rows(
-    function: RowFunction, names: Sequence[str], rows: list[dict[str, Any]], target: pa.DataType
+    function: RowFunction, names: Sequence[str], rows: pa.Array, target: pa.DataType
 ) -> pa.Array:
     """What the function makes of each row, as an array of `target`."""
     results = []
@@ -76,9 +76,14 @@ def computed_rows(
     return pa.array(results, target)
 
 
-def _call(function: RowFunction, names: Sequence[str], row: dict[str, Any]) -> dict[str, Any]:
-    if row.pop(OUTCOME, None) is not None:
+def _call(function: RowFunction, names: Sequence[str], given: pa.StructScalar) -> dict[str, Any]:
+    if given[OUTCOME].is_valid:
         return {}
+    try:
+        row = given.as_py()
+    except Exception as error:
+        return {OUTCOME: f"the row has no values in Python: {type(error).__name__}: {error}"}
+    del row[OUTCOME]
     try:
         found = function(row)
     except Exception as error:

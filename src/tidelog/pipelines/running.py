@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from tidelog.pipelines.checkpoints import Checkpoint
@@ -18,7 +18,7 @@ from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.pinned import pin_columns
 from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project, write_views
-from tidelog.pipelines.refresh import finish_refreshes
+from tidelog.pipelines.refresh import finish_refreshes, request_refresh
 from tidelog.pipelines.source_options import check_topics, start_json, start_of
 from tidelog.pipelines.spark_process import SparkProcess, Tell
 from tidelog.pipelines.spec import Pipeline, Table, TableFormat, TableOutput
@@ -44,9 +44,12 @@ def sole_run(pipeline: Pipeline) -> Iterator[int]:
         yield file.fileno()
 
 
-def prepare(pipeline: Pipeline, tell: Tell) -> None:
-    """All that comes before Spark: repair, pin, generate."""
+def prepare(
+    pipeline: Pipeline, tell: Tell, anew: Collection[str] = (), start: str | None = None
+) -> None:
+    """All that comes before Spark: repair, forget what is built anew, pin, generate."""
     check_topics(pipeline)
+    request_refresh(pipeline, anew, start)
     finish_refreshes(pipeline)
     finish_batches(pipeline)
     pin(pipeline, tell)
@@ -123,12 +126,10 @@ def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:
 
 
 def _pin_start(pipeline: Pipeline, name: str) -> None:
-    """A first batch that is run again must start where it started."""
+    """A first batch that is run again must start where it started, and miss nothing before it."""
     state = State(pipeline.storage)
-    flows = (name, f"{name}_quarantine")
-    if any(Checkpoint(state.checkpoints(each), each).batches() for each in flows):
+    if state.start_file(name).exists() or pipeline.source(name).start == "earliest":
         return
-    if pipeline.source(name).start == "earliest":
-        state.start_file(name).unlink(missing_ok=True)
-    else:
+    flows = (name, f"{name}_quarantine")
+    if not any(Checkpoint(state.checkpoints(each), each).batches() for each in flows):
         replace_file(state.start_file(name), start_json(start_of(pipeline, name)))

@@ -8,10 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from tidelog.model.errors import TidelogError
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.spark.session import require_java
 
@@ -20,6 +21,10 @@ Tell = Callable[[str], None]
 _STOP_S: Final = 30
 _MEETING_S: Final = 120
 _FAILED: Final = re.compile(r"Flow (?:\w+\.)*(\w+) has FAILED\b.*", re.DOTALL)
+
+
+class SparkGone(TidelogError):
+    """The process has ended, and nothing can be run in it any more."""
 
 
 class SparkProcess:
@@ -59,8 +64,8 @@ class SparkProcess:
         if (found := _FAILED.fullmatch(message)) is not None:
             self._tell(f"{found[1]}: failed, Spark tries again")
 
-    def _gone(self) -> PipelineTrouble:
-        return PipelineTrouble(
+    def _gone(self) -> SparkGone:
+        return SparkGone(
             f"Spark is gone; {self._log} says why. Run again: the tables go on where they are"
         )
 
@@ -95,7 +100,8 @@ def spark_process(
             yield SparkProcess(process, log, tell)
         finally:
             assert process.stdin is not None
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # it is gone, which somebody else tells
+                process.stdin.close()
             try:
                 process.wait(_STOP_S)
             except subprocess.TimeoutExpired:

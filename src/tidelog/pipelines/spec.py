@@ -8,6 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.starts import StartMistake, starting_options
+
 POSITION: Final = ("_topic", "_partition", "_offset", "_leader_epoch", "_timestamp")
 """Columns of every row: where the record stood in the log."""
 
@@ -16,6 +19,13 @@ RECORD: Final = (*POSITION, "_key", "_value")
 
 OUTCOME: Final = "_outcome"
 """What became of a row: null, it goes to the table; else the reason why it does not."""
+
+CORRUPT: Final = "_corrupt"
+DECODED: Final = "_decoded"
+COMPUTED: Final = "_computed"
+"""Columns that are there during one step alone."""
+
+_OURS: Final = {*RECORD, OUTCOME, CORRUPT, DECODED, COMPUTED}
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
@@ -186,8 +196,17 @@ class Pipeline:
         return (each for each in self.tables.values() if isinstance(each.output, TableOutput))
 
 
+def is_ours(name: str) -> bool:
+    """Whether a column may not have this name, however it is spelled: Spark does not tell case."""
+    return name.lower() in _OURS
+
+
 def starting_from(pipeline: Pipeline, tables: Collection[str], start: str) -> Pipeline:
     """The same pipeline, but these tables start elsewhere."""
+    try:
+        starting_options(start)
+    except StartMistake as error:
+        raise PipelineTrouble(str(error)) from None
     changed = dict(pipeline.tables)
     for name in {pipeline.lineage(each)[0].name for each in tables if each in pipeline.tables}:
         source = changed[name].source

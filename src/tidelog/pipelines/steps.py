@@ -16,14 +16,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidelog.pipelines.spec import OUTCOME, RECORD, Column
+from tidelog.pipelines.spec import CORRUPT, DECODED, OUTCOME, RECORD, Column
 
 DROPPED: Final = "dropped"
 """The outcome of a row that a step leaves out on purpose."""
 
 _SOURCE: Final = ("topic", "partition", "offset", "leaderEpoch", "timestamp", "key", "value")
-_CORRUPT: Final = "_corrupt"
-_DECODED: Final = "_decoded"
 _TEXT: Final = "cast(_value as string)"
 _MARK: Final = "sha2(_value, 256)"
 """Set behind a value before it is parsed. A parser that meets it in its place has read the whole
@@ -51,7 +49,7 @@ def decode_text(rows: DataFrame) -> DataFrame:
 
 def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
     """The value as a JSON object."""
-    options = {"columnNameOfCorruptRecord": _CORRUPT}
+    options = {"columnNameOfCorruptRecord": CORRUPT}
     parsed = F.from_json(F.expr(_TEXT), _ddl(columns), options)
     marked = F.expr(f"""concat('[', {_TEXT}, ',"', {_MARK}, '"]')""")
     alone = F.get(F.from_json(marked, "array<string>"), F.lit(1)).eqNullSafe(F.expr(_MARK))
@@ -61,7 +59,7 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
         *(
             F.when(
                 F.get_json_object(F.expr(_TEXT), f"$['{each.name}']").isNotNull()
-                & F.col(f"{_DECODED}.`{each.name}`").isNull(),
+                & F.col(f"{DECODED}.`{each.name}`").isNull(),
                 F.lit(f"{each.name} is not {each.type}"),
             )
             for each in columns
@@ -79,7 +77,7 @@ def decode_json(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 def decode_csv(rows: DataFrame, columns: Sequence[Column], delimiter: str = ",") -> DataFrame:
     """The value as one line of comma-separated values."""
-    options = {"columnNameOfCorruptRecord": _CORRUPT, "delimiter": delimiter}
+    options = {"columnNameOfCorruptRecord": CORRUPT, "delimiter": delimiter}
     line = F.expr(f"rtrim('\\r\\n', {_TEXT})")
     parsed = F.from_csv(line, _ddl(columns), options)
     alone = ~F.regexp_replace(line, _QUOTED, "").rlike("[\r\n]")
@@ -89,10 +87,8 @@ def decode_csv(rows: DataFrame, columns: Sequence[Column], delimiter: str = ",")
 
 def decoded_by(rows: DataFrame, udf: SparkColumn, columns: Sequence[Column]) -> DataFrame:
     """The value as a Python function decodes it: a struct with the reason of a failure in it."""
-    found = rows.withColumn(_DECODED, udf)
-    found = _reason(
-        found, F.col(f"{_DECODED}.{OUTCOME}").isNotNull(), F.col(f"{_DECODED}.{OUTCOME}")
-    )
+    found = rows.withColumn(DECODED, udf)
+    found = _reason(found, F.col(f"{DECODED}.{OUTCOME}").isNotNull(), F.col(f"{DECODED}.{OUTCOME}"))
     return _unpacked(found, columns)
 
 
@@ -149,16 +145,16 @@ def _decoded(
     why: SparkColumn,
 ) -> DataFrame:
     """What was parsed, unless it is not the whole value; then why not."""
-    found = rows.withColumn(_DECODED, parsed)
+    found = rows.withColumn(DECODED, parsed)
     found = _reason(found, F.col("_value").isNull(), F.lit("the value is null"))
     valid = F.expr(f"is_valid_utf8({_TEXT})")
     found = _reason(found, ~valid, F.lit("the value is not UTF-8"))
-    nothing = F.col(_DECODED).isNull() | F.col(f"{_DECODED}.{_CORRUPT}").isNotNull()
+    nothing = F.col(DECODED).isNull() | F.col(f"{DECODED}.{CORRUPT}").isNotNull()
     return _unpacked(_reason(found, nothing | ~whole, why), columns)
 
 
 def _unpacked(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    fields = [F.col(f"{_DECODED}.`{each.name}`").alias(each.name) for each in columns]
+    fields = [F.col(f"{DECODED}.`{each.name}`").alias(each.name) for each in columns]
     found = rows.select(*fields, *RECORD, OUTCOME)
     for each in columns:
         if each.required:
@@ -174,4 +170,4 @@ def _reason(rows: DataFrame, failed: SparkColumn, why: SparkColumn) -> DataFrame
 
 def _ddl(columns: Sequence[Column]) -> str:
     fields = [f"`{each.name}` {each.type}" for each in columns]
-    return ", ".join([*fields, f"{_CORRUPT} string"])
+    return ", ".join([*fields, f"{CORRUPT} string"])

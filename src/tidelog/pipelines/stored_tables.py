@@ -113,6 +113,11 @@ class ParquetStore:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(staged, target)
                 sync_directory(target.parent)
+            elif not target.exists():
+                raise PipelineTrouble(
+                    f"{target} is gone before batch {batch} was whole: rows of {self.path.name} "
+                    "are lost. Run with --full-refresh to build the table anew"
+                )
 
 
 def stored_table(path: Path, form: TableFormat, partition_by: Sequence[str]) -> StoredTable:

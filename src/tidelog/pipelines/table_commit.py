@@ -87,11 +87,10 @@ class TableCommit:
             self.carry_out(decision)
             self._decisions.forget_old()
 
-    def abort(self, parts: Sequence[PartWritten]) -> None:
-        """The batch failed before it was decided; a later attempt writes its own files."""
-        for part in parts:
-            discard(self._table, part.table_files)
-            discard(self._quarantine, part.quarantine_files)
+    def abort(self, batch: int, parts: Sequence[PartWritten]) -> None:
+        """The batch failed; a later attempt writes its own files, unless these are decided."""
+        with self._decisions.locked():
+            self._discard_others(self._decisions.of(batch), parts)
 
     def finish(self) -> None:
         """Carry out what a run that died had decided, and clear what it had not."""
@@ -128,8 +127,11 @@ class TableCommit:
         )
 
     def carry_out(self, decision: Decision) -> None:
+        if self._decisions.carried_out(decision):
+            return
         self._quarantine.add(decision.query, decision.batch, decision.quarantine_files)
         self._table.add(decision.query, decision.batch, decision.table_files)
+        self._decisions.note_carried_out(decision)
 
     def _require_files(self, parts: Sequence[PartWritten]) -> None:
         """A run that came after us may have cleared them away; then the batch is its own."""
@@ -141,8 +143,8 @@ class TableCommit:
                 if not all(written_path(table, each).exists() for each in files):
                     raise PipelineTrouble(f"another run has taken {table.path.name} over")
 
-    def _discard_others(self, decision: Decision, parts: Sequence[PartWritten]) -> None:
-        decided = {each.path for each in (*decision.table_files, *decision.quarantine_files)}
+    def _discard_others(self, decision: Decision | None, parts: Sequence[PartWritten]) -> None:
+        decided = {each.path for each in (() if decision is None else decision.all_files)}
         for part in parts:
             discard(self._table, [each for each in part.table_files if each.path not in decided])
             discard(

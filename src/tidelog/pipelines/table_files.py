@@ -11,18 +11,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelog.pipelines.durable import sync_directory
+from tidelog.pipelines.partition_values import directory_of, partition_texts
 
 STAGING: Final = "_staging"
 """Hidden from readers of Parquet directories; names from here are moved into the table."""
-
-_NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class FileWritten(NamedTuple):
@@ -48,10 +46,7 @@ class TableFiles:
     def write(self, rows: pa.Table) -> None:
         """Append rows, each to the file of its partition."""
         for values, part in self._split(rows):
-            directory = "/".join(
-                f"{name}={_NULL_PARTITION if value is None else quote(value, safe=' ')}"
-                for name, value in values.items()
-            )
+            directory = directory_of(values)
             body = part.drop_columns(list(self._partition_by)) if self._partition_by else part
             if directory not in self._open:
                 path = self._path(directory)
@@ -88,7 +83,7 @@ class TableFiles:
             if rows.num_rows:
                 yield {}, rows
             return
-        texts = {name: _texts(rows[name]) for name in self._partition_by}
+        texts = {name: partition_texts(rows[name]) for name in self._partition_by}
         keys = pa.table(texts)
         for group in keys.group_by(list(texts)).aggregate([]).to_pylist():
             chosen = None
@@ -98,15 +93,6 @@ class TableFiles:
                 same = pc.fill_null(same, False)
                 chosen = same if chosen is None else pc.and_(chosen, same)
             yield group, rows.filter(chosen)
-
-
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Partition values as a table's log writes them."""
-    if pa.types.is_boolean(column.type):
-        return pc.if_else(column, "true", "false")
-    if pa.types.is_timestamp(column.type):
-        return pc.strftime(column, "%Y-%m-%d %H:%M:%S")
-    return column.cast(pa.string())
 
 
 def stats_of(rows: int) -> str:

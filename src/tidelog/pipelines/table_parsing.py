@@ -8,8 +8,6 @@ from typing import Final
 
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
-    OUTCOME,
-    RECORD,
     Column,
     Decode,
     DecodeFormat,
@@ -24,6 +22,7 @@ from tidelog.pipelines.spec import (
     TopicOutput,
     Where,
     With,
+    is_ours,
 )
 from tidelog.pipelines.sql_text import alias_of, column_of
 from tidelog.pipelines.starts import StartMistake, starting_options
@@ -90,7 +89,7 @@ def columns(reading: Reading, given: Given | None, what: str) -> tuple[Column, .
 
 
 def check_column_name(reading: Reading, name: str, line: int) -> None:
-    if name in (*RECORD, OUTCOME):
+    if is_ours(name):
         reading.wrong(line, f"{name} is a column of ours; choose another name")
 
 

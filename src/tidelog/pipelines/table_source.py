@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.partition_values import misfits
 from tidelog.pipelines.spec import OUTCOME, POSITION, TableFormat
 from tidelog.pipelines.steps import DROPPED
 from tidelog.pipelines.table_commit import (
@@ -109,7 +110,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         self.commit_type(self._target).commit(batchId, self._columns, _parts(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self.commit_type(self._target).abort(_parts(messages))
+        self.commit_type(self._target).abort(batchId, _parts(messages))
 
 
 def write_part(
@@ -132,7 +133,8 @@ def write_part(
             good.write(rows.cast(columns))
             counts += Counts(quarantined=rows.num_rows)
             continue
-        outcome = rows[OUTCOME]
+        outcome = pc.coalesce(rows[OUTCOME], misfits(rows, target.partition_by))
+        rows = rows.set_column(rows.column_names.index(OUTCOME), OUTCOME, outcome)
         passed = rows.filter(pc.is_null(outcome))
         failed = rows.filter(pc.fill_null(pc.not_equal(outcome, DROPPED), False))
         good.write(passed.select(columns.names).cast(columns))

@@ -1,15 +1,23 @@
-"""Runs again whenever high watermarks move."""
+"""Runs again whenever high watermarks move.
+
+Invariant  A cluster that is away, a topic without records and a run that failed are waited out;
+           only the end of Spark, and a mistake in the description, are the end.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Final
 
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.running import prepare, run_once
 from tidelog.pipelines.spark_process import SparkProcess, Tell
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.summary import TableSummary, lag_of
 from tidelog.spark.errors import SourceError
+
+_PASSING: Final = (SourceError, PipelineTrouble)
 
 
 def runs(
@@ -17,15 +25,31 @@ def runs(
 ) -> Iterator[list[TableSummary]]:
     """One run now, then one after each time that records have come; never ends by itself."""
     while True:
-        yield run_once(pipeline, spark, tell)
-        while not _waiting(pipeline, tell):
+        try:
+            found = run_once(pipeline, spark, tell)
+        except _PASSING as error:
+            tell(f"waiting: {error}")
             time.sleep(every_s)
-        prepare(pipeline, tell)
+        else:
+            yield found
+            while not _waiting(pipeline, tell):
+                time.sleep(every_s)
+        wait_until_prepared(pipeline, every_s, tell)
+
+
+def wait_until_prepared(pipeline: Pipeline, every_s: float, tell: Tell) -> None:
+    """Prepare a run as soon as the cluster and its topics allow it."""
+    while True:
+        try:
+            return prepare(pipeline, tell)
+        except _PASSING as error:
+            tell(f"waiting: {error}")
+            time.sleep(every_s)
 
 
 def _waiting(pipeline: Pipeline, tell: Tell) -> bool:
     try:
         return any(lag_of(pipeline, name) > 0 for name in pipeline.tables)
-    except SourceError as error:
-        tell(f"waiting for the cluster: {error}")
+    except _PASSING as error:
+        tell(f"waiting: {error}")
         return False
