@@ -124,6 +124,23 @@ def test_a_voter_is_removed_and_added_again_through_any_broker(trio: Cluster) ->
     assert again.error_code == ErrorCode.duplicate_voter
 
 
+def test_a_node_that_cannot_be_reached_or_is_no_controller_gets_no_vote(trio: Cluster) -> None:
+    client, gone = trio.client(leader(trio).node_id), follower(trio)
+    key = gone.node.quorum.identity
+    who = {"cluster_id": None, "voter_id": key.id, "voter_directory_id": key.directory_id}
+    client.ask(ApiKey.REMOVE_RAFT_VOTER, 0, **who)
+    trio.wait(1000)
+    nowhere = [{"name": "CONTROLLER", "host": gone.host, "port": 9099}]
+    refused = client.ask(ApiKey.ADD_RAFT_VOTER, 1, **who, timeout=1000, listeners=nowhere)
+    assert refused.error_code == ErrorCode.request_timed_out
+    assert "could not be reached" in refused.error_message
+
+    there = [{"name": "CONTROLLER", "host": gone.host, "port": 9093}]
+    stranger = {**who, "voter_id": 7, "timeout": 1000, "listeners": there}
+    assert client.ask(ApiKey.ADD_RAFT_VOTER, 1, **stranger).error_code == ErrorCode.invalid_request
+    assert key.id not in leader(trio).node.quorum.voters.voter_ids
+
+
 def test_a_removed_leader_hands_over_and_follows(trio: Cluster) -> None:
     before = leader(trio)
     key = before.node.quorum.identity
