@@ -39,8 +39,8 @@ class Changed(NamedTuple):
     added: Sequence[HeldBatch]
     cut_to: int | None
     """The lowest offset from which on batches went, if any did."""
-    is_compacted: bool = False
-    """The cleaner was there since the last look: everything was read again."""
+    is_thinned: bool = False
+    """A compacted log was cleaned or loaded since the last look: everything was read again."""
 
 
 class HeldLog:
@@ -107,7 +107,7 @@ class HeldLog:
                 self.epoch_starts.append(batch.key)
         batches += added
         if is_compacted or (anew and log.config.cleanup_compact):
-            return Changed(added, log.start_offset, is_compacted)
+            return Changed(added, log.start_offset, is_thinned=True)
         if anew:
             return self._compare(before)
         return Changed(added, cut_to)

@@ -147,7 +147,7 @@ class ReplicaRules:
             before = held.batch_before(changed.added)
             if ghost.is_compacted:
                 judge_thinned(ghost, held, before, changed.added)
-                if changed.is_compacted:
+                if changed.is_thinned:
                     judge_kept(machine, ghost, agreed)
                 return
             _judge_added(held, before, changed.added)
