@@ -19,6 +19,7 @@ from tidelog.simulator.swarm import draw_plan
 from tidelog.simulator.workload_committed import CommittedReader
 from tidelog.simulator.workload_transactions import TransactionalProducer
 from tidelog.storage import producer_rules, producer_state
+from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.producer_rules import check_marker
 
 RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 9))})
@@ -111,6 +112,19 @@ def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.Monk
     """Leaders that ask the coordinator first hear there that a producer is fenced: they do not."""
     monkeypatch.setattr(producer_rules, "_stale_epoch", lambda *_: None)
     found = (run(seed, {VERIFICATION: "false"}).violation for seed in range(2, SEEDS_MOST))
+    violation = next(filter(None, found), None)
+    assert violation is not None
+    assert violation.rule in RULES
+
+
+def test_the_rules_notice_ends_of_transactions_that_count_before_they_are_replicated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def undecided_alone(self: OpenTransactions, high_watermark: int) -> int | None:
+        return next(iter(self._open.values()), None)
+
+    monkeypatch.setattr(OpenTransactions, "first_unstable_offset", undecided_alone)
+    found = (run(seed).violation for seed in range(2, SEEDS_MOST))
     violation = next(filter(None, found), None)
     assert violation is not None
     assert violation.rule in RULES

@@ -55,6 +55,9 @@ class HeldLog:
         self.start_offset = 0
         self.unreadable = False
         """Its files were damaged under this process: nobody knows what it holds."""
+        self.loaded_end = 0
+        """Where the log ended when it was last loaded or cut: what its producers had done below was
+        read from it anew."""
         self._log: PartitionLog | None = None
         self._segments: dict[int, Segment] = {}
 
@@ -95,6 +98,8 @@ class HeldLog:
             cut_to = gone.base_offset
             if self.epoch_starts[-1] == gone.key:
                 self.epoch_starts.pop()
+        if cut_to is not None:
+            self.loaded_end = self.end_offset
         try:
             added = list(self._read(log, files))
         except CorruptBatch as problem:
@@ -106,6 +111,8 @@ class HeldLog:
             if not self.epoch_starts or batch.epoch > self.epoch_starts[-1][0]:
                 self.epoch_starts.append(batch.key)
         batches += added
+        if anew:
+            self.loaded_end = self.end_offset
         if is_compacted or (anew and log.config.cleanup_compact):
             return Changed(added, log.start_offset, is_thinned=True)
         if anew:

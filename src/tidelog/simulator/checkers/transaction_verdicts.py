@@ -49,7 +49,7 @@ class TransactionVerdicts:
         self._next = len(ghost.committed)
 
     def foresee(self, ghost: PartitionGhost) -> TransactionVerdicts:
-        """What will be known once all that some replica holds is committed.
+        """What will be known once all that some replica held when it was loaded is committed.
 
         A replica that is started again takes every end of a transaction in its log for replicated,
         as its snapshots do not tell which are. The coordinator has decided them, and repeats them.
@@ -60,7 +60,8 @@ class TransactionVerdicts:
         for held in ghost.held.values():
             for batch in held.batches:
                 header = read_header(batch.data)
-                if batch.base_offset >= ghost.true_mark and header.is_control:
+                is_due = ghost.true_mark <= batch.base_offset < held.loaded_end
+                if is_due and header.is_control:
                     foreseen._end(header, read_transaction_marker(batch.data))
         return foreseen
 
