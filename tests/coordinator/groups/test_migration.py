@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
+from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.replies import JoinReply
 from tidelog.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
@@ -200,3 +201,17 @@ def test_other_protocol_types_do_not_fit_a_consumer_group(bench: GroupBench) -> 
     asked = Asked()
     bench.carry_out(bench.shard.describe_group("group"), asked)
     assert asked.reply.code is ErrorCode.group_id_not_found
+
+
+def test_an_upgrade_that_could_not_be_stored_leaves_the_classic_group_its_sessions(
+    bench: GroupBench,
+) -> None:
+    live, _ = bench.stable(2, protocols=subscribed())
+    bench.refuses_writes = True
+    bench.beat("new", 0)
+    bench.refuses_writes = False
+    for _ in range(20):
+        bench.wait(4000)
+        bench.heartbeat(live)
+    assert isinstance(bench.shard.groups["group"], ClassicGroup)
+    assert bench.state == "Empty", "one fell silent, and the other did not join again"

@@ -190,13 +190,23 @@ class GroupShard:
         if draft is None:
             why = f"Group {classic.group_id} is not a consumer group."
             return Refusal(ErrorCode.group_id_not_found, why)
-        members = draft.group
         beating = self._heartbeats.heartbeat(draft, beat, now)
         if isinstance(beating, Refusal):
             return beating
-        self._begin_sessions(members, now)
-        late = self._rebalance.abandon(classic)
-        return Decision(beating.records, beating.reply, late)
+        self._timers.set(
+            ("upgrade", classic.group_id),
+            now.monotonic_ms,
+            lambda later: self._upgraded(classic, later),
+        )
+        return Decision(beating.records, beating.reply, self._rebalance.dismiss_all(classic))
+
+    def _upgraded(self, classic: ClassicGroup, now: Now) -> Step:
+        """If that was stored: what the classic group waited for will not come."""
+        group = self.groups.get(classic.group_id)
+        if isinstance(group, ConsumerGroup):
+            self._rebalance.abandon(classic)
+            self._begin_sessions(group, now)
+        return NOTHING
 
     def _downgrade(
         self, group: ConsumerGroup, after: ConsumerGroup, now: Now

@@ -169,10 +169,13 @@ class Rebalance:
         )
         return Decision((), None, tuple(late))
 
-    def abandon(self, group: ClassicGroup) -> tuple[LateReply, ...]:
-        """The group changes its protocol: whoever waits joins again, in the new one."""
+    def abandon(self, group: ClassicGroup) -> None:
+        """The group has changed its protocol: nothing more is to come of it."""
         self._timers.cancel(_join(group))
         self._timers.cancel(_sync(group))
+
+    def dismiss_all(self, group: ClassicGroup) -> tuple[LateReply, ...]:
+        """The group is to change its protocol: whoever waits joins again, in the new one."""
         late: list[LateReply] = []
         for member in group.members.values():
             late += _dismissed(member, ErrorCode.rebalance_in_progress)
