@@ -125,8 +125,8 @@ def run(cluster: Cluster, home: Path, count: int, per_second: int, plot: Path) -
             failover = fail_over(cluster, topic, orders, count)
             everything_read = watcher.read_up_to(_ends(orders))
             say(f"{sum(watcher.found.values()):,} orders read back by a stock consumer")
-            count = sum(_ends(orders))
-            wait(lambda: pipeline.has_taken(count), f"the pipeline is behind: {pipeline.log}", 180)
+            in_topic = sum(_ends(orders))
+            wait(lambda: pipeline.has_taken(in_topic), "the pipeline is behind", 180, 0.5)
             say("the pipeline has come to the end of the topic as well; daily revenue:")
         for row in pipeline.revenue():
             console.print(

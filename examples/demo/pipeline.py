@@ -82,6 +82,8 @@ class Pipeline:
 
     def has_taken(self, count: int) -> bool:
         """Whether that many records have come to the end of the pipeline, its view included."""
+        if self._watching is not None and self._watching.poll() is not None:
+            raise SystemExit(f"the pipeline has ended:\n{self.log.read_text()[-2000:]}")
         refused = len(self._column("silver_quarantine", "_offset"))
         return bool(sum(self._column("daily_revenue", "orders")) + refused >= count)
 

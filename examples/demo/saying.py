@@ -20,10 +20,12 @@ def say(text: str) -> None:
     console.print(f"[dim]{elapsed_s():7.3f} s[/dim]  {text}")
 
 
-def wait(condition: Callable[[], bool], what: str, patience_s: float = 30) -> None:
+def wait(
+    condition: Callable[[], bool], what: str, patience_s: float = 30, every_s: float = 0.02
+) -> None:
     """Go on once something is so; `what` says what it means if it never is."""
     until = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > until:
             raise SystemExit(f"{patience_s:g} s went by and {what}")
-        time.sleep(0.02)
+        time.sleep(every_s)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from tests.integration.raw import until
 from tests.spark.conftest import MakeTopic, Write
 
 from tidelog.client.blocking import Client
@@ -71,11 +71,8 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or holds(), TIMEOUT_S)
+    assert process.poll() is None, process.communicate()
 
 
 @contextmanager

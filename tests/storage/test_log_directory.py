@@ -232,6 +232,16 @@ def test_checkpoints_are_written_only_when_something_changed(files: MemoryFileSy
     assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 0}
 
 
+def test_how_far_a_log_was_cleaned_stays_written_down_when_it_is_compacted_no_longer(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    create(directory, PAYMENTS, 2)
+    directory.write_first_dirty()
+    assert checkpoint(files, "cleaner-offset-checkpoint") == {ORDERS: 3}
+
+
 def test_a_truncation_lowers_what_is_on_disk_first(files: MemoryFileSystem) -> None:
     directory = started(files)
     log = create(directory, ORDERS, 4)

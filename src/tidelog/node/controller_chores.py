@@ -116,9 +116,7 @@ class ControllerChores:
             (broker.broker_id for broker in controller.image.brokers.values() if not broker.fenced),
             now.monotonic_ms,
         )
-        if overdue is None:
-            self._lenient_for_ms = 0
-        else:
+        if overdue is not None:
             why = f"it {controller.sessions.why_overdue(overdue)}"
             self._plane.propose(now, lambda active: active.fence_one_overdue(now), _done, why)
         self.watch_sessions()
