@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -70,7 +69,7 @@ class Pipeline:
         trace: TracebackType | None,
     ) -> None:
         if self._watching is not None and self._watching.poll() is None:
-            self._watching.send_signal(signal.SIGINT)
+            self._watching.terminate()
             try:
                 self._watching.wait(60)
             except subprocess.TimeoutExpired:
