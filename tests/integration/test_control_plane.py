@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.testing.cluster import Cluster
@@ -44,12 +45,12 @@ def test_a_topic_is_created_and_described_through_the_broker_without_a_controlle
 ) -> None:
     admin = AdminClient({"bootstrap.servers": address(cluster, 101), "log_level": 0})
     admin.create_topics([NewTopic("orders", 4, 2)])["orders"].result(20)
-    until(lambda: "orders" in admin.list_topics(timeout=10).topics)
-    topic = admin.list_topics("orders", timeout=10).topics["orders"]
+    until(lambda: "orders" in metadata(admin).topics)
+    topic = metadata(admin, "orders").topics["orders"]
     assert sorted(topic.partitions) == [0, 1, 2, 3]
     assert all(sorted(each.replicas) == [100, 101] for each in topic.partitions.values())
     assert {each.leader for each in topic.partitions.values()} == {100, 101}
-    assert sorted(admin.list_topics(timeout=10).brokers) == [100, 101]
+    assert sorted(metadata(admin).brokers) == [100, 101]
 
 
 def test_apache_kafkas_tools_see_the_quorum_through_any_broker(
@@ -75,7 +76,7 @@ def test_a_broker_that_stops_hands_over_and_leaves_cleanly(cluster: Cluster) -> 
     assert of_101(cluster, "BrokerFenced")[-1]["cause"] == "it asked to stop"
     assert events(cluster, "NodeStopped", 101)[-1]["clean"]
     admin = AdminClient({"bootstrap.servers": address(cluster, 100), "log_level": 0})
-    topic = admin.list_topics("orders", timeout=10).topics["orders"]
+    topic = metadata(admin, "orders").topics["orders"]
     assert {each.leader for each in topic.partitions.values()} == {100}
     cluster.start(101)
 
@@ -93,11 +94,11 @@ def test_a_killed_broker_is_fenced_soon_and_unfenced_when_it_is_back(cluster: Cl
 def test_a_broker_outlives_its_controller_and_finds_it_again(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": address(cluster, 101), "log_level": 0})
     cluster.kill(100)
-    assert admin.list_topics(timeout=10).topics, "it answers from its own image"
+    assert metadata(admin).topics, "it answers from its own image"
     fenced = len(of_101(cluster, "BrokerFenced"))
     cluster.start(100)
     admin.create_topics([NewTopic("clicks", 1, 2)])["clicks"].result(30)
-    until(lambda: "clicks" in admin.list_topics(timeout=10).topics)
+    until(lambda: "clicks" in metadata(admin).topics)
     assert len(of_101(cluster, "BrokerFenced")) == fenced
 
 

@@ -19,6 +19,7 @@ from tests.integration.group_reader import (
     produce,
     share,
 )
+from tests.integration.metadata import metadata
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, partition_of
 from tidelog.testing.cluster import Cluster
@@ -43,7 +44,7 @@ def coordinators(bootstrap: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     until = time.monotonic() + WITHIN_S
     while True:
-        topic = admin.list_topics(timeout=10).topics.get(OFFSETS_TOPIC)
+        topic = metadata(admin).topics.get(OFFSETS_TOPIC)
         if topic is not None and all(each.leader >= 0 for each in topic.partitions.values()):
             return {index: each.leader for index, each in topic.partitions.items()}
         assert time.monotonic() < until, "the offsets topic has no leaders"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.testing.cluster import Cluster
@@ -94,7 +95,7 @@ def brokers(bootstrap: str) -> list[int]:
 
 
 def leaders(bootstrap: str) -> set[int]:
-    topic = admin_of(bootstrap).list_topics(TOPIC, timeout=10).topics[TOPIC]
+    topic = metadata(admin_of(bootstrap), TOPIC).topics[TOPIC]
     return {partition.leader for partition in topic.partitions.values()}
 
 
@@ -102,7 +103,7 @@ def create_and_fill(through: str) -> None:
     """Create a topic through one broker, and let all its replicas hold the same records."""
     admin = admin_of(through)
     admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(30)
-    until(lambda: TOPIC in admin.list_topics(timeout=10).topics)
+    until(lambda: TOPIC in metadata(admin).topics)
     producer = Producer({"bootstrap.servers": through, "acks": "all", "log_level": 0})
     failed: list[str] = []
     for number in range(RECORDS):
@@ -191,6 +192,6 @@ def test_transactions_span_brokers_of_both_kinds(
         said = java(str(TRANSACTIONAL_WORK), f"127.0.0.1:{our_port}", name)
         assert said.splitlines()[-1] == "all done"
 
-    state = admin_of(where).list_topics("__transaction_state", timeout=10)
+    state = metadata(admin_of(where), "__transaction_state")
     partitions = state.topics["__transaction_state"].partitions.values()
     assert {partition.leader for partition in partitions} == {101, 200}

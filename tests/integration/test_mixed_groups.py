@@ -17,6 +17,7 @@ from tests.integration.group_reader import (
     produce,
     share,
 )
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, partition_of
@@ -100,7 +101,7 @@ def test_groups_go_on_when_their_coordinator_moves_between_the_two(
     ours: Cluster, theirs: Apache
 ) -> None:
     admin = AdminClient({"bootstrap.servers": ours.bootstrap, "log_level": 0})
-    until(lambda: sorted(admin.list_topics(timeout=5).brokers) == [OURS, THEIRS], within_s=60)
+    until(lambda: sorted(metadata(admin).brokers) == [OURS, THEIRS], within_s=60)
     create_topic(ours.bootstrap, TOPIC, 2, 2)
     sent = produce(ours.bootstrap, TOPIC, 0, 100, 2)
     first = classic(ours.bootstrap, "first", TOPIC)
@@ -108,7 +109,7 @@ def test_groups_go_on_when_their_coordinator_moves_between_the_two(
     first.close()
 
     def coordinators() -> dict[int, int]:
-        partitions = admin.list_topics(timeout=5).topics[OFFSETS_TOPIC].partitions
+        partitions = metadata(admin).topics[OFFSETS_TOPIC].partitions
         return {index: partition.leader for index, partition in partitions.items()}
 
     until(lambda: sorted(coordinators().values()) == [OURS, THEIRS], within_s=60)

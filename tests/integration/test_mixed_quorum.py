@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.client.probe import known_controller
@@ -112,7 +113,7 @@ class MixedQuorum:
             return []
 
     def topics(self, node_id: int) -> set[str]:
-        return set(self.admin(node_id).list_topics(timeout=10).topics)
+        return set(metadata(self.admin(node_id)).topics)
 
 
 @pytest.fixture

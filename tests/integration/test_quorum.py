@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.testing.cluster import Cluster
@@ -49,7 +50,7 @@ def address(cluster: Cluster, node_id: int) -> str:
 def create_topic(cluster: Cluster, name: str, through: int) -> None:
     admin = AdminClient({"bootstrap.servers": address(cluster, through), "log_level": 0})
     admin.create_topics([NewTopic(name, 3, 2)])[name].result(20)
-    until(lambda: name in admin.list_topics(timeout=10).topics)
+    until(lambda: name in metadata(admin).topics)
 
 
 def events(cluster: Cluster, kind: str, node_id: int) -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def test_nobody_decides_without_a_majority_and_all_goes_on_with_one(cluster: Clu
 
 def unfenced(cluster: Cluster) -> set[int]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    return set(admin.list_topics(timeout=10).brokers)
+    return set(metadata(admin).brokers)
 
 
 def test_a_cluster_that_was_killed_as_a_whole_comes_back_with_all_it_knew(cluster: Cluster) -> None:
@@ -145,7 +146,7 @@ def test_a_cluster_that_was_killed_as_a_whole_comes_back_with_all_it_knew(cluste
         cluster.kill(node_id)
     cluster.local.start()
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    assert "before-the-end" in admin.list_topics(timeout=10).topics
+    assert "before-the-end" in metadata(admin).topics
     create_topic(cluster, "after-the-end", through=102)
 
 

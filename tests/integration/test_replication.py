@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.metadata import metadata
 from tests.integration.promises import Writer, read_back
 from tests.integration.raw import until
 
@@ -50,13 +51,13 @@ def orders_for(cluster: Cluster) -> Writer:
 
 def leaders(cluster: Cluster) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    partitions = admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
+    partitions = metadata(admin, TOPIC).topics[TOPIC].partitions
     return {index: partition.leader for index, partition in partitions.items()}
 
 
 def in_sync(cluster: Cluster) -> set[tuple[int, ...]]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    partitions = admin.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions
+    partitions = metadata(admin, TOPIC).topics[TOPIC].partitions
     return {tuple(sorted(partition.isrs)) for partition in partitions.values()}
 
 

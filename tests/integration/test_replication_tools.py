@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.conftest import JAVA
+from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.testing.cluster import Cluster
@@ -51,15 +52,15 @@ def admin(cluster: Cluster) -> AdminClient:
 def create(admin: AdminClient, topic: str, assignment: list[list[int]], **config: str) -> None:
     new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=config)
     admin.create_topics([new])[topic].result(20)
-    until(lambda: topic in admin.list_topics(timeout=20).topics)
+    until(lambda: topic in metadata(admin).topics)
 
 
 def leader_of(admin: AdminClient, topic: str, index: int = 0) -> int:
-    return int(admin.list_topics(topic, timeout=20).topics[topic].partitions[index].leader)
+    return int(metadata(admin, topic).topics[topic].partitions[index].leader)
 
 
 def replicas_of(admin: AdminClient, topic: str, index: int = 0) -> tuple[list[int], list[int]]:
-    found = admin.list_topics(topic, timeout=20).topics[topic].partitions[index]
+    found = metadata(admin, topic).topics[topic].partitions[index]
     return list(found.replicas), sorted(found.isrs)
 
 

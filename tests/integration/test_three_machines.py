@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.machines import PORT, Machine, three_machines, why_not
+from tests.integration.metadata import metadata
 from tests.integration.promises import Writer, read_back
 from tests.integration.raw import until
 
@@ -61,11 +62,11 @@ def brokers(admin: AdminClient) -> set[int]:
 
 
 def in_sync(admin: AdminClient) -> set[int]:
-    return set(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].isrs)
+    return set(metadata(admin, TOPIC).topics[TOPIC].partitions[0].isrs)
 
 
 def leader(admin: AdminClient) -> int:
-    return int(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].leader)
+    return int(metadata(admin, TOPIC).topics[TOPIC].partitions[0].leader)
 
 
 def controller(machines: list[Machine]) -> int:
