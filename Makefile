@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark lock clean
+.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -63,6 +63,12 @@ bench-scale: setup ## How three nodes carry 1,000, 3,000 and 10,000 partitions
 
 bench-spark: setup setup-java ## Spark's own connector and ours, reading and writing the same topics
 	@$(BIN)/python -m benchmarks.spark
+
+bench-nats: setup .cache/nats/nats-server ## Three brokers beside three servers of NATS JetStream
+	@$(BIN)/python -m benchmarks.nats
+
+.cache/nats/nats-server:
+	@scripts/setup-nats
 
 lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv

@@ -6,10 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.servers import ApacheKafka, Server, Tidelog, running
+from benchmarks.table import show
 from benchmarks.workloads import (
     Figure,
     java_clients,
@@ -49,25 +47,6 @@ def measure(
     return figures
 
 
-def show(columns: dict[str, list[Figure]], brokers: int) -> None:
-    """One row a figure; with two servers, how ours relates to the other."""
-    cluster = f"{brokers} brokers" if brokers > 1 else "One broker"
-    replicas = min(3, brokers)
-    table = Table(title=f"{cluster}, RF {replicas}, acks=all, 6 partitions, 1000 B records")
-    table.add_column("figure")
-    for name in columns:
-        table.add_column(name, justify="right")
-    if len(columns) == 2:
-        table.add_column("ratio", justify="right")
-    rows = zip(*columns.values(), strict=True)
-    for row in rows:
-        cells = [f"{figure.value:,.2f} {figure.unit}" for figure in row]
-        if len(row) == 2:
-            cells.append(f"{row[0].value / row[1].value:.2f}")
-        table.add_row(row[0].name, *cells)
-    Console().print(table)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument(
@@ -90,7 +69,9 @@ def main() -> None:
         )
         for server in servers
     }
-    show(columns, arguments.brokers)
+    brokers = arguments.brokers
+    cluster = f"{brokers} brokers" if brokers > 1 else "One broker"
+    show(f"{cluster}, RF {min(3, brokers)}, acks=all, 6 partitions, 1000 B records", columns)
 
 
 main()

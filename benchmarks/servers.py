@@ -119,7 +119,7 @@ class Server(ABC):
 
     def rss_mb(self) -> float:
         """Resident memory of a broker now, on average."""
-        return sum(_rss_mb(self.pid(node_id)) for node_id in self.ports) / self.brokers
+        return sum(rss_mb(self.pid(node_id)) for node_id in self.ports) / self.brokers
 
     @abstractmethod
     def stop(self) -> None:
@@ -131,7 +131,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
 
-def _rss_mb(pid: int) -> float:
+def rss_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
