@@ -10,8 +10,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "--config":
         print("usage: python -m tidelog.broker --config FILE", file=sys.stderr)
         return 2
-    # kio loads Hypothesis whenever it is installed, which takes longer than all the rest.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # None forbids the import
+    import tidelog.lean_kio  # noqa: F401
     from tidelog.broker.main import run
     from tidelog.model.errors import TidelogError
 

@@ -6,7 +6,6 @@ Invariant  Importing this module is cheap: whatever a single command needs is im
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -92,7 +91,6 @@ def options(
 
 def main() -> None:
     """Entry point of the `tidelog` script."""
-    # kio imports hypothesis wherever it is installed, which is most of the time a node needs to
-    # start; no command has a use for it, so it counts as not installed.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # import's own convention
+    import tidelog.lean_kio  # noqa: F401
+
     app()

@@ -5,12 +5,4 @@
 
 from __future__ import annotations
 
-import sys
-
-if "hypothesis" not in sys.modules:
-    # Where hypothesis is installed kio imports it, to offer strategies. That is 0.2 s for each of
-    # the many processes that Spark starts, and a job has no use for it.
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]  # None forbids the import
-    import kio.schema.errors  # noqa: F401
-
-    del sys.modules["hypothesis"]
+import tidelog.lean_kio  # noqa: F401  # for each of the many processes that Spark starts
