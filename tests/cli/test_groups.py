@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from typer.testing import CliRunner, Result
 
+from tidelog.cli.main import app
 from tidelog.testing.cluster import Cluster
 
 TIMEOUT_S = 60
@@ -43,6 +46,11 @@ class Command:
         ended = self.run(*arguments, "--json")
         assert ended.returncode == 0, ended.stderr
         return [json.loads(line) for line in ended.stdout.splitlines()]
+
+    def reset(self, *arguments: str) -> Result:
+        """Move a group by a call in this process, which begins sooner than another one."""
+        called = ["groups", "reset-offsets", *arguments]
+        return CliRunner().invoke(app, called, env={"TIDELOG_BOOTSTRAP": self.bootstrap})
 
 
 @pytest.fixture
@@ -117,9 +125,8 @@ def test_a_group_without_members_is_moved(tidelog: Command) -> None:
     read(tidelog, "moved", 20).close()
 
     def after(*where: str) -> list[int]:
-        return [
-            line["after"] for line in tidelog.objects("groups", "reset-offsets", "moved", *where)
-        ]
+        lines = tidelog.reset("moved", *where, "--json").stdout.splitlines()
+        return [json.loads(line)["after"] for line in lines]
 
     assert after("--shift-by", "-4", "--dry-run") == [6, 6]
     assert after("--shift-by", "-3") == [7, 7]
@@ -127,13 +134,46 @@ def test_a_group_without_members_is_moved(tidelog: Command) -> None:
     assert after("--to-earliest") == [0, 0]
     assert after("--to-offset", "4", "--topic", "moved") == [4, 4]
     assert after("--to-timestamp", "0") == [0, 0]
+    assert after("--to-datetime", "2001-01-01T00:00:00.000") == [0, 0]
+    assert after("--to-datetime", "2201-01-01T00:00:00+02:00") == [10, 10]
+    assert after("--to-offset", "3", "--topic", "moved:1") == [3]
+    assert after("--to-current") == [10, 3]
+    assert after("--by-duration", "P7D") == [0, 0]
+    assert after("--by-duration", "PT0S", "--dry-run") == [10, 10]
     assert after("--to-latest") == [10, 10]
     [described] = tidelog.objects("groups", "describe", "moved")
     assert [line["committed"] for line in described["partitions"]] == [10, 10]
 
 
+def test_offsets_are_exported_and_read_back(tidelog: Command, tmp_path: Path) -> None:
+    filled(tidelog, "exported")
+    offsets = tmp_path / "offsets.csv"
+    exported = tidelog.reset("heirs", "--topic", "exported", "--to-offset", "4", "--export")
+    assert exported.stdout == "exported,0,4\nexported,1,4\n"
+
+    offsets.write_text("exported,1,6\n\nheirs,exported,0,5\n")
+    assert tidelog.reset("heirs", "--from-file", str(offsets)).exit_code == 0
+
+    [described] = tidelog.objects("groups", "describe", "heirs")
+    assert [line["committed"] for line in described["partitions"]] == [5, 6]
+    offsets.write_text("exported,9,6\n")
+    assert tidelog.reset("heirs", "--from-file", str(offsets)).exit_code == 1
+    for line in ("exported,1", "others,exported,1,6", "exported,one,6", "exported,1,-6"):
+        offsets.write_text(f"exported,0,1\n{line}\n")
+        refused = tidelog.reset("heirs", "--from-file", str(offsets))
+        assert (refused.exit_code, "line 2" in refused.stderr) == (2, True)
+
+
 def test_where_to_must_be_said_once(tidelog: Command) -> None:
-    for where in ([], ["--to-earliest", "--to-latest"]):
-        assert tidelog.run("groups", "reset-offsets", "group", *where).returncode == 2
+    for where in (
+        [],
+        ["--to-earliest", "--to-latest"],
+        ["--to-current", "--by-duration", "PT1H"],
+        ["--to-timestamp", "0", "--to-datetime", "2001-01-01T00:00:00"],
+        ["--to-datetime", "soon"],
+        ["--by-duration", "1 hour"],
+        ["--to-latest", "--topic", "orders:first"],
+    ):
+        assert tidelog.reset("group", *where).exit_code == 2
     refused = tidelog.run("groups", "reset-offsets", "nobody", "--to-latest")
     assert refused.returncode == 1 and "--topic" in refused.stderr

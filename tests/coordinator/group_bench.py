@@ -120,6 +120,7 @@ class GroupBench:
         self.refuses_writes = False
         self.topics = HandTopics()
         self.group_settings: dict[str, str] = {}
+        self.batch_bytes = 1_000_000
         self._begin()
 
     def _begin(self) -> None:
@@ -130,6 +131,7 @@ class GroupBench:
             self.topics,
             self.timers,
             lambda group: group_times(self.group_settings, self.config),
+            lambda: self.batch_bytes,
         )
 
     def fail_over(self) -> None:

@@ -8,10 +8,9 @@ from tidelog.model.ids import TopicPartition
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
-from tidelog.storage.checkpoint import FIRST_DIRTY, RECOVERY_POINTS, OffsetCheckpoint
+from tidelog.storage.checkpoint import FIRST_DIRTY, OffsetCheckpoint
 from tidelog.storage.compaction import Compaction
-from tidelog.storage.disk_operation import Renamed
-from tidelog.storage.segment_files import SWAP
+from tidelog.storage.disk_operation import FileRead, FileRemoved, Renamed
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBench
@@ -54,21 +53,52 @@ def test_a_dirty_compacted_log_is_cleaned_and_that_is_written_down(new_bench: Ne
     assert OffsetCheckpoint(bench.files, f"/data/{FIRST_DIRTY}").read() == {ORDERS: 6}
 
 
-def test_what_is_durable_is_written_down_before_a_segment_is_replaced(
+def test_nothing_is_written_or_synced_on_the_loop_during_a_pass(new_bench: NewBench) -> None:
+    bench = new_bench(
+        log_cleaner_backoff_ms="1000", log_flush_offset_checkpoint_interval_ms="600000"
+    )
+    bench.create_topic("orders", segment_bytes="1048576", cleanup_policy="compact")
+    fill(bench, b"abababc")
+    bench.wait(1500)
+    bench.holds_jobs = True
+    bench.wait(1000)
+    assert bench.jobs
+
+    on_the_loop: set[type] = set()
+    while bench.jobs:
+        job = bench.jobs[0]
+        before = len(bench.files.trace)
+        job.work()
+        by_the_job = len(bench.files.trace) - before
+        bench.jobs[0] = job._replace(work=lambda: None)
+        bench.run_job()
+        on_the_loop |= {type(operation) for operation in bench.files.trace[before + by_the_job :]}
+
+    assert bench.of_kind(LogCleaned)
+    assert on_the_loop <= {Renamed, FileRemoved, FileRead}
+    assert OffsetCheckpoint(bench.files, f"/data/{FIRST_DIRTY}").read() == {ORDERS: 6}
+
+
+def test_a_process_that_dies_before_a_pass_is_written_down_cleans_again(
     new_bench: NewBench,
 ) -> None:
     bench = new_bench(log_cleaner_backoff_ms="1000")
     bench.create_topic("orders", segment_bytes="1048576", cleanup_policy="compact")
     fill(bench, b"abababc")
+    bench.wait(1500)
+    bench.holds_jobs = True
+    bench.wait(1000)
+    while not bench.of_kind(LogCleaned):
+        bench.run_job()
+    assert OffsetCheckpoint(bench.files, f"/data/{FIRST_DIRTY}").read() == {}
 
-    bench.wait(5000)
+    restarted = bench.again()
 
-    renamed = [
-        operation.target for operation in bench.files.trace if isinstance(operation, Renamed)
-    ]
-    noted = renamed.index(f"/data/{RECOVERY_POINTS}")
-    assert noted < next(at for at, name in enumerate(renamed) if name.endswith(SWAP))
-    assert OffsetCheckpoint(bench.files, f"/data/{RECOVERY_POINTS}").read()[ORDERS] >= 6
+    assert keys_in(restarted) == b"abc"
+    restarted.wait(5000)
+    (cleaned,) = restarted.of_kind(LogCleaned)
+    assert cleaned.cleaned_to == 6
+    assert keys_in(restarted) == b"abc"
 
 
 def test_a_topic_that_is_not_compacted_is_left_alone(new_bench: NewBench) -> None:

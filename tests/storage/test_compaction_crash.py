@@ -25,6 +25,7 @@ from tidelog.storage.crash import (
     names_undone,
 )
 from tidelog.storage.log_values import Appended
+from tidelog.storage.segment import Segment
 from tidelog.storage.segment_swap import swap
 
 if TYPE_CHECKING:
@@ -94,12 +95,13 @@ def filled(new_bench: NewBench) -> LogBench:
 @pytest.mark.parametrize(
     "names", [names_kept, names_undone, *(names_kept_up_to(count) for count in (1, 3, 5, 7, 9))]
 )
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "no checkpoint"])
 def test_a_crash_anywhere_in_a_pass_loses_nothing_and_brings_nothing_back(
-    filled: LogBench, new_bench: NewBench, data: DataFate, names: NameFate
+    filled: LogBench, new_bench: NewBench, data: DataFate, names: NameFate, is_noted: bool
 ) -> None:
     before = table(filled)
     beginning = len(filled.files.trace)
-    end, durable = filled.log.end_offset, filled.log.recovery_point
+    end, durable = filled.log.end_offset, filled.log.recovery_point if is_noted else None
     clean(filled)
     assert table(filled) == before
     other = new_bench(**filled.config._asdict())
@@ -123,8 +125,8 @@ def clean_again(bench: LogBench) -> None:
 
 
 @pytest.fixture
-def holed(new_bench: NewBench) -> LogBench:
-    """A log whose first two segments are far apart: the cleaner took all between them."""
+def cleaned(new_bench: NewBench) -> LogBench:
+    """A log of several segments, most of whose records the cleaner took."""
     bench = new_bench(cleanup_compact=True, cleanup_delete=False, segment_bytes=200)
     put(bench, b"rare", b"0")
     for at in range(12):
@@ -133,8 +135,47 @@ def holed(new_bench: NewBench) -> LogBench:
     clean(bench)
     put(bench, b"d", b"last")
     bench.log.sync()
-    assert bench.batches()[0].header.next_offset < bench.bases()[1]
     return bench
+
+
+def test_a_cleaned_segment_ends_where_the_next_one_begins(cleaned: LogBench) -> None:
+    ends = {batch.header.next_offset: batch.header.record_count for batch in cleaned.batches()}
+    counts = [ends[base] for base in cleaned.bases()[1:]]
+    assert 0 in counts
+    cleaned.check()
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_what_the_cleaner_took_is_no_loss_though_every_checkpoint_is_gone(
+    cleaned: LogBench, policy: str
+) -> None:
+    """Nor does the topic have to be a compacted one still."""
+    before, end = table(cleaned), cleaned.log.end_offset
+    is_compacted = policy == "compact"
+    cleaned.config = cleaned.config._replace(
+        cleanup_compact=is_compacted, cleanup_delete=not is_compacted
+    )
+
+    cleaned.load(recovery_point=None, cleaned_to=0)
+
+    assert table(cleaned) == before
+    assert cleaned.log.end_offset == end
+    assert (cleaned.log.damage, cleaned.log.cut_bytes) == ([], 0)
+    cleaned.check()
+
+
+@pytest.fixture
+def holed(cleaned: LogBench) -> LogBench:
+    """A log as Apache Kafka's cleaner leaves it: of a segment without records nothing stays."""
+    empty = next(segment for segment in cleaned.log.segments if not holds_records(segment))
+    for name in cleaned.names():
+        if name.startswith(f"{empty.base_offset:020d}"):
+            cleaned.files.remove(f"{cleaned.log.directory}/{name}")
+    return cleaned
+
+
+def holds_records(segment: Segment) -> bool:
+    return any(header.record_count for _, header in segment.headers_from(segment.base_offset))
 
 
 @pytest.mark.parametrize("is_known", ["durable", "cleaned"])
@@ -142,16 +183,19 @@ def test_segments_that_the_cleaner_emptied_are_no_end_of_the_log(
     holed: LogBench, is_known: str
 ) -> None:
     """Either checkpoint tells that a hole below it is the cleaner's work."""
-    before, end, cleaned_to = table(holed), holed.log.end_offset, holed.log.first_dirty_offset
+    end, cleaned_to = holed.log.end_offset, holed.log.first_dirty_offset
     if is_known == "durable":
         holed.load(recovery_point=end)
     else:
         holed.load(cleaned_to=cleaned_to)
-    assert table(holed) == before
+    assert table(holed) == {b"rare": b"0", b"often": b"11", b"d": b"last"}
     assert holed.log.end_offset == end
     assert holed.log.damage == []
 
 
-def test_a_hole_above_all_that_was_cleaned_is_the_end_of_what_is_left(holed: LogBench) -> None:
+def test_a_hole_between_segments_that_no_checkpoint_tells_of_is_the_end_of_the_log(
+    holed: LogBench,
+) -> None:
     holed.load(recovery_point=0, cleaned_to=0)
-    assert holed.log.end_offset == holed.batches()[-1].header.next_offset == 1
+    assert table(holed) == {b"rare": b"0"}
+    assert holed.log.end_offset == holed.batches()[-1].header.next_offset

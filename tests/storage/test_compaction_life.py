@@ -98,7 +98,10 @@ class Life:
                 swap(log, compaction.finished, now)
                 compaction.finished = None
         log.first_dirty_offset = compaction.cleaned_to
-        self.directory.write_first_dirty()
+        job = self.directory.first_dirty_job()
+        if job is not None:
+            job.run()
+            self.directory.first_dirty_written(job, None)
 
     def crash_in(self, beginning: int) -> None:
         """Power goes somewhere behind an operation; the next start must find the same table."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.exits import answering
+from tidelog.cli.moments import moment_ms, timestamp_ms
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json
 from tidelog.cli.record_text import text_or_base64
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tidelog.client.blocking import Client
     from tidelog.client.consumer import ConsumedRecord
     from tidelog.client.offsets import Isolation
-
-_LAST_MS = (1 << 63) - 1
 
 
 class IsolationName(StrEnum):
@@ -124,22 +122,10 @@ def _parse_start(text: str) -> tuple[str, int]:
         return text, 0
     if re.fullmatch("[0-9]+", text):
         return "offset", int(text)
-    timestamp_ms = int(text[1:]) if re.fullmatch("@[0-9]+", text) else _moment_ms(text)
-    if not 0 <= timestamp_ms <= _LAST_MS:
-        raise typer.BadParameter(f"no record can be of {text}", param_hint="--from")
-    return "timestamp", timestamp_ms
-
-
-def _moment_ms(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither beginning, end, an offset nor a moment", param_hint="--from"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    if re.fullmatch("@[0-9]+", text):
+        return "timestamp", timestamp_ms(int(text[1:]), text, "--from")
+    expected = "beginning, end, an offset or a moment"
+    return "timestamp", moment_ms(text, "--from", expected=expected)
 
 
 def _starting_offsets(

@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json, print_table, say
+from tidelog.cli.reset_offsets import reset_offsets
 
 if TYPE_CHECKING:
     from tidelog.client.blocking import Client
@@ -66,77 +67,7 @@ def describe(
         print_table(columns, [[line[name] for name in columns] for line in partitions])
 
 
-@app.command(name="reset-offsets")
-def reset_offsets(
-    group: GroupName,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(help="A topic to move in; may be repeated.  [default: all with offsets]"),
-    ] = None,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first record.")
-    ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
-    to_offset: Annotated[
-        int | None, typer.Option(min=0, help="To this offset, as far as the log reaches.")
-    ] = None,
-    to_timestamp: Annotated[
-        int | None, typer.Option(min=0, help="To the first record of this time or later, in ms.")
-    ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option(help="So many records on, or back when negative.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show where it would go and change nothing.")
-    ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    as_json: AsJson = False,
-) -> None:
-    """Move a group without members to other offsets."""
-    ways = [
-        to_earliest,
-        to_latest,
-        to_offset is not None,
-        to_timestamp is not None,
-        shift_by is not None,
-    ]
-    if sum(ways) != 1:
-        raise typer.BadParameter(
-            "say where to: one of --to-earliest, --to-latest, --to-offset, --to-timestamp, "
-            "--shift-by"
-        )
-    with answering():
-        from tidelog.client.blocking import Client
-        from tidelog.client.group_moves import Move, moved
-        from tidelog.client.groups import Groups
-
-        with Client(bootstrap) as client:
-            groups = Groups(client)
-            committed = groups.offsets(group)
-            move = Move(to_earliest, to_latest, to_offset, to_timestamp, shift_by)
-            names = topic or sorted({each.topic for each in committed})
-            targets = moved(client, names, committed, move)
-            if not targets:
-                refuse(f"group {group} has no offsets to move; name a topic with --topic")
-            if not dry_run:
-                groups.move(group, targets)
-        lines = [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "before": committed.get(each),
-                "after": offset,
-            }
-            for each, offset in targets.items()
-        ]
-        if as_json:
-            for line in lines:
-                print_json(line)
-        else:
-            print_table(
-                ["topic", "partition", "before", "after"], [tuple(line.values()) for line in lines]
-            )
-        say("nothing was changed" if dry_run else f"moved {group}")
+app.command(name="reset-offsets")(reset_offsets)
 
 
 @app.command()

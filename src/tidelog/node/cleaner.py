@@ -2,15 +2,13 @@
 
 Invariant  The loop does no more than change names: reading, writing and syncing are jobs, cut into
            slices so that a flush never waits for a whole pass.
-Invariant  That the old segments are durable is written down before a pass replaces any: after a
-           crash, a hole between two segments is what the cleaner left, or what was lost.
 Invariant  How far a log is cleaned is written down only after the swapped names are durable: a
-           tombstone may go in a later pass only if what it deletes is gone for good.
+           tombstone may go in a later pass only if what it deletes is gone for good. A crash before
+           that makes the next start clean again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -67,8 +65,6 @@ class Cleaner:
         partition, dirty = found
         with suppress(DiskError), partition.log.health:
             plan = plan_compaction(partition.log, dirty, self._memory, now)
-            for directory in self._directories_of(partition):
-                directory.write_recovery_points()
             partition.log.flushes.begun()
             self._go_on(partition, Compaction(plan), dirty)
             return
@@ -133,9 +129,6 @@ class Cleaner:
         log.flushes.ended()
         if log.flushes.generation == compaction.plan.generation:
             log.first_dirty_offset = compaction.cleaned_to
-            for directory in self._directories_of(partition):
-                with suppress(DiskError):  # noted in `offline_reason`
-                    directory.write_first_dirty()
         self._broker.announce(
             LogCleaned(
                 partition=partition.name,
@@ -145,7 +138,21 @@ class Cleaner:
                 cause="max.compaction.lag.ms" if dirty.is_overdue else f"{dirty.ratio:.0%} dirty",
             )
         )
-        self._look_after(0, now)
+        self._write_down(partition, now)
+
+    def _write_down(self, partition: Partition, now: Now) -> None:
+        directory = self._directory_of(partition)
+        job = directory.first_dirty_job() if directory is not None else None
+        if directory is None or job is None:
+            self._look_after(0, now)
+            return
+
+        def finished(later: Now, error: str | None) -> None:
+            with suppress(DiskError):  # noted in `offline_reason`
+                directory.first_dirty_written(job, error)
+            self._look_after(0, later)
+
+        self._broker.jobs.run(job.run, finished)
 
     def _failed(self, partition: Partition, error: str, now: Now) -> None:
         self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS
@@ -165,11 +172,12 @@ class Cleaner:
         else:
             self._broker.jobs.run(compaction.abandon, removed)
 
-    def _directories_of(self, partition: Partition) -> Iterator[LogDirectory]:
-        """The one that the log is in."""
+    def _directory_of(self, partition: Partition) -> LogDirectory | None:
+        """The one that the log is in, unless it was deleted meanwhile."""
         for directory in self._broker.directories:
             if directory.logs.get(partition.name) is partition.log:
-                yield directory
+                return directory
+        return None
 
     def _is_hosted(self, partition: Partition) -> bool:
         return self._broker.replicas.get(partition.name) is partition

@@ -67,14 +67,14 @@ class CoordinatedPartition(Generic[S]):
         broker: BrokerState,
         topic: InternalTopic,
         partition: Partition,
-        make_shard: Callable[[int, int, ShardTimers], S],
+        make_shard: Callable[[Partition, ShardTimers], S],
     ) -> None:
         self._broker = broker
         self._topic = topic
         self._partition = partition
         self.leader_epoch = partition.leader_epoch
         self._timers = ShardTimers(broker.deadlines, self._run_timer)
-        self.shard = make_shard(partition.name.partition, self.leader_epoch, self._timers)
+        self.shard = make_shard(partition, self._timers)
         self._log = ReplayedLog(partition.log, self.shard, topic.load_bytes)
         self.state = State.LOADING
 

@@ -33,9 +33,9 @@ class Coordinators(Generic[S]):
         self,
         broker: BrokerState,
         topic: InternalTopic,
-        make_shard: Callable[[int, int, ShardTimers], S],
+        make_shard: Callable[[Partition, ShardTimers], S],
     ) -> None:
-        """`make_shard` is given the partition, the leader epoch and the timers of a new one."""
+        """`make_shard` is given the partition, led by this node, and the timers of a new one."""
         self._broker = broker
         self._topic = topic
         self._make_shard = make_shard

@@ -89,8 +89,13 @@ class Node:
         broker.groups = Coordinators(
             broker,
             offsets_topic(config),
-            lambda partition, epoch, timers: GroupShard(
-                config, entropy, metadata, timers, metadata.times_of
+            lambda partition, timers: GroupShard(
+                config,
+                entropy,
+                metadata,
+                timers,
+                metadata.times_of,
+                lambda: partition.rules.largest_batch,
             ),
         )
         broker.transaction_markers = TransactionMarkers(broker)

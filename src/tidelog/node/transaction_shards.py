@@ -6,10 +6,11 @@ from tidelog.controller.features import TRANSACTION_VERSION
 from tidelog.coordinator.shard import Timers
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
 from tidelog.node.broker_state import BrokerState
+from tidelog.replication.partition import Partition
 
 
 def transaction_shard(
-    broker: BrokerState, _partition: int, leader_epoch: int, timers: Timers
+    broker: BrokerState, partition: Partition, timers: Timers
 ) -> TransactionShard:
     """A new coordinator; the epoch in which it leads fences the one before it."""
     config = broker.config
@@ -23,8 +24,9 @@ def transaction_shard(
             join_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
             two_phase_enabled=config.transaction_two_phase_commit_enable,
         ),
-        leader_epoch,
+        partition.leader_epoch,
         broker.transaction_markers,
         lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
         lambda: broker.producer_ids.take(),
+        lambda: partition.rules.largest_batch,
     )

@@ -56,6 +56,11 @@ class BatchRules(NamedTuple):
     level: int | None = None
     segment_bytes: int = 1 << 30
 
+    @property
+    def largest_batch(self) -> int:
+        """Bytes of a batch that both the topic and its segments take."""
+        return min(self.max_message_bytes, self.segment_bytes)
+
 
 class AcceptedBatch(NamedTuple):
     """A batch ready to be given its offsets; `data` is the sent buffer unless it had to change."""

@@ -5,8 +5,9 @@ Invariant  The newest record of a key stays, unless it is a tombstone whose time
 Invariant  A tombstone, or the marker of a transaction without data, is first given a horizon and
            goes only in a pass after it: whoever reads slowly gets to see it for
            `delete.retention.ms`.
-Invariant  The last batch of a producer, and of the part that is cleaned, keeps its place even
-           without records, so that sequences, epochs and the end of the log survive.
+Invariant  The last batch of a producer, and of each segment that is written, keeps its place even
+           without records: sequences and epochs survive, and one segment ends where the next one
+           begins, so that a start after a crash knows what the cleaner took from what was lost.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class BatchCleaning:
         "_transactions",
         "_wall_ms",
         "aborted",
+        "segment_end",
     )
 
     def __init__(
@@ -58,6 +60,8 @@ class BatchCleaning:
         self._delete_retention_ms = delete_retention_ms
         self.aborted: list[AbortedTransaction] = []
         """What the transaction index of the cleaned segments must say; taken by whoever writes."""
+        self.segment_end = 0
+        """Where the segment ends that is being written; set by whoever writes."""
 
     def clean(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         """The batch as it goes on: untouched, with fewer records, with none, or not at all."""
@@ -108,7 +112,7 @@ class BatchCleaning:
 
     def _place_of(self, header: BatchHeader) -> bytearray | None:
         """An empty batch where something depends on its place, else nothing."""
-        if header.next_offset == self._keys.end_offset or self._is_last_of_producer(header):
+        if header.next_offset == self.segment_end or self._is_last_of_producer(header):
             return without_records(header)
         return None
 

@@ -13,12 +13,13 @@ from typing import Final
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.checkpoint_text import decode_checkpoint, encode_checkpoint, number
-from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
+from tidelog.storage.filesystem import FileSystem, read_all, write_atomically, write_whole
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 FIRST_DIRTY: Final = "cleaner-offset-checkpoint"
+_NEXT: Final = ".next"
 
 
 class OffsetCheckpoint:
@@ -43,5 +44,16 @@ class OffsetCheckpoint:
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file's content, durably."""
-        entries = [(*partition, offset) for partition, offset in sorted(offsets.items())]
-        write_atomically(self._files, self.path, encode_checkpoint(entries))
+        write_atomically(self._files, self.path, _encoded(offsets))
+
+    def write_beside(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write what the file shall hold next beside it. May block: run it in a job."""
+        write_whole(self._files, self.path + _NEXT, _encoded(offsets))
+
+    def put_in_place(self) -> None:
+        """Replace the file by what was written beside it; after a crash it has either content."""
+        self._files.rename(self.path + _NEXT, self.path)
+
+
+def _encoded(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return encode_checkpoint([(*partition, at) for partition, at in sorted(offsets.items())])

@@ -140,6 +140,7 @@ class Compaction:
 
     def _rewrite(self, group: Sequence[Source], cleaning: BatchCleaning) -> Iterator[bool]:
         output = self._unfinished = self._new_segment(group[0].segment.base_offset)
+        cleaning.segment_end = group[-1].end_offset
         for source in group:
             kept: list[Buffer] = []
             read = 0

@@ -129,13 +129,18 @@ def replace_file(files: FileSystem, path: str, content: bytes) -> None:
 def write_atomically(files: FileSystem, path: str, content: bytes) -> None:
     """Replace a small file so that after a crash it has the old or the new content, never a mix."""
     temporary = path + ".tmp"
-    if files.exists(temporary):
-        files.remove(temporary)
-    file = files.open(temporary)
+    write_whole(files, temporary, content)
+    files.rename(temporary, path)
+    files.sync_directory(path.rpartition("/")[0])
+
+
+def write_whole(files: FileSystem, path: str, content: bytes) -> None:
+    """Write a small file anew; its content is durable, its name is not."""
+    if files.exists(path):
+        files.remove(path)
+    file = files.open(path)
     try:
         file.append(content)
         file.sync()
     finally:
         file.close()
-    files.rename(temporary, path)
-    files.sync_directory(path.rpartition("/")[0])

@@ -21,6 +21,9 @@ class FetchedBatches(NamedTuple):
     batches: list[tuple[BatchHeader, memoryview]]
     data: memoryview
     max_timestamp: int
+    ends_behind_gap: bool
+    """The last batch does not begin where the one before it ends: the leader's log is, or once was,
+    a compacted one."""
 
 
 def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> FetchedBatches | None:
@@ -31,6 +34,7 @@ def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> Fetc
     """
     taken: list[tuple[BatchHeader, memoryview]] = []
     expected, size, max_timestamp = log.end_offset, 0, -1
+    is_behind_gap = False
     epoch = log.epochs.latest_epoch
     epoch = -1 if epoch is None else epoch
     for header, batch in whole_batches(data):
@@ -52,7 +56,8 @@ def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> Fetc
         if header.is_control and header.has_producer_id:
             read_transaction_marker(batch)  # or raise before anything is written
         taken.append((header, batch))
+        is_behind_gap = header.base_offset > expected
         expected, epoch = header.next_offset, header.leader_epoch
         size += header.size
         max_timestamp = max(max_timestamp, header.max_timestamp)
-    return FetchedBatches(taken, data[:size], max_timestamp) if taken else None
+    return FetchedBatches(taken, data[:size], max_timestamp, is_behind_gap) if taken else None

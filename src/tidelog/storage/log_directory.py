@@ -35,7 +35,7 @@ from tidelog.storage.identity import (
     read_topic_id,
     write_clean_shutdown,
 )
-from tidelog.storage.kept_checkpoint import KeptCheckpoint
+from tidelog.storage.kept_checkpoint import CheckpointJob, KeptCheckpoint
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
@@ -263,18 +263,19 @@ class LogDirectory:
             with self.health:
                 self._write(self._high_watermarks, high_watermarks)
 
-    def write_recovery_points(self) -> None:
-        """Write down what is durable of every log, if that changed."""
-        if self.health.offline_reason is None:
-            with self.health:
-                self._write(self._recovery_points, self._recovery_points_now())
+    def first_dirty_job(self) -> CheckpointJob | None:
+        """Write down elsewhere how far every log is cleaned, if that changed, also one that is
+        compacted no longer: it may be one again. Then call `first_dirty_written`."""
+        invariant(self._loaded, "nothing is cleaned before all is loaded")
+        return self._first_dirty.job(self._first_dirty_now())
 
-    def write_first_dirty(self) -> None:
-        """Write down how far every log is cleaned, also one that is compacted no longer: the
-        cleaner's holes are still in it."""
-        if self.health.offline_reason is None:
+    def first_dirty_written(self, job: CheckpointJob, error: str | None) -> None:
+        """The job has run."""
+        if error is not None:
+            self.health.fail(error)
+        elif self.health.offline_reason is None:
             with self.health:
-                self._write(self._first_dirty, self._first_dirty_now())
+                self._first_dirty.take(job, self._first_dirty_now())
 
     def _write(self, checkpoint: KeptCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
         """Write offsets down, beside what still holds for logs that are yet to be loaded."""
@@ -340,6 +341,9 @@ class LogDirectory:
                 log.close()
             marks = self.high_watermarks if high_watermarks is None else high_watermarks
             self.write_checkpoints(marks)
+            if self.health.offline_reason is None:
+                with self.health:
+                    self._write(self._first_dirty, self._first_dirty_now())
             if self._loaded and self.health.offline_reason is None:
                 with self.health:
                     write_clean_shutdown(self._files, self.path, broker_epoch)

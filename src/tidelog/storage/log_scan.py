@@ -6,13 +6,17 @@ it lies in the part that was never flushed. Damage in the flushed part is steppe
 reported; what lies behind it stays.
 
 Invariant  No batch is kept whose bytes, offsets or epoch cannot be what was written.
+Invariant  A gap within a segment is no end: a leader may have sent it. The batch behind it is kept
+           if another witness bears out its offsets, which no checksum covers: the batch or segment
+           that follows, or an index entry. A gap between segments is a loss, unless the recovery
+           point or the cleaner's own checkpoint says that it was there before.
 Invariant  Later segments are gone for good before an earlier one is cut, so that a crash on the
            way leaves no hole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches
@@ -39,14 +43,18 @@ class LogScan:
     flushed_to: int
     """Everything below was durable once."""
     cleaned_to: int
-    """Below, whole segments may be missing: the cleaner found nothing in them worth keeping."""
-    contiguous: bool
-    """No offset was ever taken out of this log, as compaction does."""
+    """Below, segments may lie apart: Apache Kafka's cleaner keeps nothing of an empty one."""
+    is_cleaned: bool
+    """Segments that lie apart in the flushed part are a cleaner's work, no damage."""
     end_offset: int = 0
     found_epochs: list[tuple[int, int]] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     cut_bytes: int = 0
     _last_epoch: int = -1
+    _witnesses: dict[int, int] = field(default_factory=dict)
+    """From position to last offset, as the index of the segment under way had it."""
+    _segment_end: int | None = None
+    """Where the segment under way ends by the name of the one behind it."""
 
     def run(self, slot: int, last_epoch: int) -> None:
         """Read from segment `slot` on.
@@ -79,30 +87,29 @@ class LogScan:
         """Whether a segment goes on where the log, as far as it was read, ends."""
         base = segment.base_offset
         if self.end_offset < min(base, max(self.flushed_to, self.cleaned_to)):
-            if self.contiguous:
+            if not self.is_cleaned:
                 self._report(segment, 0, 0, base, in_place=True)
             self.end_offset = base
         return base == self.end_offset
 
     def _read_segment(self, segment: Segment, slot: int) -> int:
         """Take the batches of one segment; where it is to be cut, its size if nowhere."""
-        hints: list[int] = []
-        if segment.base_offset < self.flushed_to:
-            hints = [position for _, position in segment.offset_index.entries()]
+        self._witnesses = {position: last for last, position in segment.offset_index.entries()}
+        behind = self.segments[slot + 1 : slot + 2]
+        self._segment_end = behind[0].base_offset if behind else None
         segment.start_over()
         segment.transaction_index.reset()
         position = self._take_batches(segment, 0)
         while position < segment.size and self.end_offset < self.flushed_to:
-            found = self._next_whole(segment, position, hints)
+            found = self._next_whole(segment, position)
             if found is not None:
                 self._report(segment, position, found.position, found.header.base_offset, True)
                 self.end_offset = found.header.base_offset
                 segment.index_next_batch()
                 position = self._take_batches(segment, found.position)
-            elif slot + 1 < len(self.segments):
-                following = self.segments[slot + 1].base_offset
-                self._report(segment, position, segment.size, following, True)
-                self.end_offset = following
+            elif self._segment_end is not None:
+                self._report(segment, position, segment.size, self._segment_end, True)
+                self.end_offset = self._segment_end
                 position = segment.size
             else:
                 break
@@ -119,6 +126,8 @@ class LogScan:
             except CorruptBatch:  # a marker that is none
                 break
             segment.note(header.last_offset, header.max_timestamp, batch.position, header.size)
+            if following is None and header.base_offset > self.end_offset:
+                segment.vouch_for(header.last_offset, batch.position)
             if header.leader_epoch > self._last_epoch:
                 self._last_epoch = header.leader_epoch
                 self.found_epochs.append((header.leader_epoch, header.base_offset))
@@ -138,25 +147,31 @@ class LogScan:
         """Whether a batch can be what was written at the end of the log read so far."""
         header = batch.header
         return (
-            self._offsets_fit(segment, header, following)
+            self._offsets_fit(segment, batch, following)
             and self._epoch_fits(header, following)
             and crc_matches(batch.data)
         )
 
     def _offsets_fit(
-        self, segment: Segment, header: BatchHeader, following: FoundBatch | None
+        self, segment: Segment, batch: FoundBatch, following: FoundBatch | None
     ) -> bool:
-        """The checksum does not cover the base offset: the batches around it must agree."""
+        """The checksum does not cover the base offset: what lies around the batch must agree."""
+        header = batch.header
         gap = header.base_offset - self.end_offset
         if gap < 0 or header.last_offset_delta < 0:
             return False
         if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             return False
-        if gap == 0:
+        return gap == 0 or self._is_borne_out(batch, following)
+
+    def _is_borne_out(self, batch: FoundBatch, following: FoundBatch | None) -> bool:
+        """Whether a batch behind a gap has a witness; below the recovery point it needs none."""
+        header = batch.header
+        if self._witnesses.get(batch.position) == header.last_offset:
             return True
-        if self.contiguous and self.end_offset >= self.flushed_to:
-            return False
-        return following is None or following.header.base_offset > header.last_offset
+        if following is not None:
+            return following.header.base_offset > header.last_offset
+        return self.end_offset < self.flushed_to or header.next_offset == self._segment_end
 
     def _epoch_fits(self, header: BatchHeader, following: FoundBatch | None) -> bool:
         """No checksum covers the epoch, neither in the batch nor in the file of epochs.
@@ -178,12 +193,10 @@ class LogScan:
         behind = following.header.leader_epoch
         return behind == epoch or behind > epoch > known
 
-    def _next_whole(
-        self, segment: Segment, position: int, hints: Sequence[int]
-    ) -> FoundBatch | None:
+    def _next_whole(self, segment: Segment, position: int) -> FoundBatch | None:
         """The first whole batch behind a damaged one, by its length or by an old index entry."""
         stated = position + segment.batch_size_at(position)
-        for candidate in sorted({stated, *hints}):
+        for candidate in sorted({stated, *self._witnesses}):
             if not position < candidate < segment.size:
                 continue
             try:

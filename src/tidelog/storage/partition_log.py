@@ -124,6 +124,8 @@ class PartitionLog(SegmentedLog):
             if header.producer_id >= 0:
                 self._note_producer(segment, header, header.base_offset, batch)
             position += header.size
+        if fetched.ends_behind_gap:
+            segment.vouch_for(last, position - fetched.batches[-1][0].size)
 
     def _check_marker(
         self, header: BatchHeader, data: Buffer, origin: Origin, transaction_version: int

@@ -177,7 +177,7 @@ class _Loading:
             producers=self.producers,
             flushed_to=flushed_to,
             cleaned_to=cleaned_to,
-            contiguous=not self.config.cleanup_compact and not cleaned_to,
+            is_cleaned=self.config.cleanup_compact or cleaned_to > 0,
         )
         scan.run(slot, epochs[-1][0] if epochs else -1)
         self.end_offset = scan.end_offset

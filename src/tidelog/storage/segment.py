@@ -3,6 +3,8 @@
 Invariant  `size` counts the bytes that are part of the log; what a failed write left behind them
            is never read.
 Invariant  Indexes name only batches that are in the file, and are rebuilt when they do not.
+Invariant  A last batch behind a gap, which a follower gets from a compacted log, has an index entry
+           of its own: no checksum covers its offsets, and no batch behind bears them out.
 """
 
 from __future__ import annotations
@@ -123,6 +125,12 @@ class Segment(SegmentFiles):
             self.since_entry = size
         else:
             self.since_entry += size
+
+    def vouch_for(self, last_offset: int, position: int) -> None:
+        """Give the last batch an entry, if it has none."""
+        if self.offset_index.last() != (last_offset, position):
+            self.offset_index.append(last_offset, position)
+            self.index_is_full = self.offset_index.is_full or self.time_index.is_full
 
     def add_time_entry(self) -> bool:
         """Note the largest timestamp so far; whether that was news."""
@@ -269,11 +277,17 @@ class Segment(SegmentFiles):
         """Write offset and time index anew from the headers in the file."""
         self.start_over()
         behind_damage = {end for _, end in self.damaged}
+        reached = self.base_offset
+        behind_gap_at: int | None = None
         for position, header in _while_sound(self._scan(0)):
             if position in behind_damage:
                 self.index_next_batch()
             self.note(header.last_offset, header.max_timestamp, position, header.size)
+            behind_gap_at = position if header.base_offset > reached else None
+            reached = header.next_offset
         self.add_time_entry()
+        if behind_gap_at is not None:
+            self.vouch_for(reached - 1, behind_gap_at)
 
     def index_next_batch(self) -> None:
         """Give the next batch an entry of its own, however near the last one is."""
@@ -302,13 +316,18 @@ class Segment(SegmentFiles):
         self.index_is_full = self.offset_index.is_full or self.time_index.is_full
         self._first_timestamp = None
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
-        _, indexed = self.offset_index.last()
+        reached, indexed = self.offset_index.last()
         self.since_entry = position - indexed
         self.damaged = [(start, end) for start, end in self.damaged if end <= position]
-        for _, header in self._scan(indexed):
+        behind_gap_at: int | None = None
+        for at, header in self._scan(indexed):
+            behind_gap_at = at if header.base_offset > reached else None
+            reached = header.next_offset
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp
                 self._max_timestamp_offset = header.last_offset
+        if behind_gap_at is not None:
+            self.vouch_for(reached - 1, behind_gap_at)
 
 
 def _while_sound(

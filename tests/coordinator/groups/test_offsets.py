@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
+from tidelog.coordinator.batch_room import AT_ONCE
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.consumer_protocol import ConsumerProtocolSubscription
-from tidelog.coordinator.groups.removal import AT_ONCE
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.schema import Schema
@@ -214,12 +214,9 @@ def test_a_group_is_deleted_with_many_offsets_in_one_batch(many: GroupBench) -> 
     assert (asked.reply, many.state) == (True, "Dead")
 
 
-def test_a_group_with_more_offsets_than_a_batch_holds_goes_after_them() -> None:
+def test_a_group_with_more_offsets_than_a_batch_holds_goes_after_them(many: GroupBench) -> None:
     """Whenever that is cut short, there is still a group that can be deleted."""
-    many = GroupBench(message_max_bytes="100000")
-    many.fail_over()
-    for partition in range(MANY):
-        many.commit(1, partition=partition)
+    many.batch_bytes = 50_000
     replies = []
     while many.state != "Dead":
         asked = Asked()

@@ -70,6 +70,7 @@ class CoordinatorBench:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.next_producer_id = 1000
         self.coordinator_epoch = 0
+        self.batch_bytes = 1_000_000
         self._begin()
         self.carry_out(self.shard.loaded(self.now))
 
@@ -85,6 +86,7 @@ class CoordinatorBench:
             self.markers,
             lambda: self.version,
             self._take_producer_id,
+            lambda: self.batch_bytes,
         )
 
     def _take_producer_id(self) -> int:

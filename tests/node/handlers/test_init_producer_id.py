@@ -102,8 +102,13 @@ def test_producers_of_a_partition_are_described(
     assert producer.last_timestamp == 1_700_000_000_000
 
 
-def test_only_the_leader_describes_producers(bench: NodeBench, peer: Peer) -> None:
+def test_every_replica_describes_its_producers(
+    bench: NodeBench, peer: Peer, batch: NewBatch
+) -> None:
+    """An operator who looks for hanging transactions asks one broker about all its replicas."""
     bench.create_topic("orders")
+    peer.produce("orders", batch(b"a", producer_id=7, producer_epoch=3, base_sequence=0))
     bench.partition("orders").apply(Leadership(-1, 6, 6, (100,), (100,)), bench.now)
-    assert producers(peer, "orders").error_code == ErrorCode.not_leader_or_follower
+    found = producers(peer, "orders")
+    assert (found.error_code, found.active_producers[0].producer_id) == (0, 7)
     assert producers(peer, "orders", 9).error_code == ErrorCode.unknown_topic_or_partition

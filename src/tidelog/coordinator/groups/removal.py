@@ -10,9 +10,9 @@ Invariant  A group goes at once with all its offsets if one batch can hold them;
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from tidelog.coordinator.batch_room import first_piece
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.groups.classic.group import ClassicGroup, State
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
@@ -26,10 +26,6 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
 Removal: TypeAlias = Decision[GroupRecord, bool]
-AT_ONCE: Final = 1000
-"""Tombstones in one batch."""
-RECORD_BYTES: Final = 32
-"""What a record takes besides its key, at most."""
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")
 NOT_EMPTY = Refusal(ErrorCode.non_empty_group, "the group has members")
 
@@ -61,15 +57,8 @@ def delete_group(group: Group | None, offsets: Offsets, batch_bytes: int) -> Rem
         return UNKNOWN_GROUP
     if not group.is_empty or (isinstance(group, ClassicGroup) and group.state is not State.EMPTY):
         return NOT_EMPTY  # also while it has yet to write that everybody left
-    records = tuple(_end_of_group(group, offsets))
-    if sum(_tombstone_bytes(record) for record in records) <= batch_bytes:
-        return Decision(records, True)
-    return _piece_of(iter(records))
-
-
-def _tombstone_bytes(record: GroupRecord) -> int:
-    key, _ = encode_record(record)
-    return len(key) + RECORD_BYTES
+    records = list(_end_of_group(group, offsets))
+    return Decision(*first_piece(records, encode_record, batch_bytes, at_once=len(records)))
 
 
 def _end_of_group(group: Group, offsets: Offsets) -> Iterator[GroupRecord]:
@@ -87,20 +76,24 @@ def group_tombstones(group: Group) -> Iterator[GroupRecord]:
 
 
 def forget_topics(
-    groups: Mapping[str, Group], offsets: Offsets, topics: Collection[str]
+    groups: Mapping[str, Group], offsets: Offsets, topics: Collection[str], batch_bytes: int
 ) -> Removal:
     """Topics were deleted: nobody reads on from an offset of theirs."""
-    return _piece_of(
+    forgotten = (
         tombstone(group_id, partition)
         for group_id in groups
         for partition in sorted({*offsets.of(group_id), *offsets.pending_in(group_id)})
         if partition.topic in topics
     )
+    return Decision(*first_piece(forgotten, encode_record, batch_bytes))
 
 
-def expire(groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, now: Now) -> Removal:
+def expire(
+    groups: Mapping[str, Group], offsets: Offsets, retention_ms: int, batch_bytes: int, now: Now
+) -> Removal:
     """Forget offsets past their time, and groups that have neither members nor offsets."""
-    return _piece_of(_expired(groups, offsets, retention_ms, now))
+    expired = _expired(groups, offsets, retention_ms, now)
+    return Decision(*first_piece(expired, encode_record, batch_bytes))
 
 
 def _expired(
@@ -118,11 +111,6 @@ def _expired(
             yield tombstone(group_id, partition)
         if group.is_abandoned and not pending and len(expired) == len(committed):
             yield from group_tombstones(group)
-
-
-def _piece_of(removed: Iterator[GroupRecord]) -> Removal:
-    records = tuple(islice(removed, AT_ONCE))
-    return Decision(records, next(removed, None) is None)
 
 
 def _end_of(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from tidelog.coordinator.batch_room import BatchBytes
 from tidelog.coordinator.decision import Answer, Decision, Producer
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.joining import Joining, Joins, JoinWish
@@ -74,8 +75,10 @@ class GroupShard:
         topics: Topics,
         timers: Timers,
         times_of: TimesOf,
+        batch_bytes: BatchBytes,
     ) -> None:
         self._config = config
+        self._batch_bytes = batch_bytes
         self._timers = timers
         self._rebalance = Rebalance(timers, config)
         self._joins = Joins(self._rebalance, config, entropy)
@@ -266,7 +269,7 @@ class GroupShard:
 
     def topics_deleted(self, topics: frozenset[str], now: Now) -> Step:
         """Forget the offsets of topics that are gone."""
-        forgetting = forget_topics(self.groups, self.offsets, topics)
+        forgetting = forget_topics(self.groups, self.offsets, topics, self._batch_bytes())
         if not forgetting.reply:
             self._timers.set(
                 ("forgetting", topics),
@@ -277,7 +280,7 @@ class GroupShard:
 
     def _expire(self, now: Now) -> Step:
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        expiring = expire(self.groups, self.offsets, retention_ms, now)
+        expiring = expire(self.groups, self.offsets, retention_ms, self._batch_bytes(), now)
         self._expire_later(now, None if expiring.reply else NEXT_PIECE_MS)
         return Decision(expiring.records, None)
 
@@ -314,5 +317,4 @@ class GroupShard:
 
     def delete_group(self, group_id: str) -> Removal | Refusal:
         """Forget a group; while the reply is False, there is more of it to forget."""
-        half_full = self._config.message_max_bytes // 2
-        return delete_group(self.groups.get(group_id), self.offsets, half_full)
+        return delete_group(self.groups.get(group_id), self.offsets, self._batch_bytes())

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
+from tidelog.coordinator.batch_room import BatchBytes, first_piece
 from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
 from tidelog.coordinator.shard import Marker, Timers
 from tidelog.coordinator.transactions.ending import Ending, end
@@ -45,10 +45,8 @@ from tidelog.model.time import Now
 _TIMEOUTS: Final = "timeouts"
 _EXPIRY: Final = "expiry"
 _WAITING: Final = "waiting"
-_AT_ONCE: Final = 1000
-"""Records in one batch of the coordinator's own."""
 _NEXT_PIECE_MS: Final = 10
-"""Between two such batches: others get their turn."""
+"""Between two batches of the coordinator's own: others get their turn."""
 NO_PRODUCER_ID_AT_HAND: Final = Refusal(
     ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
 )
@@ -85,6 +83,7 @@ class TransactionShard:
         markers: MarkerWriter,
         version: Callable[[], int],
         take_producer_id: Callable[[], int | None],
+        batch_bytes: BatchBytes,
     ) -> None:
         """`version` is the transaction version of the cluster; a command that needs a producer id
         is refused with `NO_PRODUCER_ID_AT_HAND` when there is none to take."""
@@ -94,6 +93,7 @@ class TransactionShard:
         self._markers = markers
         self._version = version
         self._take_producer_id = take_producer_id
+        self._batch_bytes = batch_bytes
         self._known: dict[str, Transaction] = {}
         self._being_marked: set[str] = set()
         self._waiting = WaitingJoins()
@@ -290,14 +290,15 @@ class TransactionShard:
 
     def _look_for_overdue(self, now: Now) -> Outcome:
         version, unmarked = self._version(), self._unmarked()
-        overdue = (known for known in self._known.values() if known.is_overdue(now.wall_ms))
-        ended = [fenced(known, version, now.wall_ms) for known in islice(overdue, _AT_ONCE)]
-        there_may_be_more = len(ended) == _AT_ONCE
-        self._set_timeouts(
-            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.timeout_check_ms
+        overdue = (
+            TransactionRecord(known.transactional_id, fenced(known, version, now.wall_ms))
+            for known in self._known.values()
+            if known.is_overdue(now.wall_ms)
         )
-        records = tuple(TransactionRecord(after.transactional_id, after) for after in ended)
-        return Decision(records, None, self._late([*unmarked, *ended]))
+        piece = first_piece(overdue, self.encode, self._batch_bytes())
+        self._set_timeouts(now, self._rules.timeout_check_ms if piece.is_all else _NEXT_PIECE_MS)
+        ended = [record.transaction for record in piece.records if record.transaction is not None]
+        return Decision(piece.records, None, self._late([*unmarked, *ended]))
 
     def _set_expiry(self, now: Now, after_ms: int) -> None:
         self._timers.set(_EXPIRY, now.monotonic_ms + after_ms, self._expire)
@@ -309,12 +310,9 @@ class TransactionShard:
             for known in self._known.values()
             if known.is_idle and known.updated_ms <= limit_ms
         )
-        tombstones = tuple(islice(expired, _AT_ONCE))
-        there_may_be_more = len(tombstones) == _AT_ONCE
-        self._set_expiry(
-            now, _NEXT_PIECE_MS if there_may_be_more else self._rules.expiration_check_ms
-        )
-        return Decision(tombstones, None)
+        piece = first_piece(expired, self.encode, self._batch_bytes())
+        self._set_expiry(now, self._rules.expiration_check_ms if piece.is_all else _NEXT_PIECE_MS)
+        return Decision(piece.records, None)
 
 
 def _stored(transaction: Transaction) -> tuple[TransactionRecord, ...]:

@@ -9,7 +9,7 @@ from tidelog.node.request import Fields, Reply, Request
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
-    """List the producers that each partition remembers."""
+    """List the producers that each partition remembers, whether this replica leads or follows."""
     return {
         "topics": [
             {
@@ -31,8 +31,6 @@ def _describe(broker: BrokerState, name: TopicPartition) -> Fields:
     partition = broker.replicas.locate(broker.image, name, None)
     if isinstance(partition, ErrorCode):
         return {"error_code": partition, "active_producers": []}
-    if not partition.is_leader:
-        return {"error_code": ErrorCode.not_leader_or_follower, "active_producers": []}
     return {
         "error_code": ErrorCode.none,
         "active_producers": [

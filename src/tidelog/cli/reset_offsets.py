@@ -1,0 +1,196 @@
+"""`tidelog groups reset-offsets`: every way to say where a group shall go on reading.
+
+Invariant  The ways are those of kafka-consumer-groups, and what it exports can be read here.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.exits import answering, refuse
+from tidelog.cli.moments import duration_ms, moment_ms
+from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.output import print_json, print_table, say
+from tidelog.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.client.group_moves import Move
+
+WAYS = (
+    "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+    "--to-timestamp, --by-duration, --from-file"
+)
+
+
+def reset_offsets(
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[:N,N]",
+            help="A topic to move in, or some of its partitions; may be repeated.  "
+            "[default: all with offsets]",
+        ),
+    ] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the first record.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_current: Annotated[
+        bool,
+        typer.Option("--to-current", help="Where it is; behind the last record if it is nowhere."),
+    ] = False,
+    to_offset: Annotated[
+        int | None, typer.Option(min=0, help="To this offset, as far as the log reaches.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(help="So many records on, or back when negative.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="To the first record of this moment or later: 2026-01-31T12:00:00, in UTC unless "
+            "it ends in a zone such as +02:00.",
+        ),
+    ] = None,
+    to_timestamp: Annotated[
+        int | None, typer.Option(min=0, help="The same, in milliseconds since 1970.")
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="To the first record of so long ago or later: PT30M, P7D."
+        ),
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Where lines of TOPIC,PARTITION,OFFSET say.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show where it would go and change nothing.")
+    ] = False,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print lines that --from-file reads, not a table.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Move a group without members to other offsets.
+
+    Unlike kafka-consumer-groups it does so at once, unless there is --dry-run.
+    """
+    given = None if from_file is None else _read_offsets(from_file, group)
+    times = [
+        to_timestamp,
+        None if to_datetime is None else moment_ms(to_datetime, "--to-datetime"),
+        None if by_duration is None else _ago_ms(by_duration),
+    ]
+    ways = [to_earliest, to_latest, to_current]
+    ways += [each is not None for each in (to_offset, shift_by, given, *times)]
+    if sum(ways) != 1:
+        raise typer.BadParameter(f"say where to: one of {WAYS}")
+    with answering():
+        from tidelog.client.group_moves import Move
+
+        moment = next((each for each in times if each is not None), None)
+        move = Move(to_earliest, to_latest, to_current, to_offset, moment, shift_by, given)
+        lines = _move(bootstrap, group, _chosen(topic or ()), move, dry_run)
+        if export:
+            for name, _, after in lines:
+                typer.echo(f"{name.topic},{name.partition},{after}")
+        elif as_json:
+            for name, before, after in lines:
+                print_json({**name._asdict(), "before": before, "after": after})
+        else:
+            print_table(
+                ["topic", "partition", "before", "after"],
+                [(*name, before, after) for name, before, after in lines],
+            )
+        say("nothing was changed" if dry_run else f"moved {group}")
+
+
+def _move(
+    bootstrap: str,
+    group: str,
+    chosen: Mapping[str, list[int] | None],
+    move: Move,
+    dry_run: bool,
+) -> list[tuple[TopicPartition, int | None, int]]:
+    """What was moved, from where and to where."""
+    from tidelog.client.blocking import Client
+    from tidelog.client.group_moves import moved
+    from tidelog.client.groups import Groups
+
+    with Client(bootstrap) as client:
+        groups = Groups(client)
+        committed = groups.offsets(group)
+        names = chosen or _partitions_of(move.to_given) or _topics_of(committed)
+        targets = moved(client, names, committed, move)
+        if not targets:
+            refuse(f"group {group} has no offsets to move; name a topic with --topic")
+        if not dry_run:
+            groups.move(group, targets)
+    return [(name, committed.get(name), offset) for name, offset in targets.items()]
+
+
+def _ago_ms(text: str) -> int:
+    return max(0, int(time.time() * 1000) - duration_ms(text, "--by-duration"))
+
+
+def _topics_of(committed: Iterable[TopicPartition]) -> dict[str, list[int] | None]:
+    return dict.fromkeys(sorted({each.topic for each in committed}))
+
+
+def _partitions_of(
+    given: Mapping[TopicPartition, int] | None,
+) -> dict[str, list[int] | None]:
+    found: dict[str, list[int] | None] = {}
+    for topic in sorted({each.topic for each in given or ()}):
+        found[topic] = [each.partition for each in given or () if each.topic == topic]
+    return found
+
+
+def _chosen(topics: Iterable[str]) -> dict[str, list[int] | None]:
+    """From `orders` or `orders:0,2` to the partitions that are meant, None for all."""
+    found: dict[str, list[int] | None] = {}
+    for text in topics:
+        name, colon, numbers = text.partition(":")
+        indexes = numbers.split(",")
+        if not name or (colon and not all(each.isascii() and each.isdigit() for each in indexes)):
+            raise typer.BadParameter(
+                f"{text!r} is neither a topic nor one with partitions such as orders:0,2",
+                param_hint="--topic",
+            )
+        found[name] = [int(each) for each in indexes] if colon else None
+    return found
+
+
+def _read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
+    """Lines of topic, partition and offset, each with or without the group in front."""
+    found: dict[TopicPartition, int] = {}
+    with path.open(newline="", encoding="utf-8") as lines:
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row:
+                continue
+            fields = row[1:] if len(row) == 4 and row[0] == group else row
+            if len(fields) != 3 or not all(
+                each.isascii() and each.isdigit() for each in fields[1:]
+            ):
+                raise typer.BadParameter(
+                    f"line {number} of {path} is not TOPIC,PARTITION,OFFSET of group {group}",
+                    param_hint="--from-file",
+                )
+            found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    return found
