@@ -15,6 +15,7 @@ from tidelog.simulator.checkers.watch import watch
 from tidelog.simulator.dice import stream
 from tidelog.simulator.plan import Plan
 from tidelog.simulator.workload import (
+    OFFSETS_PARTITIONS,
     add_copiers,
     add_groups,
     add_table,
@@ -94,7 +95,7 @@ def transactional_setup(world: World) -> None:
 def with_groups(plan: Plan) -> Plan:
     """The same run on nodes that are ready for `grouped_setup`."""
     settings = {
-        "offsets.topic.num.partitions": 2,
+        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
         "offsets.topic.replication.factor": min(3, plan.brokers),
         "offsets.load.buffer.size": LOAD_BYTES,
         "group.initial.rebalance.delay.ms": 500,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.workload_admin import NEVER, Administrator, AdminPaces, NewTopic
 from tidelog.simulator.workload_classic import ClassicMember
@@ -38,6 +39,7 @@ READERS: Final = "readers"
 CREW: Final = "crew"
 BOOKKEEPER: Final = "bookkeeper"
 """Groups: of the consumer protocol, of the classic one, and one without members."""
+OFFSETS_PARTITIONS: Final = 2
 PAIRS: Final = "pairs"
 PAIRS_PARTITIONS: Final = 2
 COPIES: Final = "copies"
@@ -177,7 +179,18 @@ def add_groups(
         ClassicMember(name, nodes, ORDERS, crew, shifts, stop_ms, is_static=name == "boatswain")
         for name in ("skipper", "boatswain", "cook")
     )
+    administrator = Administrator(
+        "groups admin",
+        nodes,
+        (),
+        History(),
+        scratch=NewTopic(SCRATCH, 1, 1, {}),
+        paces=NEVER._replace(prefer_ms=world.dice("groups").choice((0, 1_000, 3_000))),
+        stop_ms=stop_ms,
+        others=[TopicPartition(OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS)],
+    )
     for client in (
+        administrator,
         *members,
         Committer("bookkeeper", nodes, book, stop_ms),
         Auditor("auditor", nodes, book, stop_ms),
