@@ -250,6 +250,22 @@ def test_a_log_that_parts_from_the_leaders_below_its_start_begins_anew_there(
     assert cut.cause == "the log of leader 101 begins only at 3"
 
 
+def test_a_log_that_parts_from_the_leaders_below_its_own_start_begins_anew_there(
+    bench: PartitionBench,
+) -> None:
+    """What was deleted here may be another branch than what an unclean leader holds there."""
+    bench.lead(3)
+    bench.append(b"a", b"b")
+    bench.append(b"c", b"d")
+    bench.partition.log.raise_start_to(2)
+    bench.follow(4)
+    told = answer(bench)._replace(diverging_epoch=(1, 9))
+    assert bench.partition.fetched(told, bench.now) == Progress(truncated=True)
+    assert (bench.partition.log.start_offset, bench.partition.log.end_offset) == (2, 2)
+    assert bench.partition.log.size_bytes == 0
+    assert follower_of(bench.partition).fetch_state == FetchState(2, 4, -1, 2)
+
+
 def test_no_mark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -> None:
     """100 holds records of epochs 1 and 3, and 101 of epoch 2: two rounds until they agree."""
     cluster.lead(100)

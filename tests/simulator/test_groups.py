@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tidelog.coordinator.groups.classic.group import ClassicGroup
+from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.offset_records import OffsetCommitKey
+from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.node.coordinated_partition import CoordinatedPartition, State
 from tidelog.node.shard_log import ReplayedLog
+from tidelog.simulator.checkers.offset_rules import OffsetRules
 from tidelog.simulator.runner import SeedResult, run_plan
 from tidelog.simulator.setup import grouped_setup, with_groups
 from tidelog.simulator.swarm import draw_plan
-from tidelog.simulator.workload_groups import Committer
+from tidelog.simulator.workload_offset_history import NOBODY, OffsetHistory, Outcome
 
 
 def run(seed: int) -> SeedResult:
     return run_plan(with_groups(draw_plan(seed)), setup=grouped_setup)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_promised_offsets_last_and_no_partition_has_two_readers(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committers: list[Committer] = []
-    begin = Committer.on_started
+@pytest.fixture
+def histories(monkeypatch: pytest.MonkeyPatch) -> list[OffsetHistory]:
+    """What the groups of all runs were asked and told."""
+    kept: list[OffsetHistory] = []
+    watch = OffsetRules.watch
 
-    def remember(self: Committer) -> None:
-        committers.append(self)
-        begin(self)
+    def remember(self: OffsetRules) -> None:
+        kept.append(self._history)
+        watch(self)
 
-    monkeypatch.setattr(Committer, "on_started", remember)
-    result = run(seed)
-    assert result.violation is None
-    assert committers[0].promised > 5
+    monkeypatch.setattr(OffsetRules, "watch", remember)
+    return kept
+
+
+@pytest.mark.parametrize("seed", [7, 8, 24])
+def test_promises_to_groups_are_kept(seed: int, histories: list[OffsetHistory]) -> None:
+    assert run(seed).violation is None
+
+    book, crew = histories
+    assert sum(each.outcome is Outcome.DONE for each in book.commits[book.partitions[0]]) > 5
+    by_members = [each for commits in crew.commits.values() for each in commits]
+    assert all(each.by is not NOBODY for each in by_members)
+    assert sum(each.outcome is Outcome.DONE for each in by_members) > 5
+    assert any(each.outcome is Outcome.REFUSED for each in by_members)
+    assert any(each.outcome is Outcome.DONE for each in crew.deletions)
 
 
 def _answers_at_once(self: CoordinatedPartition[Any], now: Any, appended: Any, then: Any) -> None:
@@ -62,11 +78,55 @@ def _serves_while_loading(
     self.state = state
 
 
+_commit_offsets = GroupShard.commit_offsets
+
+
+def _commits_in_any_generation(self: GroupShard, wish: Any, now: Any) -> Any:
+    group = self.groups.get(wish.group_id)
+    if isinstance(group, ClassicGroup) and wish.generation >= 0:
+        wish = wish._replace(generation=group.generation)
+    return _commit_offsets(self, wish, now)
+
+
+_restore = ClassicGroup.restore
+
+
+def _loads_the_first_generation(self: ClassicGroup, stored: Any) -> None:
+    """What is written now is of the generation that the group is in, or empties it."""
+    is_loading = self.generation > 0 and stored.generation != self.generation
+    if not (is_loading and stored.members):
+        _restore(self, stored)
+
+
+_decode = GroupShard.decode
+
+
+def _without_tombstones_of(kind: type) -> Callable[..., Any]:
+    """What is loaded when the ends of such things are overlooked."""
+
+    def decode(self: GroupShard, key: bytes, value: bytes | None) -> Any:
+        found = _decode(self, key, value)
+        is_end = found is not None and value is None and isinstance(found.key, kind)
+        return None if is_end else found
+
+    return decode
+
+
+_LOADS_NO_END_OF_OFFSETS = _without_tombstones_of(OffsetCommitKey)
+_LOADS_NO_END_OF_GROUPS = _without_tombstones_of(GroupMetadataKey)
+
+
+SHARD = GroupShard
+PARTITION = CoordinatedPartition
 MUTANTS = [
-    ("answers do not wait", CoordinatedPartition, "_once_committed", _answers_at_once, {"G1"}),
+    ("answers do not wait", PARTITION, "_once_committed", _answers_at_once, {"G1"}),
     ("nothing is loaded", ReplayedLog, "replay_piece", lambda self: True, {"G1"}),
     ("partitions are given twice", ConsumerGroup, "_replay_current", _notes_no_holder, {"G3"}),
-    ("commands are served too early", CoordinatedPartition, "ask", _serves_while_loading, {"G1"}),
+    ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1"}),
+    ("any generation commits", SHARD, "commit_offsets", _commits_in_any_generation, {"G5"}),
+    ("old members are loaded", ClassicGroup, "restore", _loads_the_first_generation, {"G5"}),
+    ("offsets outlive their deletion", SHARD, "decode", _LOADS_NO_END_OF_OFFSETS, {"G6"}),
+    ("a group outlives its deletion", SHARD, "decode", _LOADS_NO_END_OF_GROUPS, {"G6"}),
 ]
 
 

@@ -165,6 +165,22 @@ def test_truncating_below_the_log_start_lowers_it(filled: LogBench) -> None:
     filled.check()
 
 
+@pytest.mark.parametrize("offset", [5, 7])
+def test_a_cut_within_the_batch_that_the_log_starts_in_leaves_nothing(
+    filled: LogBench, offset: int
+) -> None:
+    filled.log.raise_start_to(7)
+
+    assert filled.log.truncate_to(offset, filled.now)
+
+    assert (filled.log.start_offset, filled.log.end_offset) == (offset, offset)
+    assert filled.contents() == []
+    filled.append(epoch=9)
+    filled.check()
+    filled.reopen()
+    filled.check()
+
+
 @pytest.mark.parametrize("data", [data_kept, data_lost])
 def test_no_crash_in_a_truncation_leaves_a_hole(filled: LogBench, data: object) -> None:
     whole = filled.contents()

@@ -21,10 +21,10 @@ from tidelog.node.metadata_feed import MetadataFeed
 from tidelog.node.quorum_member import QuorumMember
 from tidelog.node.quorum_messages import (
     FETCH_VERSION,
-    MAX_WAIT_MS,
     SNAPSHOT_VERSION,
     fetch_request,
     fetched,
+    longest_wait_ms,
     snapshot_piece,
     snapshot_request,
 )
@@ -83,13 +83,14 @@ class MetadataFollower:
         if self._rests is not None:
             self._rests.cancel()
         # Who does not know the leader wants to hear of it, not to wait for records.
-        max_wait_ms = MAX_WAIT_MS if address == self._quorum.leader_address else 0
+        longest_ms = longest_wait_ms(config)
+        max_wait_ms = longest_ms if address == self._quorum.leader_address else 0
         self._broker.links.to(address, PURPOSE).ask_fetch(
             now,
             FETCH_VERSION,
             fetch_request(asked, self._broker.cluster_id, max_wait_ms),
             lambda answer, later: self._answered(question, asked, answer, later),
-            timeout_ms=MAX_WAIT_MS + config.controller_quorum_request_timeout_ms,
+            timeout_ms=longest_ms + config.controller_quorum_request_timeout_ms,
         )
 
     def _answered(

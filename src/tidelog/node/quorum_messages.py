@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.quorum.messages import ReplicaKey
@@ -31,6 +32,11 @@ FETCH_VERSION: Final = 18
 SNAPSHOT_VERSION: Final = 1
 MAX_WAIT_MS: Final = 500
 _NO_SESSION: Final = -1
+
+
+def longest_wait_ms(config: NodeConfig) -> int:
+    """How long a fetch waits for records: not until a voter would stand for want of an answer."""
+    return min(MAX_WAIT_MS, config.controller_quorum_fetch_timeout_ms // 2)
 
 
 def fetch_request(asked: MetadataFetch, cluster_id: str, max_wait_ms: int) -> FetchRequest:

@@ -181,23 +181,35 @@ class FollowerReplica:
         """
         log = self._replica.log
         if log.start_offset < leaders_end == leaders_start:
-            self._begin_anew_at(leaders_start, now)
+            self._begin_anew_at_start_of_leader(leaders_start, now)
             return Progress(truncated=True)
         point = truncation_point(log.epochs, log.end_offset, leaders_epoch, leaders_end)
         why = f"epoch {leaders_epoch} ends at {leaders_end} in the log of leader {self.leader}"
         self._truncate_to(point, why, now)
         return Progress(truncated=True)
 
-    def _begin_anew_at(self, leaders_start: int, now: Now) -> None:
-        """Give everything up: the leader has deleted all that this log could share with it."""
+    def _begin_anew_at_start_of_leader(self, leaders_start: int, now: Now) -> None:
+        """The leader has deleted all that this log could share with it."""
+        why = f"the log of leader {self.leader} begins only at {leaders_start}"
+        self._begin_anew_at(leaders_start, why, now)
+
+    def _begin_anew_at(self, offset: int, cause: str, now: Now) -> None:
+        """Give everything up."""
         end = self._replica.log.end_offset
-        self._replica.log.truncate_fully_and_start_at(leaders_start, now)
-        self._was_cut(end, f"the log of leader {self.leader} begins only at {leaders_start}")
+        self._replica.log.truncate_fully_and_start_at(offset, now)
+        self._was_cut(end, cause)
 
     def _truncate_to(self, offset: int, cause: str, now: Now) -> None:
-        """Cut the log; even with nothing to cut, epochs go in which nothing was written."""
-        before = self._replica.log.end_offset
-        if self._replica.log.truncate_to(offset, now):
+        """Cut the log; even with nothing to cut, epochs go in which nothing was written.
+
+        A log that is to give up what was committed, down to its start, parted from the leader's in
+        an unclean election, and perhaps further below: what it still holds there is of no use.
+        """
+        log = self._replica.log
+        before = log.end_offset
+        if offset <= log.start_offset < self._replica.high_watermark.offset:
+            self._begin_anew_at(offset, cause, now)
+        elif log.truncate_to(offset, now):
             self._was_cut(before, cause)
 
     def _was_cut(self, end_before: int, cause: str) -> None:
@@ -223,7 +235,7 @@ class FollowerReplica:
                 why = f"the log of leader {self.leader} ends at {leader.end_offset}"
                 self._truncate_to(leader.end_offset, why, now)
             elif leader.start_offset > end:
-                self._begin_anew_at(leader.start_offset, now)
+                self._begin_anew_at_start_of_leader(leader.start_offset, now)
             else:
                 return self._back_off("the leader has our offset and yet refused it")
         except DiskError as error:

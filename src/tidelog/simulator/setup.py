@@ -8,12 +8,14 @@ from typing import Final, TypeAlias
 
 from tidelog.simulator.checkers.copy_rules import CopyRules
 from tidelog.simulator.checkers.group_rules import GroupRules
+from tidelog.simulator.checkers.offset_rules import OffsetRules
 from tidelog.simulator.checkers.table_rules import TableRules
 from tidelog.simulator.checkers.transaction_rules import TransactionRules
 from tidelog.simulator.checkers.watch import watch
 from tidelog.simulator.dice import stream
 from tidelog.simulator.plan import Plan
 from tidelog.simulator.workload import (
+    OFFSETS_PARTITIONS,
     add_copiers,
     add_groups,
     add_table,
@@ -57,7 +59,11 @@ def standard_setup(
     if with_transactions:
         TransactionRules(world, ghost, *add_transactions(world)).watch()
     if with_groups:
-        GroupRules(world, ghost, *add_groups(world)).watch()
+        groups, histories = add_groups(world)
+        for members in groups:
+            GroupRules(world, ghost, members).watch()
+        for history in histories:
+            OffsetRules(world, ghost, history).watch()
     if with_transactions and with_groups:
         copiers, auditor, reader = add_copiers(world)
         TransactionRules(world, ghost, copiers, reader).watch()
@@ -89,9 +95,10 @@ def transactional_setup(world: World) -> None:
 def with_groups(plan: Plan) -> Plan:
     """The same run on nodes that are ready for `grouped_setup`."""
     settings = {
-        "offsets.topic.num.partitions": 2,
+        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
         "offsets.topic.replication.factor": min(3, plan.brokers),
         "offsets.load.buffer.size": LOAD_BYTES,
+        "group.initial.rebalance.delay.ms": 500,
         "group.consumer.session.timeout.ms": SESSION_MS,
         "group.consumer.min.session.timeout.ms": SESSION_MS,
     }

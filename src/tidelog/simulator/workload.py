@@ -8,17 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.workload_admin import NEVER, Administrator, AdminPaces, NewTopic
+from tidelog.simulator.workload_classic import ClassicMember
 from tidelog.simulator.workload_committed import CommittedReader
 from tidelog.simulator.workload_consumer import Consumer
 from tidelog.simulator.workload_copier import Copier
 from tidelog.simulator.workload_copier_member import CopierMember
 from tidelog.simulator.workload_copy_auditor import CopyAuditor
-from tidelog.simulator.workload_groups import Auditor, Committer, Member
+from tidelog.simulator.workload_groups import GroupMember, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
 from tidelog.simulator.workload_markers import LateCoordinator
+from tidelog.simulator.workload_offset_history import OffsetHistory
+from tidelog.simulator.workload_offsets import Auditor, Committer, Custodian
 from tidelog.simulator.workload_producer import Producer
+from tidelog.simulator.workload_shifts import Shifts
 from tidelog.simulator.workload_surveyor import Surveyor
 from tidelog.simulator.workload_table import TableReader, TableWriter
 from tidelog.simulator.workload_transactions import TransactionalProducer
@@ -30,6 +35,11 @@ SPOOL: Final = "spool"
 """Rather available than complete: one replica is enough, and whoever is left may lead."""
 SCRATCH: Final = "scratch"
 """Deleted and created again."""
+READERS: Final = "readers"
+CREW: Final = "crew"
+BOOKKEEPER: Final = "bookkeeper"
+"""Groups: of the consumer protocol, of the classic one, and one without members."""
+OFFSETS_PARTITIONS: Final = 2
 PAIRS: Final = "pairs"
 PAIRS_PARTITIONS: Final = 2
 COPIES: Final = "copies"
@@ -151,15 +161,45 @@ def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], C
     return producers, reader
 
 
-def add_groups(world: World) -> tuple[tuple[Member, ...], Committer]:
-    """Give the world a group that shares a topic, and somebody who commits offsets."""
+def add_groups(
+    world: World,
+) -> tuple[tuple[tuple[GroupMember, ...], ...], tuple[OffsetHistory, ...]]:
+    """Give the world a group of each protocol that shares a topic, one of them with somebody who
+    deletes it, and somebody who commits offsets without a group."""
     nodes = world.plan.broker_ids
     stop_ms = world.plan.faults_ms + GOES_ON_MS
-    members = tuple(Member(name, nodes, ORDERS, stop_ms) for name in ("anna", "bert", "carl"))
-    committer = Committer("bookkeeper", nodes, LEDGER, stop_ms)
-    for client in (*members, committer, Auditor("auditor", nodes, committer)):
+    members = tuple(
+        Member(name, nodes, ORDERS, stop_ms, READERS) for name in ("anna", "bert", "carl")
+    )
+    orders = (TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1))
+    crew = OffsetHistory(CREW, orders)
+    book = OffsetHistory(BOOKKEEPER, (TopicPartition(LEDGER, 0),))
+    shifts = Shifts(world.dice("shifts"), stop_ms)
+    sailors = tuple(
+        ClassicMember(name, nodes, ORDERS, crew, shifts, stop_ms, is_static=name == "boatswain")
+        for name in ("skipper", "boatswain", "cook")
+    )
+    administrator = Administrator(
+        "groups admin",
+        nodes,
+        (),
+        History(),
+        scratch=NewTopic(SCRATCH, 1, 1, {}),
+        paces=NEVER._replace(prefer_ms=world.dice("groups").choice((0, 1_000, 3_000))),
+        stop_ms=stop_ms,
+        others=[TopicPartition(OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS)],
+    )
+    for client in (
+        administrator,
+        *members,
+        Committer("bookkeeper", nodes, book, stop_ms),
+        Auditor("auditor", nodes, book, stop_ms),
+        *sailors,
+        Custodian("custodian", nodes, crew, shifts, stop_ms),
+        Auditor("crew auditor", nodes, crew, stop_ms),
+    ):
         world.add_client(client)
-    return members, committer
+    return (members, sailors), (book, crew)
 
 
 def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, CommittedReader]:

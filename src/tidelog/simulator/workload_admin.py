@@ -69,7 +69,9 @@ class Administrator(ClusterClient):
         scratch: NewTopic,
         paces: AdminPaces,
         stop_ms: int,
+        others: Sequence[TopicPartition] = (),
     ) -> None:
+        """`others` are partitions that somebody else creates."""
         super().__init__(name, nodes, [topic.name for topic in topics])
         self._topics_to_be = {topic.name: topic for topic in topics}
         self._partitions = [
@@ -77,6 +79,7 @@ class Administrator(ClusterClient):
             for topic in topics
             for index in range(topic.partitions)
         ]
+        self._partitions += others
         self._history = history
         self._scratch = scratch
         self._scratch_exists = False

@@ -49,11 +49,6 @@ class CopierMember(Member):
         """What it was given; only the coordinator can tell it that others have that."""
         return self._owned
 
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The partitions of its topic among that."""
-        return tuple(sorted(index for _, index in self._owned))
-
     def settle(self) -> None:
         """No transaction is under way: be what the group wants."""
         self.is_busy = False

@@ -1,8 +1,7 @@
-"""Simulated members of a group of the consumer protocol, and clients that keep offsets.
+"""Simulated clients of a group coordinator, and members of a group of the consumer protocol.
 
 Invariant  A member reads a partition only while it may be sure that it still has it: it gives
            everything up when no heartbeat of the last while was answered.
-Invariant  The committer commits rising numbers, each one again and again until it is stored.
 """
 
 from __future__ import annotations
@@ -17,19 +16,13 @@ from tidelog.simulator.asking import Lost
 from tidelog.simulator.workload_client import ClusterClient
 from tidelog.wire.apis import ApiKey
 
-GROUP: Final = "readers"
-SIMPLE_GROUP: Final = "bookkeeper"
 SESSION_MS: Final = 12_000
 SURE_FOR_MS: Final = SESSION_MS // 3
 PAUSE_MS: Final = 200
-AUDIT_MS: Final = 30
-"""Short enough to meet a coordinator while it loads."""
 LEAVES: Final = 0.01
 """How likely a member leaves instead of sending its next heartbeat."""
 FIND_VERSION: Final = 2
-COMMIT_VERSION: Final = 8
 FETCH_VERSION: Final = 7
-NOTHING: Final = -1
 
 _GO: Final = "go"
 _REMOVED: Final = frozenset({ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id})
@@ -104,22 +97,52 @@ class GroupClient(ClusterClient):
             self._coordinator = int(answer.node_id)
 
 
-class Member(GroupClient):
-    """Joins, follows what it is assigned, leaves now and then while faults strike."""
+class GroupMember(GroupClient):
+    """Reads a topic together with others, as far as it may be sure of its part."""
 
     def __init__(
-        self, name: str, nodes: Sequence[int], topic: str, stop_ms: int, group: str = GROUP
+        self, name: str, nodes: Sequence[int], topic: str, stop_ms: int, group: str
     ) -> None:
         super().__init__(name, nodes, (topic,), group, stop_ms)
         self.topic = topic
-        self._epoch = 0
-        self._owned: frozenset[tuple[UUID, int]] = frozenset()
         self._sure_until_ms = 0
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """To be overridden: the partitions that it reads."""
+        raise NotImplementedError
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it was heard of so lately that nobody else can have what it reads."""
+        return self.now_ms < self._sure_until_ms
+
+    def heard_of(self, asked_ms: int) -> None:
+        """A coordinator took it for a member after it was asked."""
+        self._sure_until_ms = asked_ms + SURE_FOR_MS
+
+    def _wants_to_leave(self) -> bool:
+        return self.now_ms < self.stop_ms and self.dice.random() < LEAVES
+
+
+class Member(GroupMember):
+    """Joins, follows what it is assigned, leaves now and then while faults strike."""
+
+    def __init__(
+        self, name: str, nodes: Sequence[int], topic: str, stop_ms: int, group: str
+    ) -> None:
+        super().__init__(name, nodes, topic, stop_ms, group)
+        self._epoch = 0
+        self._owned: frozenset[tuple[UUID, int]] = frozenset()
+
+    @property
     def owned(self) -> frozenset[tuple[UUID, int]]:
-        """What it reads."""
-        return self._owned if self.now_ms < self._sure_until_ms else frozenset()
+        """What it has while it is sure of it."""
+        return self._owned if self.is_sure else frozenset()
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        return tuple(sorted(index for _, index in self.owned))
 
     def act(self) -> None:
         if not self.owned and self._owned:
@@ -144,7 +167,7 @@ class Member(GroupClient):
         )
 
     def _wants_to_leave(self) -> bool:
-        return self._epoch > 0 and self.now_ms < self.stop_ms and self.dice.random() < LEAVES
+        return self._epoch > 0 and super()._wants_to_leave()
 
     def _beaten(self, sent_epoch: int, sent_ms: int, answer: Any) -> None:
         if isinstance(answer, Lost):
@@ -156,7 +179,7 @@ class Member(GroupClient):
             self.refused(error)
             return
         self._epoch = int(answer.member_epoch)
-        self._sure_until_ms = sent_ms + SURE_FOR_MS
+        self.heard_of(sent_ms)
         if answer.assignment is not None:
             self._assigned(
                 frozenset(
@@ -172,98 +195,3 @@ class Member(GroupClient):
     def _give_up(self) -> None:
         self._epoch = 0
         self._owned = frozenset()
-
-
-class Committer(GroupClient):
-    """Commits 1, 2, 3 and so on for one partition, and reads back what is stored."""
-
-    def __init__(self, name: str, nodes: Sequence[int], topic: str, stop_ms: int) -> None:
-        super().__init__(name, nodes, (topic,), SIMPLE_GROUP, stop_ms)
-        self._topic = topic
-        self.promised = NOTHING
-        """The last number that was stored, said the coordinator."""
-        self._tried = NOTHING
-        self.uncertain: set[int] = set()
-        """Numbers that were asked for without an answer: they may be stored at any time."""
-        self.reads: list[tuple[int, int, int]] = []
-        """What was read, the least and the most it may have been; nobody judged it yet."""
-
-    def act(self) -> None:
-        if self.now_ms >= self.stop_ms or self.dice.random() < 0.5:
-            self._read()
-        else:
-            self._commit()
-
-    def _commit(self) -> None:
-        number = max(1, self.promised + 1)
-        partition = {"partition_index": 0, "committed_offset": number, "committed_metadata": ""}
-        fields = {
-            "group_id": SIMPLE_GROUP,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "topics": [{"name": self._topic, "partitions": [partition]}],
-        }
-        if self.ask_coordinator(
-            ApiKey.OFFSET_COMMIT, COMMIT_VERSION, fields, partial(self._committed, number)
-        ):
-            self._tried = number
-
-    def _committed(self, number: int, answer: Any) -> None:
-        if isinstance(answer, Lost):
-            self.uncertain.add(number)
-            return
-        error = ErrorCode(answer.topics[0].partitions[0].error_code)
-        if error is ErrorCode.none:
-            self.promised = max(self.promised, number)
-            return
-        self.uncertain.add(number)
-        self.refused(error)
-
-    @property
-    def question(self) -> dict[str, Any]:
-        """The fields of an OffsetFetch about what it commits."""
-        topics = [{"name": self._topic, "partition_indexes": [0]}]
-        return {"group_id": SIMPLE_GROUP, "topics": topics, "require_stable": True}
-
-    def note(self, least: int, answer: Any) -> None:
-        """Somebody was told an offset, when `least` was promised before the question."""
-        told = int(answer.topics[0].partitions[0].committed_offset)
-        self.reads.append((told, least, self._tried))
-
-    def _read(self) -> None:
-        then = partial(self._fetched, self.promised)
-        self.ask_coordinator(ApiKey.OFFSET_FETCH, FETCH_VERSION, self.question, then)
-
-    def _fetched(self, least: int, answer: Any) -> None:
-        if isinstance(answer, Lost):
-            return
-        error = ErrorCode(answer.error_code)
-        if error is not ErrorCode.none:
-            self.refused(error)
-            return
-        self.note(least, answer)
-
-
-class Auditor(ClusterClient):
-    """Asks any node for what a committer has stored, whoever the coordinator may be."""
-
-    def __init__(self, name: str, nodes: Sequence[int], committer: Committer) -> None:
-        super().__init__(name, nodes, ())
-        self._committer = committer
-
-    def on_started(self) -> None:
-        self.set_timer(AUDIT_MS, _GO)
-
-    def on_token(self, token: object) -> None:
-        if self.now_ms >= self._committer.stop_ms:
-            return
-        self.set_timer(AUDIT_MS, _GO)
-        connection = self.line(self.dice.choice(self.nodes))
-        if connection is not None:
-            then = partial(self._fetched, self._committer.promised)
-            self.ask(connection, ApiKey.OFFSET_FETCH, FETCH_VERSION, self._committer.question, then)
-            self.expects_answer(connection)
-
-    def _fetched(self, least: int, answer: Any) -> None:
-        if not isinstance(answer, Lost) and not answer.error_code:
-            self._committer.note(least, answer)

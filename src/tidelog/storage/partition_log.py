@@ -186,7 +186,7 @@ class PartitionLog(SegmentedLog):
     # Cutting
 
     def truncate_to(self, offset: int, now: Now) -> bool:
-        """Drop everything at or above `offset`, a batch boundary; whether records went."""
+        """Drop everything at or above `offset`, a batch boundary or the start; whether any went."""
         with self.health:
             self.health.require()
             return truncation.truncate_to(self, offset, now)

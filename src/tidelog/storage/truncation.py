@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
-    """Drop everything at or above `offset`, a batch boundary; whether records went.
+    """Drop everything at or above `offset`; whether records went.
 
-    An offset at or above the end still takes away epochs in which nothing was written.
+    An offset at or above the end still takes away epochs in which nothing was written. One within
+    a batch, where only a log can be cut that starts there, leaves nothing.
     """
     invariant(offset >= 0, f"{log.partition}: truncated to {offset}")
     if offset >= log.end_offset:
@@ -34,6 +35,9 @@ def truncate_to(log: SegmentedLog, offset: int, now: Now) -> bool:
         return True
     slot = log.segments.slot_of(offset)
     segment = log.segments[slot]
+    if offset <= log.start_offset and _is_within_a_batch(segment, offset):
+        truncate_fully_and_start_at(log, offset, offset, now)
+        return True
     # Not just to `offset`: until the next flush a power cut can undo the cut, and a start must
     # then look at this segment even if another one begins at `offset`.
     _lower(log, segment.base_offset, min(log.start_offset, offset))
@@ -62,6 +66,12 @@ def truncate_fully_and_start_at(
     log.segments.replace_all(log.new_segment(offset, now))
     log.ends_at(offset)
     log.start_offset = start_offset
+
+
+def _is_within_a_batch(segment: Segment, offset: int) -> bool:
+    headers = (header for _, header in segment.headers_from(offset))
+    reaching = next((header for header in headers if header.last_offset >= offset), None)
+    return reaching is not None and reaching.base_offset < offset
 
 
 def _lower(log: SegmentedLog, offset: int, start_offset: int) -> None:

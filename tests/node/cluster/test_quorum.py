@@ -225,6 +225,16 @@ def test_any_broker_passes_on_what_only_the_active_controller_decides(trio: Clus
         trio.create_topic(f"through-{machine.node_id}", factor=3, via=machine.node_id)
 
 
+def test_no_fetch_waits_so_long_that_its_voter_stands(new_cluster: NewCluster) -> None:
+    hasty = new_cluster(3, controllers=3, controller_quorum_fetch_timeout_ms="400")
+    hasty.start()
+    leading, epoch = active(hasty), active(hasty).node.quorum.epoch
+
+    hasty.wait(5_000)
+
+    assert (active(hasty), leading.node.quorum.epoch) == (leading, epoch)
+
+
 def test_voters_with_a_false_alarm_do_not_disturb_the_leader(trio: Cluster) -> None:
     leader = active(trio)
     loser = others(trio, leader)[0]

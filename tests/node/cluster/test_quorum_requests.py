@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidelog.controller.features import KRAFT_VERSION, NODE_FEATURES, LevelRange
 from tidelog.model.errors import ErrorCode
+from tidelog.node.handlers import api_versions
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Client, Cluster, Machine, NewCluster
@@ -139,6 +142,53 @@ def test_a_node_that_cannot_be_reached_or_is_no_controller_gets_no_vote(trio: Cl
     stranger = {**who, "voter_id": 7, "timeout": 1000, "listeners": there}
     assert client.ask(ApiKey.ADD_RAFT_VOTER, 1, **stranger).error_code == ErrorCode.invalid_request
     assert key.id not in leader(trio).node.quorum.voters.voter_ids
+
+
+def removed_voter(trio: Cluster) -> tuple[Machine, dict[str, Any]]:
+    """A controller without a vote, and what one has to say to give it one."""
+    gone = follower(trio)
+    key = gone.node.quorum.identity
+    who = {"cluster_id": None, "voter_id": key.id, "voter_directory_id": key.directory_id}
+    assert trio.client(leader(trio).node_id).ask(ApiKey.REMOVE_RAFT_VOTER, 0, **who).error_code == 0
+    trio.wait(1000)
+    listeners = [{"name": "CONTROLLER", "host": gone.host, "port": 9093}]
+    return gone, {**who, "timeout": 1000, "listeners": listeners}
+
+
+def test_a_node_that_does_not_support_the_version_of_the_quorum_gets_no_vote(
+    trio: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, joining = removed_voter(trio)
+    older = {**NODE_FEATURES, KRAFT_VERSION: LevelRange(0, 0)}
+    monkeypatch.setattr(api_versions, "NODE_FEATURES", older)
+
+    refused = trio.client(leader(trio).node_id).ask(ApiKey.ADD_RAFT_VOTER, 1, **joining)
+
+    assert refused.error_code == ErrorCode.invalid_request
+    assert refused.error_message == f"Node {gone.node_id} does not support kraft.version 1."
+    assert gone.node_id not in leader(trio).node.quorum.voters.voter_ids
+
+
+def test_a_leader_that_lost_its_lead_while_it_looked_at_a_node_gives_it_no_vote(
+    trio: Cluster,
+) -> None:
+    gone, joining = removed_voter(trio)
+    before = leader(trio)
+    gone.is_paused = True
+    client = controller_client(trio, before)
+    client.send(ApiKey.ADD_RAFT_VOTER, 1, **joining)
+    trio.settle()
+    other = next(each for each in trio.machines if each not in (gone.node_id, before.node_id))
+    later = vote(before, replica_id=other)
+    controller_client(trio, before).ask(ApiKey.VOTE, 2, **later)
+    assert not before.node.quorum.is_leader
+
+    gone.is_paused = False
+    trio.wait_until(lambda: bool(client.frames), 1000)
+
+    _, refused = decode_response(ApiKey.ADD_RAFT_VOTER, 1, client.frames[0])
+    assert refused.error_code == ErrorCode.not_controller
+    assert refused.error_message == "Another node is the active controller by now."
 
 
 def test_a_removed_leader_hands_over_and_follows(trio: Cluster) -> None:

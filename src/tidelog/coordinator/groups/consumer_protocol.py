@@ -70,6 +70,12 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription | None:
         return None
 
 
+def write_subscription(topics: tuple[str, ...]) -> bytes:
+    """The metadata of a member that wants to read these topics."""
+    subscription = ConsumerProtocolSubscription(topics=topics)
+    return _INT16.pack(_LATEST) + _SUBSCRIPTION.encode(subscription, _LATEST)
+
+
 def read_assignment(data: bytes) -> tuple[NamedPartitions, ...]:
     """The partitions in a member's assignment; none where it is something else."""
     if len(data) < _INT16.size:

@@ -37,6 +37,8 @@ class PartitionGhost:
     held: dict[int, HeldLog] = field(default_factory=dict)
     agreed: dict[int, int] = field(default_factory=dict)
     """Below this a replica was compared with COMMITTED and found equal."""
+    compared_from: dict[int, int] = field(default_factory=dict)
+    """Where the log of a replica started then; what it has deleted counts as equal."""
     forgiven: list[HeldBatch] = field(default_factory=list)
     """Was committed, and lost in an unclean election."""
     sent_away: set[int] = field(default_factory=set)
@@ -66,6 +68,9 @@ class PartitionGhost:
         held = self.held.get(node_id)
         if held is None:
             return 0
+        if held.start_offset < self.compared_from.get(node_id, 0):
+            self.agreed[node_id] = 0  # what it had deleted is there again, and nobody compared it
+        self.compared_from[node_id] = held.start_offset
         agreed = max(self.agreed.get(node_id, 0), held.start_offset)
         if agreed >= self.true_mark or held.unreadable:
             return agreed
