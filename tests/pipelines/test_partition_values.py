@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipelines.commit_rounds import target_in
 
-from tidelog.pipelines import table_source
+from tidelog.pipelines import table_writing
 from tidelog.pipelines.partition_values import directory_of, misfits, partition_texts
 from tidelog.pipelines.spec import OUTCOME
 from tidelog.pipelines.steps import DROPPED
@@ -78,7 +78,7 @@ class OneTask:
 def test_rows_without_a_partition_go_to_quarantine(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_source, "TaskContext", OneTask)
+    monkeypatch.setattr(table_writing, "TaskContext", OneTask)
     target = target_in(tmp_path, form, ("x",))
     columns = pa.schema([("x", pa.string()), ("_offset", pa.int64())])
     kinds = {each.name: each.type for each in QUARANTINE_SCHEMA if each.name != "_reason"}
@@ -87,7 +87,7 @@ def test_rows_without_a_partition_go_to_quarantine(
     given["_offset"] = pa.array([0, 1, 2, 3])
     given[OUTCOME] = pa.array([None, None, None, DROPPED])
     batches = pa.table(given).to_batches()
-    part = table_source.write_part(target, columns, iter(batches))
+    part = table_writing.write_part(target, columns, iter(batches))
     assert (part.counts.rows, part.counts.quarantined, part.counts.dropped) == (2, 1, 1)
     TableCommit(target).commit(0, columns, [part])
     assert target.quarantine is not None

@@ -1,11 +1,14 @@
 """Exactly-once delivery with processes that die: the sink's steps, driven as Spark drives them.
 
 A round delivers one batch. Its tasks and its driver are processes of their own, and a task, the
-driver or both in turn kill themselves with SIGKILL before or after a step, or a broker is killed
-instead. As in Spark, a task that dies is tried again in the same run, a driver that dies is
-followed by a new run, and a batch is behind us only when its commit has returned.
+driver or both in turn kill themselves with SIGKILL before or after a step. As in Spark, a task that
+dies is tried again in the same run, a driver that dies or gives a batch up is followed by a new
+run, and a batch is behind us only when its commit has returned.
 
-    python -m tests.spark.delivery_rounds BOOTSTRAP TOPIC 'STEP [+ STEP]' ...
+    python -m tests.spark.delivery_rounds BOOTSTRAP TOPIC '[BROKER] STEP [+ [BROKER] STEP]' ...
+
+A broker that is named with a step dies instead of the process: `{"kill": BROKER}` is printed, and
+the step goes on when a byte comes back.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from tidelog.client.blocking import Client
@@ -38,13 +41,31 @@ TASK_STEPS = [f"{when} {step}" for step in ("claim", "take", "open", "write", "p
               for when in ("before", "after")]  # fmt: skip
 DRIVER_STEPS = [f"{when} {step}" for step in ("decide", "end", "second end", "sweep")
                 for when in ("before", "after")]  # fmt: skip
+ABORT_STEPS = [f"{when} abort" for when in ("before", "within", "after")]
 
-doomed: str | None = None
+
+class Fate(NamedTuple):
+    """At which moment something dies: a broker, or the process that reaches it."""
+
+    moment: str
+    broker: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Fate:
+        first, _, rest = text.partition(" ")
+        return cls(rest, int(first)) if first.isdigit() else cls(text)
+
+
+fate: Fate | None = None
 
 
 def reach(moment: str) -> None:
-    if moment == doomed:
+    if fate is None or moment != fate.moment:
+        return
+    if fate.broker is None:
         os.kill(os.getpid(), signal.SIGKILL)
+    print(json.dumps({"kill": fate.broker}), flush=True)
+    os.read(sys.stdin.fileno(), 1)
 
 
 class MortalTask(TaskTransaction):
@@ -84,6 +105,7 @@ class MortalDecision(BatchDecision):
     """A driver that dies at the chosen moment."""
 
     ended = 0
+    aborting = False
 
     def decide(self) -> Decision | None:
         reach("before decide")
@@ -109,14 +131,25 @@ class MortalDecision(BatchDecision):
         super().sweep()
         reach("after sweep")
 
+    def abort(self) -> None:
+        reach("before abort")
+        self.aborting = True
+        super().abort()
+        reach("after abort")
 
-def in_a_process(work: Callable[[], Any], dies: str | None) -> Any:
+    def _abort_open(self, kept: Iterable[str]) -> None:
+        if self.aborting:
+            reach("within abort")
+        super()._abort_open(kept)
+
+
+def in_a_process(work: Callable[[], Any], given: Fate | None) -> Any:
     """What the work returns, or None when its process died."""
-    global doomed
+    global fate
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        doomed = dies
+        fate = given
         with os.fdopen(write_end, "wb") as out:
             pickle.dump(work(), out)
             out.flush()
@@ -138,8 +171,10 @@ def write_part(options: WriteOptions, task: TaskIdentity) -> Written:
         return MortalTask(options, task, client).run(iter([rows]))
 
 
-def drive(options: WriteOptions, sink: str, run: str, batch: int, dies: str | None) -> bool:
-    """The driver of one run: tasks until each has succeeded, then the commit."""
+def drive(
+    options: WriteOptions, sink: str, run: str, batch: int, dies: Fate | None, gives_up: bool
+) -> bool:
+    """The driver of one run: tasks until each has succeeded, then the commit, or an abort."""
     written = []
     for partition in range(TASKS):
         while True:
@@ -150,18 +185,22 @@ def drive(options: WriteOptions, sink: str, run: str, batch: int, dies: str | No
                 written.append(found)
                 break
     with Client(options.bootstrap) as client:
-        MortalDecision(options, batch, written, client).commit()
-    return True
+        decision = MortalDecision(options, batch, written, client)
+        decision.abort() if gives_up else decision.commit()
+    return not gives_up
 
 
 def deliver(options: WriteOptions, sink: str, run: str, batch: int, steps: list[str]) -> str:
     """One batch, by as many runs as it takes; the run that has done it goes on."""
+    fates = list(map(Fate.parse, steps))
     task_dies, driver_dies = (
-        next((step for step in steps if step in known), None)
-        for known in (TASK_STEPS, DRIVER_STEPS)
+        next((each for each in fates if each.moment in known), None)
+        for known in (TASK_STEPS, DRIVER_STEPS + ABORT_STEPS)
     )
     while True:
-        driven = in_a_process(partial(drive, options, sink, run, batch, task_dies), driver_dies)
+        gives_up = driver_dies is not None and driver_dies.moment in ABORT_STEPS
+        driving = partial(drive, options, sink, run, batch, task_dies, gives_up)
+        driven = in_a_process(driving, driver_dies)
         task_dies = driver_dies = None
         if driven:
             return run

@@ -2,32 +2,87 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
+from subprocess import PIPE
 
+from confluent_kafka.admin import AdminClient
+from tests.integration.metadata import metadata
+from tests.integration.raw import until
 from tests.spark.apache_kafka import ApacheKafka
 from tests.spark.conftest import MakeTopic, create_topic
-from tests.spark.delivery_rounds import DRIVER_STEPS, TASK_STEPS
+from tests.spark.delivery_rounds import ABORT_STEPS, DRIVER_STEPS, TASK_STEPS
 
 from tidelog.testing.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 SEED = 7
-EVERY_STEP = [" + ".join(pair) for pair in zip(TASK_STEPS, cycle(DRIVER_STEPS), strict=False)]
+WITHIN_S = 600
+DRIVERS = [*DRIVER_STEPS, *ABORT_STEPS]
+EVERY_STEP = [" + ".join(pair) for pair in zip(cycle(TASK_STEPS), DRIVERS, strict=False)]
 """In each round a task dies at one step and the driver at another; together that is all of them."""
+BROKERS = (100, 101, 102)
 
 
-def deliver(bootstrap: str, topic: str, steps: list[str]) -> None:
+def deliver(bootstrap: str, topic: str, steps: list[str], cluster: Cluster | None = None) -> None:
+    """As many batches as there are steps, and then every row is there once."""
     command = [sys.executable, "-m", "tests.spark.delivery_rounds", bootstrap, topic, *steps]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
-    assert ran.stdout.count("batch") == len(steps)
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=errors, text=True
+        ) as rounds,
+    ):
+        overdue = threading.Timer(WITHIN_S, rounds.kill)
+        overdue.start()
+        try:
+            delivered = sum(follow(rounds, cluster, bootstrap))
+            rounds.wait()
+        finally:
+            overdue.cancel()
+            rounds.kill()
+        errors.seek(0)
+        assert rounds.returncode == 0, f"after {delivered} batches: {errors.read()}"
+        assert delivered == len(steps)
+
+
+def follow(rounds: subprocess.Popen[str], cluster: Cluster | None, bootstrap: str) -> Iterator[int]:
+    """One for every batch; brokers are killed as they are told to be, and started again."""
+    assert rounds.stdin is not None
+    for line in rounds.stdout or ():
+        told = json.loads(line)
+        if "kill" in told:
+            assert cluster is not None
+            until(lambda: in_sync(bootstrap), within_s=WITHIN_S)
+            cluster.kill(told["kill"])
+            rounds.stdin.write(".")
+            rounds.stdin.flush()
+            cluster.start(told["kill"])
+        else:
+            yield 1
+
+
+def in_sync(bootstrap: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    topics = metadata(admin).topics.values()
+    partitions = [each for topic in topics for each in topic.partitions.values()]
+    return all(len(each.isrs) == len(each.replicas) for each in partitions)
+
+
+def with_brokers(steps: list[str]) -> list[str]:
+    """The same steps, but at each of them a broker dies, one after the other."""
+    brokers = cycle(BROKERS)
+    return [
+        " + ".join(f"{next(brokers)} {moment}" for moment in step.split(" + ")) for step in steps
+    ]
 
 
 def test_every_row_arrives_once_whichever_step_a_process_dies_at(
@@ -39,6 +94,12 @@ def test_every_row_arrives_once_whichever_step_a_process_dies_at(
 def test_the_same_on_apache_kafka_within_the_timeout(apache: ApacheKafka, topic: str) -> None:
     create_topic(apache.bootstrap, topic, 2, 1)
     deliver(apache.bootstrap, topic, EVERY_STEP)
+
+
+def test_every_row_arrives_once_whichever_step_a_broker_dies_at(
+    cluster: Cluster, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    deliver(bootstrap, make_topic(partitions=3), with_brokers(EVERY_STEP), cluster)
 
 
 @contextmanager

@@ -12,13 +12,17 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.integration.raw import until
 from tests.spark.conftest import MakeTopic, Write
 
+from tidelog.spark.lag import Lag, LagListener, lag
 from tidelog.testing.cluster import Cluster
 
 
-def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
-    reader = spark.readStream.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
+def stream(
+    spark: SparkSession, bootstrap: str, topic: str, kind: str = "tidelog", **options: str
+) -> DataFrame:
+    reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", bootstrap)
     chosen = {"subscribe": topic, "startingOffsets": "earliest", **options}
     return reader.options(**chosen).load()
 
@@ -71,6 +75,33 @@ def group_offsets(bootstrap: str, group: str) -> int:
     asked = [ConsumerGroupTopicPartitions(group)]
     found = admin.list_consumer_group_offsets(asked)[group].result()
     return sum(each.offset for each in found.topic_partitions)
+
+
+def test_the_lag_of_a_query_is_what_the_connector_says_about_its_own(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, write: Write, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    write(topic, [b"x"] * 60, partition=0)
+    write(topic, [b"x"] * 20, partition=1)
+    told: list[Lag] = []
+    listener = LagListener(lambda _, behind: told.append(behind))
+    limited = {"maxOffsetsPerTrigger": "40"}
+    connector = run_available(
+        stream(spark, bootstrap, topic, kind="kafka", **limited), tmp_path / "a"
+    )
+    spark.streams.addListener(listener)
+    try:
+        ours = run_available(stream(spark, bootstrap, topic, **limited), tmp_path / "b")
+        until(lambda: len(told) == len(ours.recentProgress))
+    finally:
+        spark.streams.removeListener(listener)
+    assert [lag(each).metrics for each in ours.recentProgress] == [
+        dict(each.sources[0].metrics) for each in connector.recentProgress
+    ]
+    assert [dict(each.by_partition) for each in told] == [
+        {(topic, 0): 30, (topic, 1): 10},
+        {(topic, 0): 0, (topic, 1): 0},
+    ]
 
 
 def test_a_query_goes_on_when_brokers_fail(

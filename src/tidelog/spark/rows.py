@@ -32,6 +32,9 @@ _ALLOWED: dict[str, tuple[type[DataType], ...]] = {
     "topic": (StringType,),
     "partition": (IntegerType, LongType),
 }
+_LEFT_OUT: Final = ("offset", "timestamp", "timestampType", "leaderEpoch")
+"""What a reader says about a record beyond that: a copy of a topic need not drop it first."""
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 _ROWS: Final = 1_000
 _SHOWN: Final = 60
@@ -51,6 +54,8 @@ class Rows(NamedTuple):
 def check_columns(schema: StructType, topic: str | None) -> None:
     """Refuse a DataFrame that cannot be written, with what to change."""
     for column in schema.fields:
+        if column.name in _LEFT_OUT:
+            continue
         if column.name not in _ALLOWED:
             raise OptionError(
                 f"schema mismatch: a topic has no column {column.name}; select "
@@ -61,6 +66,11 @@ def check_columns(schema: StructType, topic: str | None) -> None:
             names = " or ".join(kind.typeName() for kind in _ALLOWED[column.name])
             raise OptionError(
                 f"schema mismatch: {column.name} must be {names}, not "
+                f"{column.dataType.simpleString()}; cast it"
+            )
+        if column.name == "headers" and column.dataType.simpleString() != _HEADERS:
+            raise OptionError(
+                f"schema mismatch: headers must be {_HEADERS}, not "
                 f"{column.dataType.simpleString()}; cast it"
             )
     if "value" not in schema.fieldNames():
@@ -84,7 +94,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Ro
 def _messages(batch: pa.RecordBatch) -> list[Message]:
     names = set(batch.schema.names)
     values = _binary(batch, "value")
-    if names <= {"value", "topic"}:
+    if names.isdisjoint({"key", "partition", "headers"}):
         return [{"value": value} for value in values]
     keys = _binary(batch, "key") if "key" in names else [None] * batch.num_rows
     messages: list[Message] = [
