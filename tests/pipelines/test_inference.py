@@ -92,6 +92,6 @@ def test_columns_are_checked_once_they_are_pinned(describe: Describe) -> None:
     pipeline = describe(INFERRED)
     pin_columns(pipeline, "a", (Column("id", "bigint"),))
     reading = Reading()
-    assert columns_of(reading, pipeline, "a") == ["id"]
+    assert columns_of(reading, pipeline, "a") == {"id": "bigint"}
     (mistake,) = reading.mistakes
     assert mistake.text == "there is no column later here; there is id"
