@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.pipelines.conftest import Describe
 
@@ -72,6 +72,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("xyz"), JSON_VALUES, max_size=3), max_size=4))
 def test_every_inferred_type_is_a_type_of_sql(records: list[dict[str, Any]]) -> None:
     for name, text in types(*records).items():
@@ -91,6 +92,6 @@ def test_columns_are_checked_once_they_are_pinned(describe: Describe) -> None:
     pipeline = describe(INFERRED)
     pin_columns(pipeline, "a", (Column("id", "bigint"),))
     reading = Reading()
-    assert columns_of(reading, pipeline, "a") == ["id"]
+    assert columns_of(reading, pipeline, "a") == {"id": "bigint"}
     (mistake,) = reading.mistakes
     assert mistake.text == "there is no column later here; there is id"

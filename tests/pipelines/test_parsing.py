@@ -99,6 +99,8 @@ def test_a_mistake_has_a_line_and_a_fix(mistakes: Mistakes, text: str, expected:
         ("topics: o, decode: jsn", "the format of decode is one of json"),
         ("topics: o, decode: csv", "schema is name: type for every column"),
         ("topics: o, decode: {format: text, delimiter: x}", "delimiter has no meaning when text"),
+        ("topics: o, on_data_loss: go on", "on_data_loss is one of fail, go_on, not 'go on'"),
+        ("from: b, on_data_loss: fail", "on_data_loss belongs to b, which reads the topic"),
         ("from: b", "there is no table b; there is none"),
         ("from: a", "a from a goes in a circle"),
         ("topics: o, format: delt", "format is one of delta, parquet"),

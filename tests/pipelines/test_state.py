@@ -49,6 +49,7 @@ views: {v: {sql: SELECT count(*) AS n FROM a}}
         ("-100", {"startingOffsets": "-100"}),
         ("-10 minutes", {"startingOffsets": "-10 minutes"}),
         ('{"o": {"0": 42}}', {"startingOffsets": '{"o": {"0": 42}}'}),
+        ("{o: {0: 42, 1: -2}}", {"startingOffsets": '{"o": {"0": 42, "1": -2}}'}),
     ],
 )
 def test_a_start_is_an_option_of_a_read(start: str, options: dict[str, str]) -> None:
@@ -63,8 +64,9 @@ def test_a_time_is_utc_unless_it_says_otherwise(text: str) -> None:
 
 
 def test_what_is_no_start_is_refused_with_what_there_is() -> None:
-    with pytest.raises(StartMistake, match="-10 minutes"):
-        starting_options("tomorrow")
+    for wrong in ("tomorrow", "{o: {0: 42}", "{o: 42}"):
+        with pytest.raises(StartMistake, match="-10 minutes"):
+            starting_options(wrong)
 
 
 def test_a_pinned_start_holds(describe: Describe) -> None:

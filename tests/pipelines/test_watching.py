@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tidelog.cli.main import app
 from tidelog.pipelines import running, spark_process, watching
-from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
 from tidelog.pipelines.spark_process import SparkGone, SparkProcess
 from tidelog.pipelines.summary import TableSummary
 from tidelog.spark.errors import SourceError
@@ -40,7 +40,7 @@ class Script:
 def test_what_goes_by_is_told_and_waited_out(
     describe: Describe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty = PipelineTrouble("its topics hold no JSON object yet")
+    empty = NotYet("its topics hold no JSON object yet")
     monkeypatch.setattr(watching, "run_once", Script(AWAY, SUMMARY, SUMMARY, SparkGone("gone")))
     monkeypatch.setattr(watching, "prepare", Script(empty, None, AWAY, None, None))
     monkeypatch.setattr(watching, "lag_of", Script(0, AWAY, 3, 1))
@@ -51,6 +51,18 @@ def test_what_goes_by_is_told_and_waited_out(
         next(found)
     away = f"waiting: {AWAY}"
     assert told == [away, f"waiting: {empty}", away, away]
+
+
+def test_what_stays_wrong_ends_a_watch(describe: Describe, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = PipelineTrouble("column id of a is string and would be long")
+    told: list[str] = []
+    monkeypatch.setattr(watching, "run_once", Script(wrong))
+    with pytest.raises(PipelineTrouble, match="would be long"):
+        next(watching.runs(describe(ONE), cast(SparkProcess, None), 0, told.append))
+    monkeypatch.setattr(watching, "prepare", Script(wrong))
+    with pytest.raises(PipelineTrouble, match="would be long"):
+        watching.wait_until_prepared(describe(ONE), 0, told.append)
+    assert told == []
 
 
 def test_a_spark_that_died_ends_the_command_with_its_message(

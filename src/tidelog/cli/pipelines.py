@@ -103,7 +103,8 @@ def run(
         typer.Option(
             "--from",
             metavar="START",
-            help="With --full-refresh: build from here on, for example 2026-01-31 or -1 day.",
+            help="With --full-refresh: build from here on, for example 2026-01-31, -1 day or "
+            "{orders: {0: 42}}.",
         ),
     ] = None,
     bootstrap: OtherBootstrap = None,
@@ -192,8 +193,8 @@ def eject(
     """Write the pipeline as an ordinary Spark Declarative Pipelines project, for you to own."""
     with answering():
         found = load(pipeline, bootstrap)
+        from tidelog.pipelines.pinning import pin
         from tidelog.pipelines.project import SPEC_FILE, write_project
-        from tidelog.pipelines.running import pin
 
         if directory.exists() and any(directory.iterdir()):
             refuse(f"{directory} is there already and not empty: choose another one")

@@ -8,7 +8,7 @@ topic cannot be compared and are counted apart.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Decisions
-from tidelog.pipelines.source_options import client_options, ends_now, pinned_start, start_json
+from tidelog.pipelines.source_options import (
+    client_options,
+    ends_now,
+    loss_options,
+    pinned_start,
+    start_json,
+)
 from tidelog.pipelines.spec import OUTCOME, Pipeline, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.steps import DROPPED
@@ -66,7 +72,8 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
     rows = _positions(spark, str(state.table(name)), output.format)
     refused = _positions(spark, str(state.quarantine(name)), output.format)
     rows_of = transformation(pipeline, name, project)
-    expected = _expected(spark, pipeline, rows_of, starts, ends)
+    reading = {**client_options(pipeline), **loss_options(pipeline, name)}
+    expected = _expected(spark, reading, rows_of, starts, ends)
     compared = (
         expected.groupBy(*_PLACE)
         .agg(F.count("*").alias("records"), F.count_if(_kept()).alias("expected"))
@@ -124,7 +131,7 @@ def _starts(state: State, name: str, ends: Positions, earliest: Positions) -> Po
 
 def _expected(
     spark: SparkSession,
-    pipeline: Pipeline,
+    reading: Mapping[str, str],
     rows_of: Callable[[DataFrame], DataFrame],
     starts: Positions,
     ends: Positions,
@@ -133,7 +140,7 @@ def _expected(
     for each in starts:
         assigned.setdefault(each.topic, []).append(each.partition)
     options = {
-        **client_options(pipeline),
+        **reading,
         "assign": json.dumps(assigned),
         "includeLeaderEpoch": "true",
         "startingOffsets": start_json(starts),

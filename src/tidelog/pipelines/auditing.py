@@ -7,10 +7,13 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
+from pyspark.errors import PySparkException
+
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.project import CONFIGURATION, write_project
 from tidelog.pipelines.running import finish_batches, sole_run
+from tidelog.pipelines.spark_failures import failure_in
 from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import Pipeline
 from tidelog.spark.session import spark_session
@@ -34,6 +37,8 @@ def audit_pipeline(
         try:
             write_project(pipeline, project)
             return [audit_table(spark, pipeline, project, name) for name in tables or known]
+        except PySparkException as error:
+            raise PipelineTrouble(f"the audit failed: {failure_in(str(error)).why}") from error
         finally:
             spark.stop()
             shutil.rmtree(project)

@@ -6,6 +6,7 @@ Where a schema is inferred and not pinned yet, columns are unknown and only SQL 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tidelog.pipelines.pinned import pinned_columns
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
     RECORD,
+    Column,
     Decode,
     DecodeFormat,
     Pipeline,
@@ -26,10 +28,10 @@ from tidelog.pipelines.spec import (
     Where,
     With,
 )
-from tidelog.pipelines.sql_text import columns_in
+from tidelog.pipelines.sql_text import columns_in, is_nested, type_of
 
-Columns = list[str] | None
-"""In their order; None when nobody knows yet."""
+Columns = dict[str, str | None] | None
+"""In their order, with their types as far as they are plain to see; None when nobody knows yet."""
 
 
 def check_columns(reading: Reading, pipeline: Pipeline) -> None:
@@ -57,36 +59,45 @@ def columns_of(reading: Reading, pipeline: Pipeline, name: str) -> Columns:
 def _decoded(reading: Reading, pipeline: Pipeline, table: Table, decode: Decode) -> Columns:
     if decode.format is DecodeFormat.AVRO:
         try:
-            return [each.name for each in avro_columns(pipeline, decode)]
+            return _typed(avro_columns(pipeline, decode))
         except AvroMistake as error:
             reading.wrong(decode.line, str(error))
             return None
     if decode.columns is not None:
-        return [each.name for each in decode.columns]
+        return _typed(decode.columns)
     pinned = pinned_columns(pipeline, table.name)
-    return None if pinned is None else [each.name for each in pinned]
+    return None if pinned is None else _typed(pinned)
+
+
+def _typed(columns: Iterable[Column]) -> dict[str, str | None]:
+    return {each.name: each.type for each in columns}
 
 
 def _after(reading: Reading, pipeline: Pipeline, columns: Columns, step: Step) -> Columns:
     match step:
         case With():
-            for expression in step.columns.values():
-                _check(reading, columns, expression, step.line)
-            return _added(columns, list(step.columns))
+            return _added(columns, _computed(reading, columns, step))
         case Where():
             _check(reading, columns, step.condition, step.line)
             return columns
         case Select():
-            for expression in step.columns.values():
-                _check(reading, columns, expression, step.line)
-            return list(step.columns)
+            return _computed(reading, columns, step)
         case PythonStep():
             _check_function(reading, pipeline.path.parent, step)
-            return _added(columns, [each.name for each in step.returns])
+            return _added(columns, _typed(step.returns))
 
 
-def _added(columns: Columns, more: list[str]) -> Columns:
-    return None if columns is None else list(dict.fromkeys([*columns, *more]))
+def _added(columns: Columns, more: dict[str, str | None]) -> Columns:
+    return None if columns is None else {**columns, **more}
+
+
+def _computed(reading: Reading, columns: Columns, step: With | Select) -> dict[str, str | None]:
+    found = {}
+    for name, expression in step.columns.items():
+        _check(reading, columns, expression, step.line)
+        # What is wrong with the SQL itself was told just now.
+        found[name] = Reading().sql(step.line, partial(type_of, expression, columns or {}))
+    return found
 
 
 def _check(reading: Reading, columns: Columns, expression: str, line: int) -> None:
@@ -129,5 +140,7 @@ def _check_output(reading: Reading, table: Table, columns: Columns) -> None:
     for name in output.partition_by:
         if name not in known:
             reading.wrong(output.line, f"there is no column {name} here; {nearest(name, known)}")
+        if is_nested(kind := columns.get(name) or ""):
+            reading.wrong(output.line, f"{name} is {kind}: no table can be partitioned by it")
     if columns and set(columns) <= set(output.partition_by):
         reading.wrong(output.line, "partition_by leaves no column for the files")

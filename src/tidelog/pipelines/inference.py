@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.source_options import ends_now, source_options
 from tidelog.pipelines.spec import Column, Pipeline, is_ours
 from tidelog.spark.offsets import Position, Positions
@@ -27,14 +26,8 @@ _DEEPEST: Final = 20
 
 
 def infer_columns(pipeline: Pipeline, table: str, position: Positions) -> tuple[Column, ...]:
-    """The columns of the records that come next; none where nothing new is there."""
-    found = columns_in(_values(pipeline, table, position))
-    if not found and not position:
-        raise PipelineTrouble(
-            f"the schema of {table} cannot be inferred: its topics hold no JSON object yet. "
-            "Give it a schema, or run again when there are records"
-        )
-    return found
+    """The columns of the records from here on; none where there are no such records."""
+    return columns_in(_values(pipeline, table, position))
 
 
 def columns_in(values: Iterable[bytes | None]) -> tuple[Column, ...]:
@@ -51,7 +44,8 @@ def columns_in(values: Iterable[bytes | None]) -> tuple[Column, ...]:
 
 
 def _values(pipeline: Pipeline, table: str, position: Positions) -> Iterator[bytes | None]:
-    options = read_options(source_options(pipeline, table))
+    # A sample that ages out under the reader is no loss: the run itself will meet it.
+    options = read_options({**source_options(pipeline, table), "failOnDataLoss": "false"})
     earliest, latest = ends_now(pipeline, table)
     for partition, end in latest.items():
         start = max(position.get(partition, Position(0)).offset, earliest[partition].offset)

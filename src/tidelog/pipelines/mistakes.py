@@ -30,6 +30,10 @@ class PipelineTrouble(TidelogError):
     """A pipeline cannot go on; the message says what to do."""
 
 
+class NotYet(PipelineTrouble):
+    """A pipeline cannot go on now; that may pass without anybody doing anything."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """How to go on after `there is no X`: the name that was meant, or all names there are."""
     names = sorted(known)

@@ -12,18 +12,20 @@ from typing import Final
 
 from tidelog.client.blocking import parse_bootstrap
 from tidelog.model.errors import ConfigError
-from tidelog.pipelines.column_flow import check_columns
+from tidelog.pipelines.column_flow import check_columns, columns_of
+from tidelog.pipelines.function_check import check_functions
 from tidelog.pipelines.mistakes import PipelineTrouble, SpecError, nearest
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
     DEFAULT_BOOTSTRAP,
+    POSITION,
     Pipeline,
     Table,
     TableOutput,
     TopicOutput,
     View,
 )
-from tidelog.pipelines.sql_text import tables_in
+from tidelog.pipelines.sql_text import tables_in, unknown_column
 from tidelog.pipelines.table_parsing import NAME, read_table
 from tidelog.pipelines.yaml_nodes import Given, read_yaml
 
@@ -48,6 +50,7 @@ def load_pipeline(path: Path) -> Pipeline:
     if not reading.mistakes:
         _check_topic_outputs(reading, pipeline)
         check_columns(reading, pipeline)
+        check_functions(reading, pipeline)
         _check_views(reading, pipeline)
     if reading.mistakes:
         raise SpecError(str(path), reading.mistakes)
@@ -149,3 +152,18 @@ def _check_views(reading: Reading, pipeline: Pipeline) -> None:
         for name in sorted(reading.sql(view.line, partial(tables_in, view.sql)) or ()):
             if name not in stored:
                 reading.wrong(view.line, f"there is no table {name}; {nearest(name, stored)}")
+    if not reading.mistakes:
+        _check_view_columns(reading, pipeline)
+
+
+def _check_view_columns(reading: Reading, pipeline: Pipeline) -> None:
+    for view in pipeline.views.values():
+        columns = {
+            name: columns_of(reading, pipeline, name)
+            for name in reading.sql(view.line, partial(tables_in, view.sql)) or ()
+        }
+        known = {name: (*each, *POSITION) for name, each in columns.items() if each is not None}
+        if len(known) == len(columns):  # else nobody knows yet what was inferred
+            mistake = reading.sql(view.line, partial(unknown_column, view.sql, known))
+            if mistake is not None:
+                reading.wrong(view.line, mistake)

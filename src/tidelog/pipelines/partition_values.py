@@ -13,6 +13,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidelog.pipelines.mistakes import PipelineTrouble
+
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _MOST_BYTES: Final = 200
 """A file name has 255 at most, and the name of the column is part of it."""
@@ -43,6 +45,8 @@ def misfits(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
     """The reason why a row has no place in any partition; null where it has one."""
     found = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
     for name in names:
+        if pa.types.is_nested(rows[name].type):
+            raise PipelineTrouble(f"{name} is {rows[name].type}: no table can be partitioned by it")
         reason = f"{name} cannot be a partition value of the table"
         found = pc.if_else(pc.and_(pc.is_null(found), _misfit(rows[name])), reason, found)
     return found

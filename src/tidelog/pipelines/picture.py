@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidelog.pipelines.spec import (
     Decode,
+    OnDataLoss,
     Pipeline,
     PythonStep,
     Select,
@@ -84,7 +85,8 @@ def _source(source: Source) -> str:
         if source.pattern is not None
         else f"topic {', '.join(source.topics)}"
     )
-    return f"{what} from {source.start}"
+    loss = ", going on after data loss" if source.on_data_loss is OnDataLoss.GO_ON else ""
+    return f"{what} from {source.start}{loss}"
 
 
 def _decode(decode: Decode) -> str:

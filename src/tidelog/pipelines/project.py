@@ -40,6 +40,7 @@ VIEWS: Final = "views"
 CONFIGURATION: Final = {
     # An expression that fails gives null, which a rule can refuse; an error would stop the flow.
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.session.timeZone": "UTC",
     # What Delta and other readers of Parquet know; Spark's default is a type of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -86,7 +87,7 @@ def _table_flow(pipeline: Pipeline, table: Table, output: TableOutput) -> str:
 
 def _topic_flows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
     state = State(pipeline.storage)
-    columns = columns_of(Reading(), pipeline, table.name) or []
+    columns = columns_of(Reading(), pipeline, table.name) or {}
     value = output.value or f"to_json(struct({', '.join(f'`{each}`' for each in columns)}))"
     rows = f"steps.as_topic_rows(rows(records), {output.topic!r}, {output.key!r}, {value!r})"
     refused = f"{table.name}_quarantine"

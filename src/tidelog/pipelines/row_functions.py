@@ -40,7 +40,10 @@ def load_function(path: Path, name: str) -> RowFunction:
     if spec is None or spec.loader is None:
         raise PipelineTrouble(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise PipelineTrouble(f"{path.name} fails: {type(error).__name__}: {error}") from error
     found: RowFunction = getattr(module, name)
     return found
 

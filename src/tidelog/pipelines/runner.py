@@ -2,7 +2,8 @@
 
     {"project": "/path"}                    to it
     {"flow": "Flow bronze is RUNNING."}     from it, any number
-    {"done": true} or {"failed": "why"}     from it, once per project
+    {"done": true}                          from it, once per project, or
+    {"failed": "why", "passes": true}       why not, and whether to try again
 
     python -m tidelog.pipelines.runner MASTER SETTINGS
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -25,11 +26,13 @@ from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, star
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from tidelog.model.errors import TidelogError
+from tidelog.pipelines.mistakes import NotYet
 from tidelog.pipelines.project import SPEC_FILE
+from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
 from tidelog.spark.session import package_archive
 
 _MANY_FLOWS: Final = 16
-_OURS: Final = re.compile(r"tidelog\.[\w.]+\.\w+: (.+)")
 
 
 def main(master: str, settings: dict[str, str]) -> None:
@@ -38,18 +41,15 @@ def main(master: str, settings: dict[str, str]) -> None:
     try:
         spark = _session(master, settings)
     except PySparkException as error:
-        _tell(events, {"failed": f"Spark does not start with master {master}: {_why(error)}"})
+        why = f"Spark does not start with master {master}: {failure_in(str(error)).why}"
+        _tell(events, Failure(why, passes=False))
         return
     try:
         _tell(events, {"ready": True})
         for line in sys.stdin:
             project = Path(json.loads(line)["project"])
-            try:
-                _run(spark, project, events)
-            except PySparkException as error:
-                _tell(events, {"failed": _why(error)})
-            else:
-                _tell(events, {"done": True})
+            failure = _run(spark, project, events)
+            _tell(events, {"done": True} if failure is None else failure)
     finally:
         spark.stop()
 
@@ -89,8 +89,22 @@ def _flows(master: str) -> int:
     return max(2, os.cpu_count() or 1) if master.startswith("local") else _MANY_FLOWS
 
 
-def _run(spark: SparkSession, project: Path, events: IO[str]) -> None:
-    """What `spark-pipelines run` does, in a session that stays."""
+def _run(spark: SparkSession, project: Path, events: IO[str]) -> Failure | None:
+    """Run a project to its end; what went wrong, if anything did."""
+    unresolved: Failure | None = None
+    try:
+        for message in _messages(spark, project):
+            unresolved = unresolved or unresolved_flow(message)
+            _tell(events, {"flow": message})
+    except TidelogError as error:
+        return Failure(str(error), passes=isinstance(error, NotYet))
+    except PySparkException as error:
+        return unresolved or failure_in(str(error))
+    return None
+
+
+def _messages(spark: SparkSession, project: Path) -> Iterator[str]:
+    """What `spark-pipelines run` does, in a session that stays; gives what Spark says meanwhile."""
     path = project / SPEC_FILE
     spec = load_pipeline_spec(path)
     graph = create_dataflow_graph(
@@ -112,18 +126,13 @@ def _run(spark: SparkSession, project: Path, events: IO[str]) -> None:
     )
     for result in results:
         if "pipeline_event_result" in result:
-            _tell(events, {"flow": result["pipeline_event_result"].event.message})
+            yield result["pipeline_event_result"].event.message
 
 
-def _tell(events: IO[str], event: dict[str, Any]) -> None:
+def _tell(events: IO[str], event: dict[str, Any] | Failure) -> None:
+    if isinstance(event, Failure):
+        event = {"failed": event.why, "passes": event.passes}
     events.write(json.dumps(event) + "\n")
-
-
-def _why(error: PySparkException) -> str:
-    """Our own words if they are in it, else the first line of Spark's."""
-    text = str(error)
-    ours = _OURS.findall(text)
-    return str(ours[-1]) if ours else text.strip().splitlines()[0]
 
 
 if __name__ == "__main__":

@@ -11,17 +11,15 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.durable import replace_file
-from tidelog.pipelines.inference import infer_columns
+from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.pinned import pin_columns
+from tidelog.pipelines.pinning import pin
 from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project, write_views
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.source_options import check_topics, start_json, start_of
+from tidelog.pipelines.source_options import check_topics
 from tidelog.pipelines.spark_process import SparkProcess, Tell
-from tidelog.pipelines.spec import Pipeline, Table, TableFormat, TableOutput
+from tidelog.pipelines.spec import Pipeline, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.stored_tables import compact
 from tidelog.pipelines.summary import TableSummary, position_of, summarize
@@ -53,6 +51,7 @@ def prepare(
     finish_refreshes(pipeline)
     finish_batches(pipeline)
     pin(pipeline, tell)
+    check_losses(pipeline, tell)
     project = State(pipeline.storage).project
     shutil.rmtree(project, ignore_errors=True)
     write_project(pipeline, project)
@@ -62,13 +61,6 @@ def finish_batches(pipeline: Pipeline) -> None:
     """Carry out what runs that died had decided."""
     for target in targets(pipeline).values():
         TableCommit(target).finish()
-
-
-def pin(pipeline: Pipeline, tell: Tell) -> None:
-    """Settle what must be the same in every run: inferred columns, and the first start."""
-    for table in pipeline.tables.values():
-        _pin_schema(pipeline, table, tell)
-        _pin_start(pipeline, table.name)
 
 
 def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableSummary]:
@@ -115,21 +107,3 @@ def targets(pipeline: Pipeline) -> dict[str, TableTarget]:
                 format=TableFormat.DELTA,
             )
     return found
-
-
-def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:
-    if table.decode is None or table.decode.columns is not None:
-        return
-    position = Checkpoint(State(pipeline.storage).checkpoints(table.name), table.name).position()
-    for column in pin_columns(pipeline, table.name, infer_columns(pipeline, table.name, position)):
-        tell(f"column {column.name} {column.type} of {table.name} is pinned")
-
-
-def _pin_start(pipeline: Pipeline, name: str) -> None:
-    """A first batch that is run again must start where it started, and miss nothing before it."""
-    state = State(pipeline.storage)
-    if state.start_file(name).exists() or pipeline.source(name).start == "earliest":
-        return
-    flows = (name, f"{name}_quarantine")
-    if not any(Checkpoint(state.checkpoints(each), each).batches() for each in flows):
-        replace_file(state.start_file(name), start_json(start_of(pipeline, name)))

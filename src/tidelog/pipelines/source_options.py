@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tidelog.pipelines.mistakes import Mistake, SpecError, nearest
-from tidelog.pipelines.spec import Pipeline, TopicOutput
+from tidelog.pipelines.spec import OnDataLoss, Pipeline, TopicOutput
 from tidelog.pipelines.starts import starting_options
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions, from_json, to_json
@@ -29,7 +29,18 @@ def source_options(pipeline: Pipeline, table: str) -> dict[str, str]:
         if source.pattern is None
         else {"subscribePattern": source.pattern}
     )
-    return {**client_options(pipeline), **which, "includeLeaderEpoch": "true"}
+    return {
+        **client_options(pipeline),
+        **which,
+        **loss_options(pipeline, table),
+        "includeLeaderEpoch": "true",
+    }
+
+
+def loss_options(pipeline: Pipeline, table: str) -> dict[str, str]:
+    """Whether records that are gone fail a read."""
+    fails = pipeline.source(table).on_data_loss is OnDataLoss.FAIL
+    return {"failOnDataLoss": str(fails).lower()}
 
 
 def stream_options(pipeline: Pipeline, table: str) -> dict[str, str]:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.model.errors import TidelogError
-from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
 from tidelog.spark.session import require_java
 
 Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
 _MEETING_S: Final = 120
-_FAILED: Final = re.compile(r"Flow (?:\w+\.)*(\w+) has FAILED\b.*", re.DOTALL)
+_RETRIED: Final = re.compile(r"Flow '?(?:\w+\.)*(\w+)'? has FAILED\..*", re.DOTALL)
 
 
 class SparkGone(TidelogError):
@@ -55,13 +55,14 @@ class SparkProcess:
             if "flow" in event:
                 self._tell_failure(event["flow"])
             elif "failed" in event:
-                raise PipelineTrouble(f"{event['failed']} (all of it is in {self._log})")
+                kind = NotYet if event["passes"] else PipelineTrouble
+                raise kind(f"{event['failed']} (all of it is in {self._log})")
             else:
                 return
         raise self._gone()
 
     def _tell_failure(self, message: str) -> None:
-        if (found := _FAILED.fullmatch(message)) is not None:
+        if (found := _RETRIED.fullmatch(message)) is not None:
             self._tell(f"{found[1]}: failed, Spark tries again")
 
     def _gone(self) -> SparkGone:

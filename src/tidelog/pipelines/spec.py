@@ -38,6 +38,13 @@ class DecodeFormat(StrEnum):
     RAW = "raw"
 
 
+class OnDataLoss(StrEnum):
+    """What a run does when records are gone before it could read them."""
+
+    FAIL = "fail"
+    GO_ON = "go_on"
+
+
 class TableFormat(StrEnum):
     DELTA = "delta"
     PARQUET = "parquet"
@@ -59,6 +66,7 @@ class Source:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     start: str = "earliest"
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
     line: int = 0
 
 
@@ -154,6 +162,13 @@ class Table:
     rules: tuple[Rule, ...]
     output: TableOutput | TopicOutput
     line: int
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """Its streaming queries, each of which has a position of its own."""
+        if isinstance(self.output, TableOutput):
+            return (self.name,)
+        return (self.name, f"{self.name}_quarantine")
 
 
 @dataclass(frozen=True, slots=True)

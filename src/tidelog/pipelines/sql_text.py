@@ -7,12 +7,19 @@ Invariant  A step sees one row. Aggregates, windows and subqueries are refused h
 from __future__ import annotations
 
 import logging
-from typing import Final
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.parsers.spark import SparkParser
 
+from tidelog.pipelines.mistakes import nearest
 from tidelog.pipelines.spec import Column
 
 _DIALECT: Final = "spark"
@@ -28,10 +35,24 @@ _KINDS: Final = {
         "MAP", "STRUCT",
     )
 }  # fmt: skip
+_NESTED: Final[dict[type, str]] = {
+    exp.Array: "array<...>", exp.VarMap: "map<..., ...>", exp.Struct: "struct<...>",
+}  # fmt: skip
 _ROW_MAKERS: Final = ("inline_outer", "variant_explode", "variant_explode_outer")
 """Functions like `explode` that the parser knows by no more than their names."""
+_UNRESOLVED: Final = re.compile(r"Column '(.+?)' could not be resolved|Unknown column: (\S+)")
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+class ByName(Spark):
+    """Spark's SQL, but all functions alike, under the names that the text gives them."""
+
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name != "DECODE"
+        }
 
 
 class SqlMistake(ValueError):
@@ -71,6 +92,58 @@ def columns_in(expression: str) -> set[str]:
     return {_first_part(each) for each in parsed.find_all(exp.Column)}
 
 
+def by_name(text: str) -> exp.Expr | None:
+    """An expression or a query with its functions by name; None where other parsing takes over."""
+    try:
+        return sqlglot.parse_one(text, dialect=ByName)
+    except SqlglotError:
+        return None
+
+
+def type_of(expression: str, types: Mapping[str, str | None]) -> str | None:
+    """The type of an expression over columns of these types, where it is plain to see."""
+    parsed = _parsed(expression)
+    if isinstance(parsed, exp.Column) and len(parsed.parts) == 1:
+        return {name.lower(): kind for name, kind in types.items()}.get(parsed.name.lower())
+    kind = annotate_types(parsed, dialect=_DIALECT).type
+    if kind is None or kind.this not in _KINDS:
+        return _NESTED.get(type(parsed))
+    return kind.sql(_DIALECT).lower()
+
+
+def is_nested(kind: str) -> bool:
+    """Whether values of a type consist of others."""
+    return kind.startswith(("array", "map", "struct"))
+
+
+def unknown_column(query: str, tables: Mapping[str, Collection[str]]) -> str | None:
+    """The first column of a query that its tables do not have, or several have; in words."""
+    parsed = _parsed(query)
+    if any(not each.alias_column_names for each in parsed.find_all(exp.Lateral)):
+        return None  # its columns have names that the function gives them
+    schema: dict[str, object] = {
+        name: dict.fromkeys(columns, "unknown") for name, columns in tables.items()
+    }
+    try:
+        qualify(parsed, schema=schema, dialect=_DIALECT)
+    except OptimizeError as error:
+        found = _UNRESOLVED.search(str(error))
+        if found is None:
+            return None
+        name = (found[1] or found[2]).rpartition(".")[2].strip('`"')
+        used = {each.name.lower() for each in parsed.find_all(exp.Table)}
+        having = sorted(
+            table
+            for table, columns in tables.items()
+            if table in used and name.lower() in map(str.lower, columns)
+        )
+        if len(having) > 1:
+            return f"column {name} is ambiguous: it is in {' and '.join(having)}"
+        known = {each for table in used & set(tables) for each in tables[table]}
+        return f"there is no column {name} here; {nearest(name, known)}"
+    return None
+
+
 def alias_of(expression: str) -> tuple[str, str]:
     """The name of a selected column, and the expression behind it."""
     parsed = _parsed(expression)
@@ -87,7 +160,8 @@ def tables_in(query: str) -> set[str]:
     if not isinstance(parsed, exp.Query):
         raise SqlMistake("not a query: it begins with SELECT or WITH")
     own = {each.alias for each in parsed.find_all(exp.CTE)}
-    return {each.name for each in parsed.find_all(exp.Table)} - own
+    named = (each for each in parsed.find_all(exp.Table) if isinstance(each.this, exp.Identifier))
+    return {each.name for each in named} - own
 
 
 def _parsed(text: str) -> exp.Expr:

@@ -4,12 +4,15 @@ earliest, latest                  the ends of each partition
 -100                              so many records before the end of each partition
 -10 minutes                       the first record that is not older
 2026-01-31 or 2026-01-31T08:00Z   the first record that is not older; UTC unless it says otherwise
-{orders: {0: 42}}                 an offset per partition
+{orders: {0: 42}}                 an offset per partition, as YAML or JSON; -2 is the first record
 """
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+
+import yaml
 
 from tidelog.spark.errors import OptionError
 from tidelog.spark.positions import parse_start
@@ -28,13 +31,19 @@ def starting_options(start: str) -> dict[str, str]:
             "startingOffsetsByTimestampStrategy": "latest",
         }
     try:
+        start = _plain(start)
         parse_start("start", start)
-    except OptionError:
+    except (OptionError, yaml.YAMLError):
         raise StartMistake(
             f"start: {start!r} is not earliest, latest, -100 (records), -10 minutes, a time such "
             "as 2026-01-31T08:00Z, or {topic: {0: 42}}"
         ) from None
     return {"startingOffsets": start}
+
+
+def _plain(start: str) -> str:
+    """Offsets as JSON, which is what a read takes; a command line has them without quotes."""
+    return json.dumps(yaml.safe_load(start)) if start.lstrip().startswith("{") else start
 
 
 def _moment(text: str) -> datetime | None:

@@ -11,6 +11,7 @@ from tidelog.pipelines.spec import (
     Column,
     Decode,
     DecodeFormat,
+    OnDataLoss,
     PythonStep,
     Rule,
     Select,
@@ -29,8 +30,8 @@ from tidelog.pipelines.starts import StartMistake, starting_options
 from tidelog.pipelines.yaml_nodes import Given
 
 _TABLE_KEYS: Final = (
-    "topics", "pattern", "start", "from", "decode", "steps", "rules", "format", "partition_by",
-    "compact_files", "to_topic",
+    "topics", "pattern", "start", "on_data_loss", "from", "decode", "steps", "rules", "format",
+    "partition_by", "compact_files", "to_topic",
 )  # fmt: skip
 _DECODE_KEYS: Final = {
     DecodeFormat.JSON: ("format", "schema"),
@@ -57,7 +58,7 @@ def read_table(reading: Reading, name: str, given: Given) -> Table:
         reading.wrong(
             given.line, f"table {name} needs one of topics, pattern and from, not {len(sources)}"
         )
-    for key in ("decode", "start"):
+    for key in ("decode", "start", "on_data_loss"):
         if upstream is not None and key in found:
             reading.wrong(found[key].line, f"{key} belongs to {upstream}, which reads the topic")
     return Table(
@@ -105,6 +106,9 @@ def _source(reading: Reading, found: dict[str, Given], line: int) -> Source:
         topics=reading.texts(found.get("topics"), "topics"),
         pattern=pattern,
         start="earliest" if start is None else _start_text(reading, start),
+        on_data_loss=reading.choice(
+            found.get("on_data_loss"), "on_data_loss", OnDataLoss, OnDataLoss.FAIL
+        ),
         line=found["topics"].line if "topics" in found else line,
     )
     try:

@@ -1,7 +1,8 @@
 """Runs again whenever high watermarks move.
 
-Invariant  A cluster that is away, a topic without records and a run that failed are waited out;
-           only the end of Spark, and a mistake in the description, are the end.
+Invariant  A cluster that is away, a topic without records and a run that failed for reasons of the
+           moment are waited out. The end of Spark, and what stays wrong until somebody changes
+           description, table or topic, are the end.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.mistakes import NotYet
 from tidelog.pipelines.running import prepare, run_once
 from tidelog.pipelines.spark_process import SparkProcess, Tell
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.summary import TableSummary, lag_of
 from tidelog.spark.errors import SourceError
 
-_PASSING: Final = (SourceError, PipelineTrouble)
+_PASSING: Final = (SourceError, NotYet)
 
 
 def runs(

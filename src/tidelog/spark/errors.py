@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.model.errors import ConfigError, TidelogError
 
 
@@ -16,11 +18,13 @@ class SourceError(TidelogError):
 class DataLoss(SourceError):
     """Records the query had to read are gone: aged out, truncated, or their topic was deleted."""
 
+    FIX: Final = (
+        ". To go on with what is left, set failOnDataLoss to false; "
+        "to stop losing records, raise retention or read more often"
+    )
+
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}. To go on with what is left, set failOnDataLoss to false; "
-            "to stop losing records, raise retention or read more often"
-        )
+        super().__init__(f"{what}{self.FIX}")
 
 
 class SinkError(TidelogError):

@@ -1,0 +1,59 @@
+"""Records that are gone before a table could take them.
+
+Invariant  None is passed over in silence: a run is refused before Spark starts, or it says which
+           offsets it goes on without. What is lost while Spark reads, the source refuses itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidelog.pipelines.checkpoints import Checkpoint
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.source_options import ends_now, pinned_start
+from tidelog.pipelines.spark_process import Tell
+from tidelog.pipelines.spec import OnDataLoss, Pipeline
+from tidelog.pipelines.state import State
+from tidelog.spark.offsets import Positions
+
+REMEDY: Final = (
+    "`on_data_loss: go_on` takes what is left, `--full-refresh` builds the table anew from it; "
+    "to lose nothing, raise retention or run more often"
+)
+
+
+def check_losses(pipeline: Pipeline, tell: Tell) -> None:
+    """Refuse to run a table whose next records are gone, or say that it goes on without them."""
+    for name in pipeline.tables:
+        found = "; ".join(dict.fromkeys(_losses(pipeline, name)))
+        if not found:
+            continue
+        if pipeline.source(name).on_data_loss is OnDataLoss.FAIL:
+            raise PipelineTrouble(f"{name}: {found}. {REMEDY}")
+        tell(f"{name}: {found}; going on with what is left")
+
+
+def gone(position: Positions, earliest: Positions, latest: Positions) -> Iterator[str]:
+    """What a reader that stands there has lost, in words."""
+    for each, at in sorted(position.items()):
+        if each not in latest:
+            yield f"{each} is no longer there, it was read up to offset {at.offset}"
+        elif at.offset < earliest[each].offset:
+            last = earliest[each].offset - 1
+            yield f"offsets {at.offset} to {last} of {each} were gone before they were read"
+        elif at.offset > latest[each].offset:
+            yield f"{each} ends at offset {latest[each].offset} now, it was read up to {at.offset}"
+    for each in sorted(set(earliest) - set(position)):
+        if earliest[each].offset > 0:
+            yield f"offsets 0 to {earliest[each].offset - 1} of {each} were gone before it was seen"
+
+
+def _losses(pipeline: Pipeline, name: str) -> Iterator[str]:
+    state = State(pipeline.storage)
+    start = pinned_start(state, name)
+    flows = (Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows)
+    if stands_at := [each for flow in flows if (each := {**start, **flow.position()})]:
+        earliest, latest = ends_now(pipeline, name)
+        for position in stands_at:
+            yield from gone(position, earliest, latest)

@@ -1,0 +1,57 @@
+"""What Spark's exceptions say: why in plain words, and whether trying again can help.
+
+Invariant  Only what is known to stay wrong is called permanent: our own refusals, and errors in the
+           text of a query or in the data it meets, which Spark marks by their SQLSTATE.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from tidelog.pipelines.data_loss import REMEDY
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.spark.errors import DataLoss, Fenced
+
+_OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
+_PERMANENT: Final = {each.__name__ for each in (PipelineTrouble, DataLoss, Fenced)}
+_SQL_PERMANENT: Final = re.compile(r"SQLSTATE: (?:22|42|P0)")
+"""The data are wrong, the query is wrong, somebody called `raise_error`."""
+
+_FLOW: Final = re.compile(r"^Identifier: (\w+) \[", re.MULTILINE)
+_UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '?(?:\w+\.)*(\w+)'?\.\s+Error: (.+)")
+
+
+class Failure(NamedTuple):
+    """Why a run failed."""
+
+    why: str
+    passes: bool
+    """Whether the same run may succeed later."""
+
+
+def failure_in(text: str) -> Failure:
+    """Our own words if they are in Spark's message, else its first line."""
+    if ours := _OURS.findall(text):
+        kind, why = ours[-1]
+        if kind == DataLoss.__name__:
+            why = _loss(text, why)
+        return Failure(why, kind not in _PERMANENT)
+    first = text.strip().partition("\n")[0]
+    return Failure(first, _SQL_PERMANENT.search(text) is None)
+
+
+def unresolved_flow(event: str) -> Failure | None:
+    """What an event says about a flow that Spark cannot even plan."""
+    found = _UNRESOLVED.match(event)
+    if found is None:
+        return None
+    name, _ = found.groups()
+    failure = failure_in(event[found.start(2) :])
+    return failure._replace(why=f"{name}: {failure.why}")
+
+
+def _loss(text: str, why: str) -> str:
+    flow = _FLOW.search(text)
+    table = "" if flow is None else f"{flow[1].removesuffix('_quarantine')}: "
+    return f"{table}{why.removesuffix(DataLoss.FIX)}. {REMEDY}"

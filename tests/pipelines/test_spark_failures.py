@@ -1,0 +1,91 @@
+"""Spark's messages are long; what a user has to know is in them, and whether to wait."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.row_functions import load_function
+from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
+from tidelog.pipelines.spark_process import SparkProcess
+from tidelog.spark.errors import DataLoss, SourceError
+
+STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {why}
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: a_quarantine [id = 1, runId = 2]
+"""
+TRACEBACK = """[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Traceback (most recent call last):
+  File "table_shape.py", line 30, in new_columns
+    raise PipelineTrouble(
+{kind}: {text}"""
+
+
+def stream_failure(error: Exception) -> Failure:
+    kind = f"{type(error).__module__}.{type(error).__name__}"
+    return failure_in(STREAM.format(why=TRACEBACK.format(kind=kind, text=error)))
+
+
+def test_our_own_words_are_found_in_what_spark_says() -> None:
+    refused = PipelineTrouble("column id of a is string and would be long")
+    assert stream_failure(refused) == Failure(str(refused), passes=False)
+    away = SourceError("127.0.0.1:9092 cannot answer")
+    assert stream_failure(away) == Failure(str(away), passes=True)
+
+
+def test_a_loss_while_spark_reads_names_the_table_and_the_key_of_the_description() -> None:
+    found = stream_failure(DataLoss("o-0 begins at 6 now, the query stands at 2"))
+    assert not found.passes
+    assert found.why.startswith("a: o-0 begins at 6 now, the query stands at 2. `on_data_loss: go")
+    assert "failOnDataLoss" not in found.why
+
+
+def test_wrong_queries_and_wrong_data_stay_wrong_and_the_rest_may_pass() -> None:
+    data = failure_in(STREAM.format(why="[USER_RAISED_EXCEPTION] 0 SQLSTATE: P0001"))
+    assert not data.passes and data.why.endswith("[USER_RAISED_EXCEPTION] 0 SQLSTATE: P0001")
+    assert not failure_in("[PARSE_SYNTAX_ERROR] near x. SQLSTATE: 42601").passes
+    assert failure_in("Job aborted due to stage failure: ExecutorLostFailure").passes
+
+
+def test_a_flow_that_cannot_be_planned_is_told_with_its_name() -> None:
+    event = (
+        "Failed to resolve flow: 'a'.\nError: [UNRESOLVED_ROUTINE] nosuch. SQLSTATE: 42883; line 1"
+    )
+    assert unresolved_flow(event) == Failure(
+        "a: [UNRESOLVED_ROUTINE] nosuch. SQLSTATE: 42883; line 1", passes=False
+    )
+    assert unresolved_flow("Flow a is RUNNING.") is None
+
+
+@pytest.mark.parametrize(("passes", "kind"), [(True, NotYet), (False, PipelineTrouble)])
+def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, passes: bool, kind: type) -> None:
+    retried = {"flow": "Flow 'a' has FAILED.\nError: [STREAM_FAILED] ..."}
+    given_up = {"flow": "Flow 'a' has FAILED more than 2 times and will not be restarted."}
+    events = [{"ready": True}, retried, given_up, {"failed": "so it is", "passes": passes}]
+    lines = "\n".join(map(json.dumps, events))
+    told: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import sys; print({lines!r}, flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        spark = SparkProcess(process, tmp_path / "log", told.append)
+        with pytest.raises(PipelineTrouble, match="so it is") as raised:
+            spark.run(tmp_path)
+        assert type(raised.value) is kind
+        assert process.stdin is not None
+        process.stdin.close()
+    assert told == ["a: failed, Spark tries again"]
+
+
+def test_a_python_file_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "steps.py"
+    path.write_text("import nosuch_module\ndef f(row): return row\n")
+    with pytest.raises(PipelineTrouble, match=r"steps\.py fails: ModuleNotFoundError"):
+        load_function(path, "f")
