@@ -6,10 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,11 +15,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.integration.raw import until
+from tests.pipelines.comparing import committed_records
+from tests.pipelines.processes import killed_at_the_end, python_workers, tidelog
 from tests.spark.conftest import MakeTopic, Write
 
-from tidelog.client.blocking import Client
-from tidelog.client.consumer import Consumer
-from tidelog.client.offsets import EARLIEST, Isolation, find_offsets
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.decisions import Decisions
 from tidelog.pipelines.example import write_example
@@ -53,18 +50,6 @@ tables:
 """
 
 
-def tidelog(*arguments: str) -> subprocess.Popen[str]:
-    """The command, in a process group of its own."""
-    command = [sys.executable, "-m", "tidelog", "pipelines", *arguments]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, out, err
@@ -73,15 +58,6 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     until(lambda: process.poll() is not None or holds(), TIMEOUT_S)
     assert process.poll() is None, process.communicate()
-
-
-@contextmanager
-def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def audit(session: SparkSession, pipeline: Pipeline) -> dict[str, TableAudit]:
@@ -138,35 +114,8 @@ def test_the_example_runs_and_the_audit_finds_a_lost_and_a_doubled_row(
     ]
 
 
-def python_workers(root: int) -> list[int]:
-    """The Python workers of Spark below a process: children of its daemon."""
-    parents, daemons = {}, set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (entry / "stat").read_text()
-            command = (entry / "cmdline").read_bytes()
-        except OSError:  # it has ended meanwhile
-            continue
-        parents[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
-        if b"pyspark.daemon" in command:
-            daemons.add(int(entry.name))
-
-    def below(pid: int) -> bool:
-        while pid > 1:
-            if pid == root:
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return [each for each in daemons if parents[each] in daemons and below(each)]
-
-
 def committed_values(bootstrap: str, topic: str) -> Counter[str]:
-    with Client(bootstrap) as client:
-        partitions = [each.partition for each in client.refresh([topic]).topic(topic).partitions]
-        starts = find_offsets(client, topic, dict.fromkeys(partitions, EARLIEST))
-        consumer = Consumer(client, topic, starts, isolation=Isolation.READ_COMMITTED)
-        return Counter((each.record.value or b"").decode() for each in consumer.until_end())
+    return Counter(value.decode() for value in committed_records(bootstrap, [topic]).values())
 
 
 def orders(first: int, count: int) -> list[bytes]:
