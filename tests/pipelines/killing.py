@@ -6,6 +6,9 @@ the next one starts at once, beside what may be left of it. Now and then, and at
 tables are looked at without Spark: each committed offset once, in the table or in quarantine.
 
     python -m tests.pipelines.killing --rounds 20 --seed 7
+    python -m tests.pipelines.killing --rounds 20 --seed 7 --standalone
+
+With `--standalone` Spark runs on a master and two workers, and executors are killed too.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from tests.integration.raw import until
 from tests.pipelines.comparing import committed_records, expect_places
 from tests.pipelines.processes import kill_group, processes_below, python_workers, tidelog
+from tests.pipelines.standalone import Standalone, standalone
 from tests.spark.conftest import create_topic, write_records
 
 from tidelog.pipelines.checkpoints import Checkpoint
@@ -52,32 +57,47 @@ tables:
     from: kept
     steps: [{{where: id % 2 = 0}}]
     format: parquet
+  copied:
+    from: kept
+    rules: {{id does not end in seven: id % 10 <> 7}}
+    to_topic: {{topic: copies, key: id, value: cast(id as string)}}
 """
-TABLES: Final = ("kept", "files")
+FLOWS: Final = ("kept", "files", "copied", "copied_quarantine")
 STEPS: Final = ("planned", "decided", "carried out", "checkpointed")
-MOMENTS: Final = tuple(f"{table} {step}" for table in TABLES for step in STEPS)
+MOMENTS: Final = tuple(
+    f"{flow} {step}"
+    for flow in FLOWS
+    for step in STEPS
+    if flow != "copied" or step in ("planned", "checkpointed")  # its decisions are records
+)
 ANY_TIME: Final = "any time"
 DRIVER: Final = ("run", "command", "runner", "jvm")
 WORKERS: Final = ("a python", "workers", "daemons")
 BROKERS: Final = ("1 broker", "2 brokers", "3 brokers")
-VICTIMS: Final = (*DRIVER, *WORKERS, *BROKERS)
+EXECUTORS: Final = ("an executor", "a spark worker")
 
 
 class Killing:
     """One pipeline, its cluster, and the run that is alive now."""
 
-    def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
-        self._cluster, self._directory = cluster, directory
+    def __init__(
+        self, cluster: Cluster, directory: Path, seed: int, spark: Standalone | None = None
+    ) -> None:
+        self._cluster, self._directory, self._spark = cluster, directory, spark
+        self._master = "local[2,8]" if spark is None else spark.url
         self._random = random.Random(seed)
         self._topics: list[str] = []
         self._written = 0
         self._runs: list[subprocess.Popen[str]] = []
+        create_topic(cluster.bootstrap, "copies", partitions=2, replicas=3)
         (directory / "pipeline.yaml").write_text(f"bootstrap: {cluster.bootstrap}\n{PIPELINE}")
         self.pipeline = load_pipeline(directory)
         self._state = State(self.pipeline.storage)
 
-    def clear_away(self) -> None:
-        """End all that was started."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for run in self._runs:
             kill_group(run)
             run.wait()
@@ -108,6 +128,10 @@ class Killing:
                 self._cluster.kill(broker)
             self._cluster.local.start(TIMEOUT_S)
             return
+        if victim in EXECUTORS:
+            assert self._spark is not None
+            self._kill_executor(victim, self._spark)
+            return
         run = self._runs[-1]
         if victim in DRIVER:
             self._until(lambda: bool(self._pids(victim)))
@@ -125,12 +149,21 @@ class Killing:
 
     def finish(self) -> None:
         """Let the run take all that is there, and compare."""
-        self._until(lambda: all(lag_of(self.pipeline, name) == 0 for name in TABLES))
-        records = committed_records(self._cluster.bootstrap, self._topics)
-        state = self._state
+        self._until(self._is_up_to_date)
+        state, bootstrap = self._state, self._cluster.bootstrap
+        records = committed_records(bootstrap, self._topics)
         expect_places(state.table("kept"), records, is_order)
         expect_places(state.quarantine("kept"), records, lambda value: not is_order(value))
-        expect_places(state.table("files"), records, is_even_order)
+        expect_places(state.table("files"), records, lambda value: number_of(value) % 2 == 0)
+        expect_places(state.quarantine("copied"), records, lambda value: number_of(value) % 10 == 7)
+        copies = Counter(map(int, committed_records(bootstrap, ["copies"]).values()))
+        orders = (number_of(value) for value in records.values() if is_order(value))
+        assert copies == Counter(number for number in orders if number % 10 != 7)
+
+    def summaries(self) -> list[dict[str, object]]:
+        """What the run that is alive has told of tables so far."""
+        lines = self._said().read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def end(self) -> None:
         """End the run as a user does."""
@@ -139,13 +172,14 @@ class Killing:
 
     def rounds(self, count: int) -> Iterator[dict[str, object]]:
         """Kill and kill again; tells of each round what it was."""
+        victims = (DRIVER, DRIVER, WORKERS if self._spark is None else EXECUTORS, BROKERS)
         self.add_topic()
         self.start()
         for number in range(count):
             if number % 5 == 4:
                 self.add_topic()
             started = time.monotonic()
-            victim = self._random.choice(VICTIMS)
+            victim = self._random.choice(self._random.choice(victims))
             moment = self._random.choice((*MOMENTS, ANY_TIME))
             finish = number == count - 1 or self._random.random() < 0.3
             self.kill(victim, moment)
@@ -156,16 +190,37 @@ class Killing:
         self.end()
 
     def _started(self) -> bool:
-        said = self._directory / f"run-{len(self._runs)}.txt"
-        with said.open("w") as out:
-            run = tidelog("watch", str(self._directory), "--master", "local[2,8]",
-                          "--every", "0.2", stdout=out, stderr=out)  # fmt: skip
+        with (self._directory / f"run-{len(self._runs) + 1}.txt").open("w") as out:
+            run = tidelog("watch", str(self._directory), "--master", self._master,
+                          "--every", "0.2", "--json", stdout=out, stderr=out)  # fmt: skip
         self._runs.append(run)
+        said = self._said()
         until(lambda: run.poll() is not None or "starting Spark" in said.read_text(), TIMEOUT_S)
         if run.poll() is None:
             return True
         assert "another run of killed is at work" in said.read_text(), said.read_text()
         return False
+
+    def _said(self) -> Path:
+        return self._directory / f"run-{len(self._runs)}.txt"
+
+    def _is_up_to_date(self) -> bool:
+        ends = [
+            {each: position.offset for each, position in self._checkpoint(flow).position().items()}
+            for flow in FLOWS
+        ]
+        return lag_of(self.pipeline, "kept") == 0 and all(each == ends[0] for each in ends)
+
+    def _checkpoint(self, flow: str) -> Checkpoint:
+        return Checkpoint(self._state.checkpoints(flow), flow)
+
+    def _kill_executor(self, victim: str, spark: Standalone) -> None:
+        self._until(lambda: bool(spark.executors()))
+        if victim == "an executor":
+            os.kill(self._random.choice(spark.executors()), signal.SIGKILL)
+        else:
+            os.kill(self._random.choice(spark.workers()), signal.SIGKILL)
+            spark.add_worker()
 
     def _wait_for(self, moment: str, before: dict[str, int]) -> None:
         if moment == ANY_TIME:
@@ -200,50 +255,52 @@ class Killing:
         return []
 
     def _reached(self) -> dict[str, int]:
-        """How far each table has come, for each step the last batch that has made it."""
+        """How far each flow has come: of each step the last batch that has made it."""
         found = {}
-        for table in TABLES:
-            checkpoint = Checkpoint(self._state.checkpoints(table), table)
-            decisions = self._state.decisions(table)
-            last = Decisions(decisions).last()
-            done = decisions / "carried_out"
-            found[f"{table} planned"] = max(checkpoint.batches(), default=-1)
-            found[f"{table} decided"] = -1 if last is None else last.batch
-            found[f"{table} carried out"] = int(done.read_text()) if done.exists() else -1
-            found[f"{table} checkpointed"] = max(checkpoint.committed(), default=-1)
+        for flow in FLOWS:
+            checkpoint, decisions = self._checkpoint(flow), self._state.decisions(flow)
+            last, done = Decisions(decisions).last(), decisions / "carried_out"
+            found[f"{flow} planned"] = max(checkpoint.batches(), default=-1)
+            found[f"{flow} decided"] = -1 if last is None else last.batch
+            found[f"{flow} carried out"] = int(done.read_text()) if done.exists() else -1
+            found[f"{flow} checkpointed"] = max(checkpoint.committed(), default=-1)
         return found
 
 
 def is_order(value: bytes) -> bool:
-    return value.startswith(b"{") and bool(json.loads(value)["id"] < TOO_LARGE)
+    return number_of(value) >= 0
 
 
-def is_even_order(value: bytes) -> bool:
-    return is_order(value) and json.loads(value)["id"] % 2 == 0
+def number_of(value: bytes) -> int:
+    """The number of an order; -1 where the record is none."""
+    found = int(json.loads(value)["id"]) if value.startswith(b"{") else -1
+    return found if found < TOO_LARGE else -1
 
 
-def main(rounds: int, seed: int, directory: Path) -> None:
+def main(rounds: int, seed: int, directory: Path, *, on_workers: bool) -> None:
     """Kill, compare, and let the audit prove it once more."""
     print(json.dumps({"seed": seed, "directory": str(directory)}), flush=True)
     settings = {"transaction.two.phase.commit.enable": "true"}
     (directory / "shop").mkdir(parents=True)
-    with Cluster(directory / "cluster", brokers=3, settings=settings) as cluster:
-        killing = Killing(cluster, directory / "shop", seed)
-        try:
-            for told in killing.rounds(rounds):
-                print(json.dumps(told), flush=True)
-            audit = tidelog("audit", str(directory / "shop"))
-            out, said = audit.communicate(timeout=TIMEOUT_S)
-            print(out, said, flush=True)
-            assert audit.returncode == 0, "the audit has findings"
-        finally:
-            killing.clear_away()
+    with ExitStack() as stack:
+        cluster = Cluster(directory / "cluster", brokers=3, settings=settings)
+        spark = stack.enter_context(standalone(directory / "spark")) if on_workers else None
+        place = directory / "shop"
+        killing = stack.enter_context(Killing(stack.enter_context(cluster), place, seed, spark))
+        for told in killing.rounds(rounds):
+            print(json.dumps(told), flush=True)
+        audit = tidelog("audit", str(place))
+        out, said = audit.communicate(timeout=TIMEOUT_S)
+        print(out, said, flush=True)
+        assert audit.returncode == 0, "the audit has findings"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(1000))
-    parser.add_argument("--directory", type=Path, help="is kept; else one that stays when it fails")
+    parser.add_argument("--directory", type=Path, help="where all of it lies; it stays")
+    parser.add_argument("--standalone", action="store_true", help="on a master and two workers")
     given = parser.parse_args()
-    main(given.rounds, given.seed, given.directory or Path(tempfile.mkdtemp(prefix="killing-")))
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="killing-"))
+    main(given.rounds, given.seed, directory, on_workers=given.standalone)

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -32,16 +31,7 @@ def tidelog(
     )
 
 
-@contextmanager
-def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    try:
-        yield process
-    finally:
-        kill_group(process)
-        process.communicate()
-
-
-def kill_group(process: subprocess.Popen[str]) -> None:
+def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """SIGKILL to all that the process has started; it may itself be gone."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
