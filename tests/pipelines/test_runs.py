@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,13 +11,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.integration.raw import until
+from tests.pipelines.killing import RECORDS, Killing
+from tests.pipelines.processes import tidelog
 from tests.spark.conftest import MakeTopic, Write
 
-from tidelog.client.blocking import Client
-from tidelog.client.consumer import Consumer
-from tidelog.client.offsets import EARLIEST, Isolation, find_offsets
 from tidelog.pipelines.audit import TableAudit, audit_table
-from tidelog.pipelines.decisions import Decisions
 from tidelog.pipelines.example import write_example
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.spec import Pipeline
@@ -33,55 +25,11 @@ from tidelog.testing.cluster import Cluster
 pytestmark = pytest.mark.usefixtures("spark")
 
 TIMEOUT_S = 600
-KILLED = """
-name: killed
-max_offsets_per_batch: 300
-tables:
-  kept:
-    pattern: killed-.*
-    start: -100000
-    decode: {format: json, schema: {id: bigint not null, name: string}}
-    rules: {id is not too large: id < 100000}
-    partition_by: _topic
-  files:
-    from: kept
-    steps: [{where: id % 2 = 0}]
-    format: parquet
-  copied:
-    from: kept
-    to_topic: {topic: copies, key: id, value: cast(id as string)}
-"""
-
-
-def tidelog(*arguments: str) -> subprocess.Popen[str]:
-    """The command, in a process group of its own."""
-    command = [sys.executable, "-m", "tidelog", "pipelines", *arguments]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, out, err
-
-
-def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    until(lambda: process.poll() is not None or holds(), TIMEOUT_S)
-    assert process.poll() is None, process.communicate()
-
-
-@contextmanager
-def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def audit(session: SparkSession, pipeline: Pipeline) -> dict[str, TableAudit]:
@@ -138,89 +86,22 @@ def test_the_example_runs_and_the_audit_finds_a_lost_and_a_doubled_row(
     ]
 
 
-def python_workers(root: int) -> list[int]:
-    """The Python workers of Spark below a process: children of its daemon."""
-    parents, daemons = {}, set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (entry / "stat").read_text()
-            command = (entry / "cmdline").read_bytes()
-        except OSError:  # it has ended meanwhile
-            continue
-        parents[int(entry.name)] = int(stat.rsplit(")", 1)[1].split()[1])
-        if b"pyspark.daemon" in command:
-            daemons.add(int(entry.name))
-
-    def below(pid: int) -> bool:
-        while pid > 1:
-            if pid == root:
-                return True
-            pid = parents.get(pid, 0)
-        return False
-
-    return [each for each in daemons if parents[each] in daemons and below(each)]
-
-
-def committed_values(bootstrap: str, topic: str) -> Counter[str]:
-    with Client(bootstrap) as client:
-        partitions = [each.partition for each in client.refresh([topic]).topic(topic).partitions]
-        starts = find_offsets(client, topic, dict.fromkeys(partitions, EARLIEST))
-        consumer = Consumer(client, topic, starts, isolation=Isolation.READ_COMMITTED)
-        return Counter((each.record.value or b"").decode() for each in consumer.until_end())
-
-
-def orders(first: int, count: int) -> list[bytes]:
-    good = [json.dumps({"id": each, "name": f"order {each}"}) for each in range(first, count)]
-    return [each.encode() for each in [*good, "bad", '{"id": 100001}']]
-
-
 def test_every_record_is_there_once_after_kills_of_driver_worker_and_broker(
-    tmp_path: Path,
-    cluster: Cluster,
-    bootstrap: str,
-    make_topic: MakeTopic,
-    write: Write,
-    session: SparkSession,
+    tmp_path: Path, cluster: Cluster, session: SparkSession
 ) -> None:
-    (tmp_path / "pipeline.yaml").write_text(f"bootstrap: {bootstrap}\n{KILLED}")
-    pipeline = load_pipeline(tmp_path)
-    decisions = Decisions(State(pipeline.storage).decisions("kept"))
-    make_topic("copies", partitions=2)
-    make_topic("killed-1", partitions=2)
-    write("killed-1", orders(0, 1200))
-
-    def decided() -> int:
-        last = decisions.last()
-        return -1 if last is None else last.batch
-
-    with killed_at_the_end(tidelog("run", str(tmp_path))) as driver:
-        wait_until(lambda: decided() >= 1, driver)
-    at = decided()
-
-    with killed_at_the_end(
-        tidelog("watch", str(tmp_path), "--master", "local[2,8]", "--json", "--every", "0.2")
-    ) as watch:
-        wait_until(lambda: decided() > at, watch)
-        for worker in python_workers(watch.pid):
-            os.kill(worker, signal.SIGKILL)
-        cluster.kill(101)
-        cluster.start(101)
-        assert watch.stdout is not None
-        first = [json.loads(watch.stdout.readline()) for _ in pipeline.tables]
-        assert [each["lag"] for each in first] == [0, 0, 0]
-        copied = first[-1]
-        assert copied["rows_out"] is None and 0 <= copied["rows_in"] <= 1202
-        make_topic("killed-2", partitions=1)  # it comes late
-        write("killed-2", orders(1200, 1300))
-        done = committed_values(bootstrap, "copies")
-        while sum(done.values()) < 1300:
-            assert watch.stdout.readline()
-            done = committed_values(bootstrap, "copies")
-        os.killpg(watch.pid, signal.SIGINT)
-        assert watch.wait(TIMEOUT_S) == 130
-
-    assert done == Counter(str(each) for each in range(1300))
-    found = audit(session, pipeline)
+    with Killing(cluster, tmp_path, seed=1) as killing:
+        killing.add_topic()
+        killing.start()
+        killing.kill("workers", "kept planned")
+        killing.kill("run", "files decided")
+        killing.add_topic()  # it comes late
+        killing.kill("1 broker", "copied planned")
+        killing.finish()
+        until(lambda: bool(killing.summaries()), TIMEOUT_S)
+        copied = next(each for each in killing.summaries() if each["table"] == "copied")
+        assert copied["rows_out"] is None
+        killing.end()
+    found = audit(session, killing.pipeline)
     assert found["kept"].findings == [] and found["files"].findings == []
-    assert (found["kept"].rows, found["kept"].quarantined) == (1300, 4)
-    assert found["files"].rows == 650
+    assert found["kept"].records == 3 * (RECORDS + 2)
+    assert found["kept"].quarantined == 3 * 2
