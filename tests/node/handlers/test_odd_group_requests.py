@@ -14,6 +14,7 @@ from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.apis import SUPPORTED, ApiKey
+from tidelog.wire.messages import decode_response
 
 NewBench = Callable[..., NodeBench]
 FOREVER_MS = (1 << 63) - 1
@@ -101,7 +102,9 @@ def test_offsets_in_a_transaction_are_judged_partition_by_partition(client: Clie
     }
 
     def outcomes(**changed: Any) -> list[int]:
-        answer = client.peer.ask(ApiKey.TXN_OFFSET_COMMIT, 3, **{**asked, **changed})
+        client.peer.send(ApiKey.TXN_OFFSET_COMMIT, 3, **{**asked, **changed})
+        client.settle()
+        answer: Any = decode_response(ApiKey.TXN_OFFSET_COMMIT, 3, client.peer.answer())[1]
         return [each.error_code for topic in answer.topics for each in topic.partitions]
 
     missing = ErrorCode.unknown_topic_or_partition
