@@ -14,13 +14,12 @@ from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import AcceptedBatch
 from tidelog.storage.checkpoint import (
-    FIRST_DIRTY,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     OffsetCheckpoint,
 )
-from tidelog.storage.crash import after_crash, data_kept, data_lost, names_kept, names_undone
+from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.disk_operation import Appended as BytesAppended
 from tidelog.storage.disk_operation import FileRemoved, FileSynced, Operation, Renamed
 from tidelog.storage.identity import DirectoryIdentity, write_identity
@@ -231,116 +230,6 @@ def test_checkpoints_are_written_only_when_something_changed(files: MemoryFileSy
     assert files.operation_count == operations
     directory.write_high_watermarks({ORDERS: 0})
     assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 0}
-
-
-def test_how_far_a_log_was_cleaned_stays_written_down_when_it_is_compacted_no_longer(
-    files: MemoryFileSystem,
-) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-    create(directory, PAYMENTS, 2)
-    write_first_dirty(directory)
-    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
-
-
-def write_first_dirty(directory: LogDirectory) -> None:
-    job = directory.first_dirty_job()
-    assert job is not None
-    job.run()
-    directory.first_dirty_written(job, None)
-
-
-def test_how_far_logs_are_cleaned_is_written_and_synced_by_a_job_alone(
-    files: MemoryFileSystem,
-) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-    before = len(files.trace)
-
-    job = directory.first_dirty_job()
-
-    assert job is not None
-    assert len(files.trace) == before
-    job.run()
-    assert checkpoint(files, FIRST_DIRTY) == {}
-    written = len(files.trace)
-    directory.first_dirty_written(job, None)
-    assert [type(operation) for operation in files.trace[written:]] == [Renamed]
-    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
-    assert directory.first_dirty_job() is None
-
-
-@pytest.mark.parametrize("cut_at", ["before the job runs", "after it ran"])
-def test_a_job_that_would_claim_more_than_a_cut_left_changes_nothing(
-    files: MemoryFileSystem, cut_at: str
-) -> None:
-    directory = started(files)
-    log = create(directory, ORDERS, 4)
-    log.first_dirty_offset = 3
-    job = directory.first_dirty_job()
-    assert job is not None
-    if cut_at == "before the job runs":
-        log.truncate_to(2, NOW)
-    job.run()
-    if cut_at == "after it ran":
-        log.truncate_to(2, NOW)
-
-    directory.first_dirty_written(job, None)
-
-    assert checkpoint(files, FIRST_DIRTY) == {}
-
-
-def test_a_job_that_still_knows_a_deleted_log_changes_nothing(files: MemoryFileSystem) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-    write_first_dirty(directory)
-    create(directory, PAYMENTS, 2).first_dirty_offset = 1
-    job = directory.first_dirty_job()
-    assert job is not None
-    directory.delete_log(ORDERS, NOW)
-    create(directory, ORDERS, 4)
-    job.run()
-
-    directory.first_dirty_written(job, None)
-
-    assert checkpoint(files, FIRST_DIRTY) == {}
-
-
-def test_no_power_cut_brings_back_how_far_a_deleted_log_was_cleaned(
-    files: MemoryFileSystem,
-) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-    write_first_dirty(directory)
-    files.sync_directory(PATH)
-    directory.delete_log(ORDERS, NOW)
-    create(directory, PAYMENTS, 2).first_dirty_offset = 1
-    write_first_dirty(directory)
-    create(directory, ORDERS, 4)
-
-    for names in (names_kept, names_undone):
-        found = checkpoint(after_crash(files, data_kept, names), FIRST_DIRTY)
-        assert ORDERS not in found
-
-
-def test_a_job_that_failed_condemns_the_directory(files: MemoryFileSystem) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-    job = directory.first_dirty_job()
-    assert job is not None
-
-    directory.first_dirty_written(job, "no space left")
-
-    assert directory.offline_reason == "no space left"
-
-
-def test_a_clean_stop_writes_down_how_far_logs_are_cleaned(files: MemoryFileSystem) -> None:
-    directory = started(files)
-    create(directory, ORDERS, 4).first_dirty_offset = 3
-
-    directory.close()
-
-    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
 
 
 def test_a_truncation_lowers_what_is_on_disk_first(files: MemoryFileSystem) -> None:

@@ -28,62 +28,72 @@ WAYS = (
 )
 
 
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TOPIC[:N,N]",
+        help="A topic to move in, or some of its partitions; may be repeated.  "
+        "[default: all with offsets]",
+    ),
+]
+ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the first record.")]
+ToLatest = Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")]
+ToCurrent = Annotated[
+    bool,
+    typer.Option("--to-current", help="Where it is; behind the last record if it is nowhere."),
+]
+ToOffset = Annotated[
+    int | None, typer.Option(min=0, help="To this offset, as far as the log reaches.")
+]
+ShiftBy = Annotated[int | None, typer.Option(help="So many records on, or back when negative.")]
+ToDatetime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MOMENT",
+        help="To the first record of this moment or later: 2026-01-31T12:00:00, in UTC unless it "
+        "ends in a zone such as +02:00.",
+    ),
+]
+ToTimestamp = Annotated[
+    int | None, typer.Option(min=0, help="The same, in milliseconds since 1970.")
+]
+ByDuration = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="To the first record of so long ago or later: PT30M, P7D."
+    ),
+]
+FromFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Where lines of TOPIC,PARTITION,OFFSET say.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show where it would go and change nothing.")
+]
+Export = Annotated[
+    bool, typer.Option("--export", help="Print lines that --from-file reads, not a table.")
+]
+
+
 def reset_offsets(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TOPIC[:N,N]",
-            help="A topic to move in, or some of its partitions; may be repeated.  "
-            "[default: all with offsets]",
-        ),
-    ] = None,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first record.")
-    ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
-    to_current: Annotated[
-        bool,
-        typer.Option("--to-current", help="Where it is; behind the last record if it is nowhere."),
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option(min=0, help="To this offset, as far as the log reaches.")
-    ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option(help="So many records on, or back when negative.")
-    ] = None,
-    to_datetime: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MOMENT",
-            help="To the first record of this moment or later: 2026-01-31T12:00:00, in UTC unless "
-            "it ends in a zone such as +02:00.",
-        ),
-    ] = None,
-    to_timestamp: Annotated[
-        int | None, typer.Option(min=0, help="The same, in milliseconds since 1970.")
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="To the first record of so long ago or later: PT30M, P7D."
-        ),
-    ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="Where lines of TOPIC,PARTITION,OFFSET say.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show where it would go and change nothing.")
-    ] = False,
-    export: Annotated[
-        bool, typer.Option("--export", help="Print lines that --from-file reads, not a table.")
-    ] = False,
+    topic: Topics = None,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_datetime: ToDatetime = None,
+    to_timestamp: ToTimestamp = None,
+    by_duration: ByDuration = None,
+    from_file: FromFile = None,
+    dry_run: DryRun = False,
+    export: Export = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:

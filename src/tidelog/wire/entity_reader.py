@@ -201,10 +201,11 @@ def _error_code(cursor: Cursor) -> ErrorCode:
 
 
 def _milliseconds(amount: int) -> timedelta:
+    """So long, or as long as can be told."""
     try:
         return timedelta(milliseconds=amount)
     except OverflowError:
-        raise MalformedRequest(f"{amount} ms is beyond all time") from None
+        return timedelta.max if amount > 0 else timedelta.min
 
 
 def _timedelta_32(cursor: Cursor) -> timedelta:

@@ -238,6 +238,20 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(bench: GroupBench) ->
     assert (bench.committed(), bench.committed("other")) == (1, -1)
 
 
+def test_while_it_is_not_known_what_members_read_no_offset_of_theirs_can_be_deleted(
+    bench: GroupBench,
+) -> None:
+    """Their subscriptions cannot be read."""
+    [joined] = bench.stable(protocols=(("range", b"not a subscription"),))
+    bench.commit(1, member_id=joined.member_id, generation=joined.generation)
+    for expected in (ErrorCode.group_subscribed_to_topic, ErrorCode.none):
+        asked = Asked()
+        bench.carry_out(bench.shard.delete_offsets("group", [TopicPartition("orders", 0)]), asked)
+        assert asked.reply == (expected,)
+        bench.leave(joined.member_id)
+    assert bench.committed() == -1
+
+
 def test_only_groups_without_members_are_deleted(bench: GroupBench) -> None:
     def delete() -> object:
         asked = Asked()

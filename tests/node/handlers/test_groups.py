@@ -325,6 +325,7 @@ def test_a_broker_that_is_not_the_coordinator_says_so_in_every_version(
 ) -> None:
     bodies: dict[ApiKey, dict[str, Any]] = {
         ApiKey.JOIN_GROUP: {"session_timeout": 10_000, "protocol_type": "consumer"},
+        ApiKey.SYNC_GROUP: {"protocol_type": "consumer", "protocol_name": "range"},
         ApiKey.LEAVE_GROUP: {"members": []} if version >= 3 else {},
         ApiKey.DELETE_GROUPS: {"groups_names": ["group"]},
         ApiKey.DESCRIBE_GROUPS: {"groups": ["group"]},

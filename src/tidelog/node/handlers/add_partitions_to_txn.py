@@ -13,7 +13,7 @@ from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.gathering import gather
 from tidelog.node.request import Fields, Reply, Request
@@ -29,6 +29,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _handle_many(broker, request)
     body = request.body
     topics = body.v3_and_below_topics
+    refused = _refused(topics)
+    if refused:
+        return {"results_by_topic_v3_and_below": _by_topic(topics, refused)}
     later = request.park()
     asked = Joining(
         body.v3_and_below_transactional_id,
@@ -70,6 +73,19 @@ def _handle_many(broker: BrokerState, request: Request) -> Reply:
 
     gather(transactions, ask, known)
     return later
+
+
+def _refused(topics: Sequence[Any]) -> Verdicts:
+    """Whom only brokers may write to is not for clients, nor is anything asked for beside it."""
+    names = _names(topics)
+    if not any(name.topic in INTERNAL_TOPICS for name in names):
+        return {}
+    return {
+        name: ErrorCode.topic_authorization_failed
+        if name.topic in INTERNAL_TOPICS
+        else ErrorCode.operation_not_attempted
+        for name in names
+    }
 
 
 def _as_old(code: ErrorCode) -> ErrorCode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
@@ -17,6 +17,7 @@ from tidelog.node.request import Fields, Reply, Request
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
+NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -40,13 +41,15 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         ]
         request.answer({"groups": groups})
 
-    gather(
-        group_ids,
-        lambda group_id, then: broker.groups.ask(
+    def ask(group_id: str, then: Callable[[DescribedConsumerGroup | Refusal], None]) -> None:
+        if not group_id:
+            then(NO_NAME)
+            return
+        broker.groups.ask(
             request.now, group_id, lambda shard: shard.describe_consumer_group(group_id), then
-        ),
-        answer,
-    )
+        )
+
+    gather(group_ids, ask, answer)
     return later
 
 

@@ -14,7 +14,7 @@ from tidelog.node.request import Reply, Request
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Forget each group for itself."""
-    group_ids = request.body.groups_names
+    group_ids = list(dict.fromkeys(request.body.groups_names))
     later = request.park()
 
     def answer(outcomes: list[Refusal | None]) -> None:

@@ -15,14 +15,17 @@ BY_ID_SINCE: Final = 10
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
-    """Commit the offsets of topics that exist; the answer waits until they are safe."""
+    """Commit the offsets of partitions that exist; the answer waits until they are safe."""
     outcomes: list[ErrorCode | None] = []
     wishes: list[OffsetWish] = []
     for topic in request.body.topics:
         name, topic_id, error = _topic(broker, request, topic)
         for partition in topic.partitions:
-            outcomes.append(error)
-            if error is None:
+            unknown = error
+            if broker.image.partition(name, partition.partition_index) is None:
+                unknown = error or ErrorCode.unknown_topic_or_partition
+            outcomes.append(unknown)
+            if unknown is None:
                 wishes.append(
                     OffsetWish(
                         name,

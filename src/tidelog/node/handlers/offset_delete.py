@@ -11,6 +11,8 @@ from tidelog.node.request import Fields, Reply, Request
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Forget what can be forgotten."""
     body = request.body
+    if not body.group_id:
+        return {"error_code": ErrorCode.invalid_group_id, "topics": []}
     asked = [
         TopicPartition(topic.name, partition.partition_index)
         for topic in body.topics

@@ -37,7 +37,9 @@ class _Question:
 
     def _ask_for(self, broker: BrokerState, topic: Any) -> None:
         topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
-        name = field(topic, "name", None) or broker.topic_name(topic_id)
+        name = field(topic, "name", None)
+        if name is None:
+            name = broker.topic_name(topic_id)
         for index in topic.partition_indexes:
             partition = TopicPartition(name or "", index)
             if name is None:
@@ -112,7 +114,7 @@ def _topics(
     ):
         identity: Fields = {"name": name}
         if request.api_version >= BY_ID_SINCE:
-            if topic_id == ZERO_UUID:
+            if topic_id == ZERO_UUID and name:
                 known = broker.image.topics_by_name.get(name)
                 if known is None:
                     continue

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.coordinator.groups.classic.replies import SyncReply
 from tidelog.coordinator.groups.classic.syncing import SyncWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.wire.messages import field
+
+PROTOCOL_SINCE: Final = 5
+"""Members say which protocol they speak (KIP-559)."""
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -24,6 +29,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     )
     if not wish.group_id:
         return _fields(SyncReply(error=ErrorCode.invalid_group_id))
+    if request.api_version >= PROTOCOL_SINCE and None in (wish.protocol_type, wish.protocol):
+        return _fields(SyncReply(error=ErrorCode.inconsistent_group_protocol))
     later = request.park()
 
     def answer(reply: SyncReply | Refusal | None) -> None:

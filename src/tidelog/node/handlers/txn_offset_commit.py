@@ -34,12 +34,17 @@ _COORDINATOR_IS_AWAY: Final = (
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
-    """Commit the offsets of topics that exist, in the transaction."""
+    """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
+    if not body.group_id:
+        return _fields(request, {}, ErrorCode.invalid_group_id)
+    known = _known(broker, request)
+    if not known:
+        return _fields(request, {}, ErrorCode.unknown_topic_or_partition)
     group_partition = broker.groups.partition_of(body.group_id)
     partition = broker.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
     if partition is None or not partition.is_leader:
-        return _all(request, ErrorCode.not_coordinator)
+        return _all(request, known, ErrorCode.not_coordinator)
     later = request.park()
     producer = Producer(body.producer_id, body.producer_epoch)
     adds = request.api_version >= ADDS_SINCE
@@ -58,9 +63,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         request.now = now
         (code,) = verdicts.values()
         if code:
-            request.answer(_all(request, _told(code, request.api_version)))
+            request.answer(_all(request, known, _told(code, request.api_version)))
         elif not producers.is_confirmed(*producer, question):
-            request.answer(_all(request, ErrorCode.invalid_txn_state))
+            request.answer(_all(request, known, ErrorCode.invalid_txn_state))
         else:
             _commit(broker, request, producer)
 
@@ -72,12 +77,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
 def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
     body = request.body
-    known = [
-        (topic, partition)
-        for topic in body.topics
-        for partition in topic.partitions
-        if broker.image.partition(topic.name, partition.partition_index) is not None
-    ]
+    known = _known(broker, request)
     wish = CommitWish(
         version=request.api_version,
         group_id=body.group_id,
@@ -93,7 +93,7 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
             code = outcome.code
             if code is ErrorCode.coordinator_load_in_progress:
                 code = _told(code, request.api_version)
-            request.answer(_all(request, code))
+            request.answer(_all(request, known, code))
             return
         outcomes = {
             (topic.name, partition.partition_index): code
@@ -107,6 +107,16 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
         lambda shard: shard.commit_offsets(wish, request.now),
         committed,
     )
+
+
+def _known(broker: BrokerState, request: Request) -> list[tuple[Any, Any]]:
+    """Topics and partitions of the request that exist."""
+    return [
+        (topic, partition)
+        for topic in request.body.topics
+        for partition in topic.partitions
+        if broker.image.partition(topic.name, partition.partition_index) is not None
+    ]
 
 
 def _wish(broker: BrokerState, topic: str, partition: Any) -> OffsetWish:
@@ -135,8 +145,9 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _all(request: Request, code: ErrorCode) -> Fields:
-    return _fields(request, {}, code)
+def _all(request: Request, known: list[tuple[Any, Any]], code: ErrorCode) -> Fields:
+    outcomes = {(topic.name, partition.partition_index): code for topic, partition in known}
+    return _fields(request, outcomes, ErrorCode.unknown_topic_or_partition)
 
 
 def _fields(

@@ -121,8 +121,10 @@ class ClassicGroup:
         return votes.most_common(1)[0][0] if votes else None
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group's offsets of a topic are in use; a group of other make may use all."""
-        return self._subscribed is not None and topic in self._subscribed
+        """Whether consumers of the group read a topic; they may read any while nobody knows."""
+        if self._subscribed is None:
+            return self.uses_consumer_protocol and not self.is_empty
+        return topic in self._subscribed
 
     @property
     def is_abandoned(self) -> bool:

@@ -32,10 +32,10 @@ def _malformed(beat: Heartbeat, version: int) -> str | None:
         ("InstanceId", beat.instance_id),
         ("RackId", beat.rack_id),
     ):
-        if text is not None and not text.strip():
+        if text is not None and _is_blank(text):
             return f"{name} can't be empty."
     may_be_nobody = beat.member_epoch == JOINING_EPOCH and version < OWN_IDS_SINCE
-    if not beat.member_id.strip() and not may_be_nobody:
+    if _is_blank(beat.member_id) and not may_be_nobody:
         return "MemberId can't be empty."
     if beat.member_epoch == JOINING_EPOCH:
         return _malformed_join(beat)
@@ -54,3 +54,8 @@ def _malformed_join(beat: Heartbeat) -> str | None:
     if beat.subscribed_topic_names is None and not beat.subscribed_topic_regex:
         return "Either SubscribedTopicNames or SubscribedTopicRegex must be set in first request."
     return None
+
+
+def _is_blank(text: str) -> bool:
+    """Whether nothing is left of it in the eyes of Java, which trims all control characters."""
+    return all(character <= " " for character in text)

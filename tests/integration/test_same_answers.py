@@ -1,0 +1,115 @@
+"""Odd requests about groups and transactions: Apache Kafka and Tidelog give the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.raw import HungUp, Peer, Topic, until
+from tests.integration.samples_of_coordinators import FIELDS
+from tests.integration.variations import variations
+from tests.spark.apache_kafka import apache_kafka
+
+from tidelog.client.blocking import Client
+from tidelog.model.errors import ErrorCode
+from tidelog.testing.cluster import Cluster
+from tidelog.wire.apis import SUPPORTED, ApiKey
+
+OWN_TO_A_BROKER = {"throttle_time", "error_message", "node_id", "port", "topic_id"}
+DRAWN = {"member_id"}
+NOT_COMPARED = {
+    (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions of none"): "Apache Kafka does not answer",
+    (ApiKey.WRITE_TXN_MARKERS, "markers topics of none"): "there the producer is left out",
+    (ApiKey.WRITE_TXN_MARKERS, "markers topics partition_indexes of none"): "as above",
+}
+TOO_LONG = "'xxx"
+"""Of an expression; here it may not be as long as there."""
+REPEATED = ("twice", "often", "beside the same")
+"""Who is named more than once is answered for once there, and as often as it is named here."""
+ALONE = {"group.initial.rebalance.delay.ms": "0"}
+LOADING = {ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available}
+
+
+class Judged:
+    """A broker with a topic and coordinators that are loaded."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(20)
+        with Client(bootstrap) as client:
+            topic_id = client.retrying(lambda: client.refresh(["orders"]).topic("orders").topic_id)
+        self.topic = Topic("orders", topic_id)
+        until(self._finds_coordinators, within_s=60)
+
+    def _finds_coordinators(self) -> bool:
+        with Peer(self.bootstrap) as peer:
+            wishes = [{"key": "anybody", "key_type": kind} for kind in (0, 1)]
+            found = [peer.call(ApiKey.FIND_COORDINATOR, 1, wish).error_code for wish in wishes]
+            return found == [0, 0]
+
+    def answer(self, key: ApiKey, version: int, request: Any) -> object:
+        """What it says once its coordinators know."""
+        said: list[object] = []
+
+        def is_settled() -> bool:
+            try:
+                with Peer(self.bootstrap, timeout_s=30) as peer:
+                    said[:] = [told(peer.call(key, version, request))]
+            except HungUp:
+                said[:] = ["hung up"]
+            return not any(repr(code) in repr(said) for code in LOADING)
+
+        until(is_settled, within_s=60)
+        return said[0]
+
+
+def told(answer: Any) -> object:
+    """What an answer tells a client, in the order of its content."""
+    if is_dataclass(answer):
+        names = [each.name for each in fields(answer)]
+        return {
+            name: told(getattr(answer, name))
+            for name in names
+            if name not in OWN_TO_A_BROKER | DRAWN
+        }
+    if isinstance(answer, tuple):
+        parts = [told(part) for part in answer]
+        said = [part for part in parts if not (isinstance(part, dict) and is_empty(part))]
+        return sorted(said, key=repr)
+    return repr(answer)
+
+
+def is_empty(part: dict[str, object]) -> bool:
+    """A topic without partitions, which Apache Kafka leaves out."""
+    return part.get("partitions") == []
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judged, Judged]]:
+    with (
+        apache_kafka(tmp_path_factory.mktemp("apache")) as apache,
+        Cluster(tmp_path_factory.mktemp("tidelog"), settings=ALONE) as cluster,
+    ):
+        yield Judged(apache.bootstrap), Judged(cluster.bootstrap)
+
+
+@pytest.mark.parametrize("key", FIELDS, ids=lambda key: key.name)
+def test_an_odd_request_is_answered_as_apache_kafka_does(
+    brokers: tuple[Judged, Judged], key: ApiKey
+) -> None:
+    apache, tidelog = brokers
+    for version in sorted({SUPPORTED[key].min, SUPPORTED[key].max}):
+        pairs = zip(
+            variations(key, version, FIELDS[key](apache.topic)),
+            variations(key, version, FIELDS[key](tidelog.topic)),
+            strict=True,
+        )
+        for (what, there), (_, here) in pairs:
+            if (key, what) in NOT_COMPARED or what.endswith(REPEATED) or TOO_LONG in what:
+                continue
+            expected = apache.answer(key, version, there)
+            assert tidelog.answer(key, version, here) == expected, f"version {version}: {what}"

@@ -1,0 +1,178 @@
+"""How far logs are cleaned is written down by jobs, and never claims more than is true."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.records.batch import read_header
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.validation import AcceptedBatch
+from tidelog.storage.checkpoint import FIRST_DIRTY, OffsetCheckpoint
+from tidelog.storage.crash import after_crash, data_kept, names_kept, names_undone
+from tidelog.storage.disk_operation import Renamed
+from tidelog.storage.identity import DirectoryIdentity, write_identity
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_values import Appended
+from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.storage.partition_log import PartitionLog
+
+PATH = "/data"
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 3)
+NOW = Now(0, 1_700_000_000_000)
+
+
+class Dice:
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def uuid(self) -> UUID:
+        self._drawn += 1
+        return UUID(int=self._drawn)
+
+    def below(self, bound: int) -> int:
+        return 0
+
+
+@pytest.fixture
+def files() -> MemoryFileSystem:
+    files = MemoryFileSystem()
+    files.make_directory(PATH)
+    files.sync_directory("/")
+    write_identity(files, PATH, DirectoryIdentity("cluster", 1, UUID(int=500)))
+    return files
+
+
+def started(files: MemoryFileSystem) -> LogDirectory:
+    directory = LogDirectory(files, PATH, Dice())
+    directory.begin()
+    directory.load(NOW, lambda _partition: LogConfig())
+    return directory
+
+
+def create(directory: LogDirectory, partition: TopicPartition, count: int) -> PartitionLog:
+    log = directory.create_log(partition, UUID(int=7), LogConfig(), NOW)
+    for _ in range(count):
+        data = build_batch([NewRecord(b"key", b"value", NOW.wall_ms)])
+        batch = AcceptedBatch(read_header(data), memoryview(data))
+        assert isinstance(log.append_as_leader(batch, 0, NOW), Appended)
+    return log
+
+
+def checkpoint(files: MemoryFileSystem, name: str) -> dict[TopicPartition, int]:
+    return OffsetCheckpoint(files, f"{PATH}/{name}").read()
+
+
+def test_how_far_a_log_was_cleaned_stays_written_down_when_it_is_compacted_no_longer(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    create(directory, PAYMENTS, 2)
+    write_first_dirty(directory)
+    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
+
+
+def write_first_dirty(directory: LogDirectory) -> None:
+    job = directory.first_dirty_job()
+    assert job is not None
+    job.run()
+    directory.first_dirty_written(job, None)
+
+
+def test_how_far_logs_are_cleaned_is_written_and_synced_by_a_job_alone(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    before = len(files.trace)
+
+    job = directory.first_dirty_job()
+
+    assert job is not None
+    assert len(files.trace) == before
+    job.run()
+    assert checkpoint(files, FIRST_DIRTY) == {}
+    written = len(files.trace)
+    directory.first_dirty_written(job, None)
+    assert [type(operation) for operation in files.trace[written:]] == [Renamed]
+    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
+    assert directory.first_dirty_job() is None
+
+
+@pytest.mark.parametrize("cut_at", ["before the job runs", "after it ran"])
+def test_a_job_that_would_claim_more_than_a_cut_left_changes_nothing(
+    files: MemoryFileSystem, cut_at: str
+) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.first_dirty_offset = 3
+    job = directory.first_dirty_job()
+    assert job is not None
+    if cut_at == "before the job runs":
+        log.truncate_to(2, NOW)
+    job.run()
+    if cut_at == "after it ran":
+        log.truncate_to(2, NOW)
+
+    directory.first_dirty_written(job, None)
+
+    assert checkpoint(files, FIRST_DIRTY) == {}
+
+
+def test_a_job_that_still_knows_a_deleted_log_changes_nothing(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    write_first_dirty(directory)
+    create(directory, PAYMENTS, 2).first_dirty_offset = 1
+    job = directory.first_dirty_job()
+    assert job is not None
+    directory.delete_log(ORDERS, NOW)
+    create(directory, ORDERS, 4)
+    job.run()
+
+    directory.first_dirty_written(job, None)
+
+    assert checkpoint(files, FIRST_DIRTY) == {}
+
+
+def test_no_power_cut_brings_back_how_far_a_deleted_log_was_cleaned(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    write_first_dirty(directory)
+    files.sync_directory(PATH)
+    directory.delete_log(ORDERS, NOW)
+    create(directory, PAYMENTS, 2).first_dirty_offset = 1
+    write_first_dirty(directory)
+    create(directory, ORDERS, 4)
+
+    for names in (names_kept, names_undone):
+        found = checkpoint(after_crash(files, data_kept, names), FIRST_DIRTY)
+        assert ORDERS not in found
+
+
+def test_a_job_that_failed_condemns_the_directory(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+    job = directory.first_dirty_job()
+    assert job is not None
+
+    directory.first_dirty_written(job, "no space left")
+
+    assert directory.offline_reason == "no space left"
+
+
+def test_a_clean_stop_writes_down_how_far_logs_are_cleaned(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).first_dirty_offset = 3
+
+    directory.close()
+
+    assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
