@@ -54,6 +54,8 @@ class Mutant:
     story: str = ""
     """Of some guards chance seldom shows the need: a transcript that does."""
     controllers: int = 1
+    rule: str = ""
+    """The rule that must notice, where another one might as well."""
 
 
 def _mutant(
@@ -62,8 +64,10 @@ def _mutant(
     return Mutant(name, (Patch(owner, attribute, instead),), seed, story)
 
 
-def _quorum_mutant(name: str, owner: Any, attribute: str, instead: Any, *, seed: int) -> Mutant:
-    return Mutant(name, (Patch(owner, attribute, instead),), seed, controllers=3)
+def _quorum_mutant(
+    name: str, owner: Any, attribute: str, instead: Any, *, seed: int, rule: str = ""
+) -> Mutant:
+    return Mutant(name, (Patch(owner, attribute, instead),), seed, controllers=3, rule=rule)
 
 
 def _same(value: Any) -> Callable[..., Any]:
@@ -125,6 +129,26 @@ def _commit_alone(leader: Leader) -> bool:
 
 def _begin_overdue(self: BrokerSessions, broker_ids: Iterable[int], now_ms: int) -> None:
     self._sessions = {broker_id: BrokerSession(now_ms) for broker_id in broker_ids}
+
+
+_touch: Final = BrokerSessions.touch
+
+
+def _touch_in_vain(self: BrokerSessions, broker_id: int, now_ms: int) -> BrokerSession:
+    """Who hung up is given no more time, even if it comes back."""
+    before = self._sessions.get(broker_id)
+    due_ms = before.deadline_ms if before is not None and before.hung_up else None
+    session = _touch(self, broker_id, now_ms)
+    if due_ms is not None:
+        session.deadline_ms = due_ms
+    return session
+
+
+_goodbyes: Final = brokers._goodbyes
+
+
+def _trust_every_stop(leadership: Any, registration: Any, _stopped_cleanly: bool) -> Iterable[Any]:
+    return _goodbyes(leadership, registration, True)
 
 
 _proposal_refused: Final = alter_partition._refused
@@ -239,6 +263,30 @@ MUTANTS: Final = (
     _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2),
     _quorum_mutant(
         "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2
+    ),
+    _quorum_mutant(
+        "a leader remembers more company than it had",
+        Leader,
+        "heard_ms",
+        _same(1 << 60),
+        seed=2,
+        rule="C8",
+    ),
+    _quorum_mutant(
+        "whoever was killed stays eligible",
+        brokers,
+        "_goodbyes",
+        _trust_every_stop,
+        seed=2,
+        rule="C16",
+    ),
+    _quorum_mutant(
+        "who comes back is fenced all the same",
+        BrokerSessions,
+        "touch",
+        _touch_in_vain,
+        seed=3,
+        rule="C17",
     ),
     _quorum_mutant(
         "a controller decides before it has read its epoch",

@@ -124,7 +124,7 @@ MUTANTS = [
     ("partitions are given twice", ConsumerGroup, "_replay_current", _notes_no_holder, {"G3"}),
     ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1"}),
     ("any generation commits", SHARD, "commit_offsets", _commits_in_any_generation, {"G5"}),
-    ("old members are loaded", ClassicGroup, "restore", _loads_the_first_generation, {"G5"}),
+    ("old members are loaded", ClassicGroup, "restore", _loads_the_first_generation, {"G1", "G5"}),
     ("offsets outlive their deletion", SHARD, "decode", _LOADS_NO_END_OF_OFFSETS, {"G6"}),
     ("a group outlives its deletion", SHARD, "decode", _LOADS_NO_END_OF_GROUPS, {"G6"}),
 ]

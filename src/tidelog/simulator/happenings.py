@@ -27,6 +27,8 @@ class Stepped(NamedTuple):
     machine: Machine
     happened: Input
     effects: Sequence[Effect]
+    frame: bytes = b""
+    """What the network carried, when that is what happened: the node may have changed its copy."""
 
 
 class PowerGoes(NamedTuple):

@@ -181,9 +181,9 @@ class Process:
         self, make: Callable[..., Any], now: Now, number: int, frame: bytes
     ) -> None:
         buffer = bytearray(frame)
-        self._step(make(now, number, memoryview(buffer)), buffer)
+        self._step(make(now, number, memoryview(buffer)), buffer, frame)
 
-    def _step(self, happened: Input, buffer: bytearray | None = None) -> None:
+    def _step(self, happened: Input, buffer: bytearray | None = None, frame: bytes = b"") -> None:
         machine = self._machine
         machine.world.trace.note(f"{machine.name} {step_text(happened)}")
         disk = machine.disk
@@ -203,7 +203,7 @@ class Process:
         if disk.write_us:
             self._spent_us += (disk.files.operation_count - before) * disk.write_us
         machine.world.steps += 1
-        machine.world.observe(Stepped(machine, happened, effects))
+        machine.world.observe(Stepped(machine, happened, effects, frame))
         if effects:
             self._carry_out(effects)
             self._end_if_stopped()

@@ -2,7 +2,7 @@
 
 Invariant  A member gives up what it reads before it asks to join again, or to leave.
 Invariant  Whatever is committed is committed in the generation of which the member was told its
-           part; now and then once more in the one before, as by a retry that comes too late.
+           part; now and then in an earlier one, as by a retry that comes too late.
 Invariant  A static member that is restarted forgets its id, and takes its place by its name.
 """
 
@@ -36,7 +36,7 @@ LEAVE_VERSION: Final = 4
 PROTOCOL: Final = "everything"
 COMMITS: Final = 0.4
 COMMITS_LATE: Final = 0.05
-"""How likely a member does so instead of sending its next heartbeat."""
+"""How likely a member does so instead of what it would do next."""
 
 _IS_NOBODY: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id})
 _MUST_JOIN: Final = _IS_NOBODY | {ErrorCode.illegal_generation, ErrorCode.rebalance_in_progress}
@@ -66,8 +66,8 @@ class ClassicMember(GroupMember):
         """The answer to the last join, until the part in that generation is known."""
         self._membership = NOBODY
         """NOBODY while it has no part in a generation."""
-        self._before = NOBODY
-        """What it was in an earlier generation."""
+        self._past: list[Membership] = []
+        """What it was in earlier generations."""
         self._owned: frozenset[int] = frozenset()
         self._leaves = False
         self._may_be_in = False
@@ -80,7 +80,10 @@ class ClassicMember(GroupMember):
     def act(self) -> None:
         if self._owned and not self.is_sure:
             self._join_later()
-        if self._leaves or self._shifts.are_over(self.now_ms):
+        if self._past and self.dice.random() < COMMITS_LATE:
+            place, membership = self.dice.choice(self._places), self.dice.choice(self._past)
+            commit_next(self, self._history, place, membership)
+        elif self._leaves or self._shifts.are_over(self.now_ms):
             self._leave()
         elif self._joined is not None:
             self._sync(self._joined)
@@ -90,12 +93,9 @@ class ClassicMember(GroupMember):
             self._work()
 
     def _work(self) -> None:
-        chance = self.dice.random()
         if self._wants_to_leave():
             self._quit()
-        elif chance < COMMITS_LATE and self._before is not NOBODY:
-            commit_next(self, self._history, self.dice.choice(self._places), self._before)
-        elif chance < COMMITS and self._owned:
+        elif self._owned and self.dice.random() < COMMITS:
             place = self._places[self.dice.choice(self.reads)]
             commit_next(self, self._history, place, self._membership, self._refused)
         else:
@@ -198,7 +198,7 @@ class ClassicMember(GroupMember):
 
     def _join_later(self) -> None:
         if self._membership is not NOBODY:
-            self._before = self._membership
+            self._past.append(self._membership)
         self._membership = NOBODY
         self._joined = None
         self._owned = frozenset()

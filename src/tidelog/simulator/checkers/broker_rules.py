@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.registrations import BrokerRegistration
-from tidelog.node.effects import OpenLink
-from tidelog.node.inputs import ConnectionClosed, ConnectionOpened, LinkClosed
+from tidelog.model.errors import DiskError
+from tidelog.simulator.checkers.signs_of_life import SignsOfLife
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
+from tidelog.storage.identity import CLEAN_SHUTDOWN
 
-CLOCKS_AGREE: Final = 0.99
-"""Drifting clocks differ by less than that."""
-REMEMBERED_MS: Final = 10_000
-"""So long before its election a controller may have seen that a connection closed."""
+CLEAN_MARKER: Final = f"/data/{CLEAN_SHUTDOWN}"
 
 
 class BrokerRules:
@@ -28,32 +27,19 @@ class BrokerRules:
         self._known: Mapping[int, BrokerRegistration] = {}
         self._activated: dict[int, tuple[int, int]] = {}
         """The quorum epoch each controller was last seen to lead, and since when."""
-        self._peers: dict[tuple[int, int], str] = {}
-        """Who is at the other end of the connections of each controller; links are negative."""
-        self._closed_ms: dict[tuple[int, str], int] = {}
-        """When a controller last saw a connection with an address end."""
+        self._signs = SignsOfLife()
+        self._clean: set[tuple[int, int]] = set()
+        """Brokers whose disk said, when they ended, that they had stopped cleanly in that epoch."""
 
     def hear(self, machine: Machine, happening: Started | Stepped) -> None:
-        """A controller took a step: note whose connections come and go."""
-        for effect in happening.effects:
-            if type(effect) is OpenLink:
-                self._peers[machine.node_id, -effect.link] = effect.host
-        if not isinstance(happening, Stepped):
-            return
-        match happening.happened:
-            case ConnectionOpened(connection=number, peer_host=host):
-                self._peers[machine.node_id, number] = host
-            case ConnectionClosed(connection=number):
-                self._hung_up(machine, number)
-            case LinkClosed(link=number):
-                self._hung_up(machine, -number)
-            case _:
-                pass
+        """A controller took a step: note what it was told."""
+        self._signs.hear(machine, happening, self._world.now_ms)
 
-    def _hung_up(self, machine: Machine, number: int) -> None:
-        host = self._peers.pop((machine.node_id, number), None)
-        if host is not None:
-            self._closed_ms[machine.node_id, host] = self._world.now_ms
+    def died(self, machine: Machine) -> None:
+        """A process is over: note what its disk tells the next one."""
+        epoch = _clean_shutdown_epoch(machine)
+        if epoch is not None:
+            self._clean.add((machine.node_id, epoch))
 
     def active_since(self, machine: Machine) -> int | None:
         """Since when the controller of a machine decides; None if what it has just read was
@@ -68,15 +54,22 @@ class BrokerRules:
         self._activated[machine.node_id] = (epoch, self._world.now_ms)
         return None
 
-    def judge(self, controller: Machine, image: ClusterImage, active_since_ms: int | None) -> None:
-        """Compare the registrations with those before."""
+    def judge(
+        self,
+        controller: Machine,
+        image: ClusterImage,
+        active_since_ms: int | None,
+        end_before: int,
+    ) -> None:
+        """Compare the registrations with those before, when the metadata ended there."""
+        ends = (end_before, image.end_offset)
         before, self._known = self._known, dict(image.brokers)
         for broker_id, now in image.brokers.items():
             known = before.get(broker_id)
             if known is None or known == now:
                 continue
             if known.incarnation_id == now.incarnation_id:
-                self._judge_same_process(controller, image, known, now, active_since_ms)
+                self._judge_same_process(controller, image, known, now, active_since_ms, ends)
             elif now.broker_epoch <= known.broker_epoch:
                 why = f"went from epoch {known.broker_epoch} to {now.broker_epoch}"
                 raise Violation("C16", f"broker {broker_id} {why}")
@@ -90,6 +83,7 @@ class BrokerRules:
         known: BrokerRegistration,
         now: BrokerRegistration,
         active_since_ms: int | None,
+        ends: tuple[int, int],
     ) -> None:
         if known.broker_epoch != now.broker_epoch:
             why = f"from epoch {known.broker_epoch} to {now.broker_epoch} in one life"
@@ -97,7 +91,7 @@ class BrokerRules:
         if now.fenced and not known.fenced:
             _judge_fenced(image, now.broker_id)
             if not known.in_controlled_shutdown and active_since_ms is not None:
-                self._judge_patience(controller, now.broker_id, active_since_ms)
+                self._judge_patience(controller, now.broker_id, active_since_ms, ends)
         elif known.fenced and not now.fenced:
             self._judge_unfenced(now)
 
@@ -105,12 +99,15 @@ class BrokerRules:
         self, image: ClusterImage, known: BrokerRegistration, now: BrokerRegistration
     ) -> None:
         """C16: a new process is in no ISR before it has caught up, but for a last member; one
-        that lost something may not lead either when nobody else is left."""
+        that lost something, or did not stop cleanly before, may not lead either when nobody else
+        is left."""
         machine = self._world.machines[now.broker_id]
         lost = machine.lossy and known.broker_epoch <= machine.lost_in_epoch
+        is_unclean = (now.broker_id, known.broker_epoch) not in self._clean
+        must_go = is_unclean or (lost and not machine.damaged)
         for topic, index, partition in image.partitions_of(now.broker_id):
-            is_elected = lost and not machine.damaged and now.broker_id in partition.elr
-            if is_elected or (now.broker_id in partition.isr and len(partition.isr) > 1):
+            is_eligible = must_go and now.broker_id in partition.elr
+            if is_eligible or (now.broker_id in partition.isr and len(partition.isr) > 1):
                 why = f"began anew and still may lead {topic.name}-{index}"
                 raise Violation("C16", f"{now.broker_id} {why}")
 
@@ -124,25 +121,24 @@ class BrokerRules:
             why = f"is unfenced in epoch {now.broker_epoch} and knows only of {own}"
             raise Violation("C16", f"broker {now.broker_id} {why}")
 
-    def _judge_patience(self, controller: Machine, broker_id: int, active_since_ms: int) -> None:
-        """C17: a controller that is new gives everybody a whole session first.
+    def _judge_patience(
+        self,
+        controller: Machine,
+        broker_id: int,
+        active_since_ms: int,
+        ends: tuple[int, int],
+    ) -> None:
+        """C17: nobody is fenced who was not silent for a whole session of this controller.
 
-        A closed connection is evidence of death, where that is configured to count.
+        The end of the connection that its heartbeats came on is evidence of death, where that is
+        configured to count; so is a quorum leader's, who may be a broker as well.
         """
-        machine, node = self._world.machines[broker_id], controller.node
-        if node is None or machine.leaving:
+        machine, now_ms = self._world.machines[broker_id], self._world.now_ms
+        if machine.leaving:
             return
-        config, runs_ms = node.broker.config, self._world.now_ms - active_since_ms
-        if runs_ms >= config.broker_session_timeout_ms * CLOCKS_AGREE:
-            return
-        closed_ms = self._closed_ms.get((controller.node_id, machine.address))
-        if (
-            config.broker_disconnect_grace_ms == 0
-            or closed_ms is None
-            or closed_ms < active_since_ms - REMEMBERED_MS
-        ):
-            why = f"fenced {broker_id} after {runs_ms} ms"
-            raise Violation("C17", f"controller {controller.name} {why}")
+        if not self._signs.excuse(controller, machine.address, active_since_ms, ends, now_ms):
+            why = f"fenced {broker_id}, who gave no cause in the {now_ms - active_since_ms} ms"
+            raise Violation("C17", f"controller {controller.name} {why} since it is active")
 
 
 def _judge_fenced(image: ClusterImage, broker_id: int) -> None:
@@ -151,3 +147,12 @@ def _judge_fenced(image: ClusterImage, broker_id: int) -> None:
         if partition.leader == broker_id or (broker_id in partition.isr and len(partition.isr) > 1):
             why = f"is fenced and still in sync in {topic.name}-{index}"
             raise Violation("C14", f"{broker_id} {why}")
+
+
+def _clean_shutdown_epoch(machine: Machine) -> int | None:
+    """In which epoch the last process stopped cleanly, says the disk."""
+    try:
+        content = bytes(machine.disk.files.file_at(CLEAN_MARKER).data)
+    except DiskError:
+        return None
+    return int(json.loads(content)["brokerEpoch"])

@@ -1,4 +1,4 @@
-"""Who leads the quorum and who votes for whom, C1, C2, C3 and C8.
+"""Who leads the quorum and who votes for whom, C1, C2, C3 and, by `company.py`, C8.
 
 Invariant  A replica of the metadata log is judged by its directory: a node with another disk is
            another replica, which owes nothing to what the one before has promised.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.model.ids import NO_LEADER
-from tidelog.node.inputs import Input, TimePassed
 from tidelog.quorum.election_state import FILE_NAME, ElectionState, read_election_state
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd, ReplicaKey
 from tidelog.quorum.roles import NO_VOTE, Candidate, Follower, Role
+from tidelog.simulator.checkers.company import Company
+from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.storage.memory_filesystem import DiskEntry, MemoryFileSystem
@@ -32,15 +33,16 @@ class ElectionRules:
         self._stood: dict[tuple[ReplicaKey, int], LogEnd] = {}
         """Where the log of each candidate of each epoch ended."""
         self._seen: dict[int, tuple[Role, ReplicaKey]] = {}
+        self._company = Company()
 
-    def look_at(self, machine: Machine, happened: Input | None) -> None:
+    def look_at(self, machine: Machine, happening: Started | Stepped) -> None:
         """After a step of this machine's node, or after its start."""
         node = machine.node
         if node is None:
             return
         role = node.quorum.role
-        if isinstance(role, Leader) and isinstance(happened, TimePassed):
-            _judge_company(machine, role)
+        if isinstance(role, Leader) and isinstance(happening, Stepped):
+            self._company.look_at(machine, role, happening)
         seen = self._seen.get(machine.node_id)
         if seen is not None and seen[0] is role and seen[1] is role.voted:
             return
@@ -102,21 +104,3 @@ def _durable_state(machine: Machine) -> ElectionState:
         return ElectionState()
     disk = MemoryFileSystem((DiskEntry(f"/{FILE_NAME}", 1, 0, content),), record_trace=False)
     return read_election_state(disk, "")
-
-
-def _judge_company(machine: Machine, leader: Leader) -> None:
-    """C8: a majority fetches, or did so lately, from whoever still leads when time has passed."""
-    node = machine.node
-    if node is None:
-        return
-    voters = node.quorum.voters.voter_ids
-    needed = len(voters) // 2 + 1 - (leader.leader_id in voters)
-    others = (voter for voter in voters if voter != leader.leader_id)
-    heard_ms = sorted(map(leader.heard_ms, others), reverse=True)
-    if needed <= 0 or len(voters) <= 1:
-        return
-    now_ms = machine.clock.at(machine.world.timeline.now_us).monotonic_ms
-    alone_ms = now_ms - heard_ms[needed - 1]
-    if alone_ms > node.broker.config.controller_quorum_fetch_timeout_ms * 3 // 2:
-        why = f"{machine.name} leads quorum epoch {leader.epoch}"
-        raise Violation("C8", f"{why} and heard of no majority for {alone_ms} ms")

@@ -53,6 +53,10 @@ class MetadataRules:
         """What the metadata below an offset makes, as the first node had it."""
         self._compared: dict[int, int] = {}
 
+    def died(self, machine: Machine) -> None:
+        """The process of a machine is over."""
+        self._brokers.died(machine)
+
     def look_at(self, machine: Machine, happening: Started | Stepped) -> None:
         """After a step of this machine's node."""
         node = machine.node
@@ -69,9 +73,10 @@ class MetadataRules:
         active_since_ms = self._brokers.active_since(machine)
         if image.end_offset <= self._ghost.image_end or image.in_transaction:
             return
-        moved = partial(_moved, node.quorum, max(0, self._ghost.image_end))
+        end_before = self._ghost.image_end
+        moved = partial(_moved, node.quorum, max(0, end_before))
         self._ghost.image, self._ghost.image_end = image, image.end_offset
-        self._brokers.judge(machine, image, active_since_ms)
+        self._brokers.judge(machine, image, active_since_ms, end_before)
         for topic in image.topics_by_name.values():
             for index, partition in topic.partitions.items():
                 ghost = self._ghost.partition(topic.topic_id, TopicPartition(topic.name, index))

@@ -68,8 +68,8 @@ class OffsetRules:
             if stored.outcome is not Outcome.DONE or stored.answered > told.asked:
                 continue
             if (found is None or _is_before(found, stored)) and self._lasts(told, stored):
-                what = f"{stored.number} of {told.partition} was stored"
-                raise Violation("G1", f"{what}, and {told.offset} was told")
+                what = f"{_text(stored)} of {told.partition} was stored"
+                raise Violation("G1", f"{what}, and {_text(found)} was told")
 
     def _attempt(self, told: ToldOffset) -> Commit | None:
         if told.offset == NOTHING:
@@ -114,7 +114,7 @@ class OffsetRules:
                 deletion.may_touch(None) and deletion.answered > later.asked
                 for deletion in self._history.deletions
             ):
-                what = f"{commit.number} of {partition} was committed in {commit.by.generation}"
+                what = f"{_text(commit)} was committed of {partition}"
                 raise Violation("G5", f"{what}, and generation {later.number} had begun before")
 
     # The group itself.
@@ -129,6 +129,12 @@ class OffsetRules:
                 and deletion.answered < asked
             ):
                 raise Violation("G6", f"{self._history.group} was deleted, and is there again")
+
+
+def _text(commit: Commit | None) -> str:
+    if commit is None:
+        return "nothing"
+    return f"{commit.number} by {commit.by.member_id or 'nobody'} in {commit.by.generation}"
 
 
 def _is_before(one: Commit, other: Commit) -> bool:

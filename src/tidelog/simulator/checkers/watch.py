@@ -15,6 +15,7 @@ from tidelog.simulator.checkers.storage_rules import StorageRules
 from tidelog.simulator.faults import RestoreDisk, Wipe
 from tidelog.simulator.happenings import (
     ClientActed,
+    Died,
     Happening,
     PowerGoes,
     Started,
@@ -39,14 +40,15 @@ def watch_nodes(world: World) -> Ghost:
     def look(_world: World, happening: Happening) -> None:
         match happening:
             case Started(machine=machine) | Stepped(machine=machine):
-                happened = happening.happened if isinstance(happening, Stepped) else None
                 storage.look_at(machine)
-                elections.look_at(machine, happened)
+                elections.look_at(machine, happening)
                 metadata_log.look_at(machine)
                 controllers.look_at(machine)
                 metadata.look_at(machine, happening)
                 replicas.look_at(machine)
                 proposals.look_at(machine)
+            case Died(machine=machine):
+                metadata.died(machine)
             case PowerGoes(machine=machine):
                 storage.power_goes(machine)
             case Struck(fault=Wipe(node=node)):

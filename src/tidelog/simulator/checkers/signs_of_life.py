@@ -1,0 +1,139 @@
+"""Whether a controller may take a broker for dead, by what the network carried between the two.
+
+    beat       a heartbeat of the broker was handed to the controller
+    hang-up    the connection that its last heartbeat came on has ended
+
+Invariant  Nothing that the controller remembers counts. When it decided is when its log grew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidelog.node.effects import OpenLink, SendOnLink
+from tidelog.node.inputs import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameArrived,
+    LinkClosed,
+    LinkFrame,
+)
+from tidelog.simulator.checkers.carried import api_of, is_for_metadata
+from tidelog.simulator.happenings import Started, Stepped
+from tidelog.simulator.machine import Machine
+from tidelog.wire.apis import ApiKey
+from tidelog.wire.parts import joined
+
+CLOCKS_AGREE: Final = 0.99
+"""Drifting clocks differ by less than that."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What a controller can have noticed of an address."""
+
+    beats_ms: list[int] = field(default_factory=list)
+    hang_ups_ms: list[int] = field(default_factory=list)
+    beats_on: int | None = None
+    """The connection of the last heartbeat."""
+    left_ms: int | None = None
+    """When it ended a connection over which the controller followed its metadata log; None once
+    that works again."""
+
+    def is_dead_at(self, ms: int, active_ms: int, session_ms: int, grace_ms: int) -> bool:
+        """Whether it was silent for a session, or hung up and did not come back in time."""
+        beat_ms = max((each for each in self.beats_ms if each < ms), default=0)
+        heard_ms = max(beat_ms, active_ms)
+        if ms - heard_ms >= session_ms * CLOCKS_AGREE:
+            return True
+        patience_ms = grace_ms * CLOCKS_AGREE
+        hung_up = any(heard_ms <= each <= ms - patience_ms for each in self.hang_ups_ms)
+        has_left = self.left_ms is not None and beat_ms <= active_ms <= ms - patience_ms
+        return grace_ms > 0 and (hung_up or has_left)
+
+
+class SignsOfLife:
+    """What every controller was told by everybody, in the present life of each controller."""
+
+    def __init__(self) -> None:
+        self._peers: dict[int, defaultdict[str, _Peer]] = {}
+        self._hosts: dict[tuple[int, int], str] = {}
+        """Who is at the other end of the connections of each controller; links are negative."""
+        self._followed: set[tuple[int, int]] = set()
+        """The links over which a controller fetches metadata."""
+        self._grown: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        """When the metadata log of each controller reached which end."""
+
+    def hear(self, machine: Machine, happening: Started | Stepped, now_ms: int) -> None:
+        """A controller took a step."""
+        own = machine.node_id
+        if isinstance(happening, Started):
+            self._forget(own)
+        for effect in happening.effects:
+            if type(effect) is OpenLink:
+                self._hosts[own, -effect.link] = effect.host
+            elif type(effect) is SendOnLink and is_for_metadata(joined(effect.parts)):
+                self._followed.add((own, -effect.link))
+        if isinstance(happening, Stepped):
+            self._note(own, happening, now_ms)
+        if machine.node is not None:
+            grown, end = self._grown[own], machine.node.quorum.end_offset
+            if not grown or grown[-1][1] != end:
+                grown.append((now_ms, end))
+
+    def _forget(self, own: int) -> None:
+        self._peers[own] = defaultdict(_Peer)
+        self._grown.pop(own, None)
+        self._hosts = {key: host for key, host in self._hosts.items() if key[0] != own}
+        self._followed = {key for key in self._followed if key[0] != own}
+
+    def _note(self, own: int, step: Stepped, now_ms: int) -> None:
+        match step.happened:
+            case ConnectionOpened(connection=number, peer_host=host):
+                self._hosts[own, number] = host
+            case FrameArrived(connection=number) if api_of(step.frame) == ApiKey.BROKER_HEARTBEAT:
+                peer = self._peers[own][self._hosts[own, number]]
+                peer.beats_ms.append(now_ms)
+                peer.beats_on = number
+            case ConnectionClosed(connection=number):
+                peer = self._peers[own][self._hosts.pop((own, number), "")]
+                if peer.beats_on == number:
+                    peer.hang_ups_ms.append(now_ms)
+            case LinkFrame(link=number) if (own, -number) in self._followed:
+                self._peers[own][self._hosts[own, -number]].left_ms = None
+            case LinkClosed(link=number) if (own, -number) in self._followed:
+                self._followed.discard((own, -number))
+                self._peers[own][self._hosts[own, -number]].left_ms = now_ms
+            case _:
+                pass
+
+    def excuse(
+        self,
+        controller: Machine,
+        address: str,
+        active_ms: int,
+        ends: tuple[int, int],
+        now_ms: int,
+    ) -> bool:
+        """Whether somebody could be taken for dead when the log grew from one end to the other."""
+        node = controller.node
+        if node is None:
+            return True
+        config = node.broker.config
+        peer = self._peers[controller.node_id][address]
+        session_ms, grace_ms = config.broker_session_timeout_ms, config.broker_disconnect_grace_ms
+        return any(
+            peer.is_dead_at(ms, active_ms, session_ms, grace_ms)
+            for ms in self._moments(controller.node_id, peer, ends, now_ms)
+        )
+
+    def _moments(self, own: int, peer: _Peer, ends: tuple[int, int], now_ms: int) -> Iterator[int]:
+        """When the decision may have been taken: at the last moment, or before a heartbeat."""
+        grown = self._grown[own]
+        first_ms = next((ms for ms, end in grown if end > ends[0]), now_ms)
+        last_ms = next((ms for ms, end in grown if end >= ends[1]), now_ms)
+        yield last_ms
+        yield from (ms for ms in peer.beats_ms if first_ms <= ms <= last_ms)
