@@ -127,7 +127,7 @@ def brokers_being_killed(cluster: Cluster) -> Iterator[None]:
 def test_every_row_arrives_once_while_brokers_are_killed(
     cluster: Cluster, bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    steps = random.Random(SEED).choices([*EVERY_STEP, *TASK_STEPS, *DRIVER_STEPS, "nothing"], k=8)
+    steps = random.Random(SEED).choices([*EVERY_STEP, *TASK_STEPS, *DRIVER_STEPS, "nothing"], k=5)
     topic = make_topic(partitions=3)
     with brokers_being_killed(cluster):
         deliver(bootstrap, topic, steps)
