@@ -11,6 +11,7 @@ from tests.spark.conftest import create_topic
 from tidelog.client.blocking import Client
 from tidelog.client.consumer import Consumer
 from tidelog.client.offsets import EARLIEST, find_offsets
+from tidelog.client.partitioner import partition_for_key
 from tidelog.spark import row_writing
 from tidelog.spark.client_settings import producer_settings
 from tidelog.spark.errors import OptionError, SinkError
@@ -46,6 +47,16 @@ def test_records_go_to_the_partitions_that_rows_name(bootstrap: str, topic: str)
         assert found[partition, b"%d" % partition] == count
     assert sum(count for (_, value), count in found.items() if value == b"anywhere") == 1
     assert found.total() == 17
+
+
+def test_a_key_leads_to_the_partition_where_every_client_puts_it(
+    bootstrap: str, topic: str
+) -> None:
+    create_topic(bootstrap, topic, 3, 1)
+    keys = [b"key-%d" % index for index in range(50)]
+    write(bootstrap, topic, *[{"key": key, "value": key} for key in keys])
+    expected = Counter((partition_for_key(key, 3), key) for key in keys)
+    assert placed(bootstrap, topic) == expected
 
 
 def placed(bootstrap: str, topic: str) -> Counter[tuple[int, bytes | None]]:
