@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SEED = 7
 WITHIN_S = 600
 DRIVERS = [*DRIVER_STEPS, *ABORT_STEPS]
-EVERY_STEP = [" + ".join(pair) for pair in zip(cycle(TASK_STEPS), DRIVERS, strict=False)]
+EVERY_STEP = [" + ".join(pair) for pair in zip(TASK_STEPS, DRIVERS, strict=True)]
 """In each round a task dies at one step and the driver at another; together that is all of them."""
 BROKERS = (100, 101, 102)
 
