@@ -37,8 +37,8 @@ from tidelog.spark.task_transaction import TaskIdentity, TaskTransaction, Writte
 
 TASKS = 2
 ROWS = 20
-TASK_STEPS = [f"{when} {step}" for step in ("claim", "take", "open", "write", "prepare")
-              for when in ("before", "after")]  # fmt: skip
+TASK_STEPS = ["within write", *(f"{when} {step}" for when in ("before", "after")
+              for step in ("claim", "take", "open", "write", "prepare"))]  # fmt: skip
 DRIVER_STEPS = [f"{when} {step}" for step in ("decide", "end", "second end", "sweep")
                 for when in ("before", "after")]  # fmt: skip
 ABORT_STEPS = [f"{when} abort" for when in ("before", "within", "after")]
@@ -91,8 +91,14 @@ class MortalTask(TaskTransaction):
 
     def write(self, writing: RowWriting, rows: Iterator[Rows]) -> None:
         reach("before write")
-        super().write(writing, rows)
+        super().write(writing, self._interrupted(writing, rows))
         reach("after write")
+
+    def _interrupted(self, writing: RowWriting, rows: Iterator[Rows]) -> Iterator[Rows]:
+        yield next(rows)
+        writing.finish()
+        reach("within write")
+        yield from rows
 
     def prepare(self, transactional_id: str, identity: ProducerIdentity) -> ProducerIdentity:
         reach("before prepare")
@@ -166,9 +172,12 @@ def in_a_process(work: Callable[[], Any], given: Fate | None) -> Any:
 
 def write_part(options: WriteOptions, task: TaskIdentity) -> Written:
     names = [f"{task.batch}/{task.partition}/{index}".encode() for index in range(ROWS)]
-    rows = Rows(str(options.topic), [{"value": name} for name in names], ROWS)
+    halves = [
+        Rows(str(options.topic), [{"value": name} for name in half], len(half))
+        for half in (names[: ROWS // 2], names[ROWS // 2 :])
+    ]
     with Client(options.bootstrap) as client:
-        return MortalTask(options, task, client).run(iter([rows]))
+        return MortalTask(options, task, client).run(iter(halves))
 
 
 def drive(

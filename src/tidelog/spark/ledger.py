@@ -97,17 +97,18 @@ class Ledger:
 
     def _partition_count(self) -> int:
         """How many partitions the ledger's topic has; it is created when it is missing."""
-        try:
+
+        def look() -> int:
             return len(self._client.refresh([self._topic]).topic(self._topic).partitions)
+
+        missing = ErrorCode.unknown_topic_or_partition
+        try:
+            return self._client.retrying(look, hopeless=[missing])
         except RequestRefused as error:
-            if error.code is not ErrorCode.unknown_topic_or_partition:
+            if error.code is not missing:
                 raise
         self._create()
-        return len(
-            self._client.retrying(
-                lambda: self._client.refresh([self._topic]).topic(self._topic)
-            ).partitions
-        )
+        return self._client.retrying(look)
 
     def _create(self) -> None:
         admin = Admin(self._client)

@@ -6,6 +6,7 @@ Invariant  When `finish` returns, every row is acknowledged by all in-sync repli
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from confluent_kafka import Message as Delivered
 from tidelog.spark.errors import OptionError, SinkError
 from tidelog.spark.rows import Message, Rows, shown
 
+_FIRST_ANSWER_S: Final = 30.0
+_REQUEST_S: Final = 5.0
 _FLUSH_S: Final = 300.0
 _WAITING_BYTES: Final = 64 << 20
 _PAUSE_S: Final = 0.01
@@ -29,14 +32,17 @@ class RowWriting:
         except KafkaException as error:
             raise OptionError(f"the client refuses its settings: {error.args[0].str()}") from error
         self.count = 0
+        self._bootstrap = settings["bootstrap.servers"]
+        self._answered = False
         self._failure: SinkError | None = None
 
     def write(self, rows: Iterable[Rows]) -> None:
         """Hand over every row; stops at the first one that is refused."""
         for some in rows:
+            self._find_cluster(some.topic)
             self._make_room(some)
-            # librdkafka takes headers only one record at a time.
-            if any("headers" in message for message in some.messages):
+            # A batch of librdkafka's knows no headers, and does not heed partitions.
+            if any("headers" in each or "partition" in each for each in some.messages):
                 self._produce_each(some)
             else:
                 self._produce_all(some)
@@ -50,6 +56,21 @@ class RowWriting:
         self._check()
         if left > 0:
             raise SinkError(f"{left} records were not acknowledged within {_FLUSH_S:g} s")
+
+    def _find_cluster(self, topic: str) -> None:
+        """Whoever has no broker is told at once, not when the first record has waited in vain."""
+        deadline = time.monotonic() + _FIRST_ANSWER_S
+        while not self._answered:
+            try:
+                self.producer.list_topics(topic, timeout=_REQUEST_S)
+                self._answered = True
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise SinkError(
+                        f"no broker answers at {self._bootstrap}: check kafka.bootstrap.servers, "
+                        "that the cluster is up (`tidelog status`), and that executors reach it. "
+                        f"The client says: {error.args[0].str()}"
+                    ) from error
 
     def _make_room(self, some: Rows) -> None:
         """Wait before the queue is full: a record refused for that would lose its place."""
