@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import fastavro
 import pytest
+import yaml
 from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.model.ids import TopicPartition
@@ -142,6 +143,24 @@ def test_only_tables_that_exist_can_be_refreshed(describe: Describe) -> None:
         request_refresh(pipeline, ["c"])
     with pytest.raises(PipelineTrouble, match="cannot be taken back"):
         request_refresh(pipeline, ["b"])
+
+
+def test_settings_that_spark_starts_with_are_not_set_again(
+    describe: Describe, tmp_path: Path
+) -> None:
+    settings = {
+        "spark.jars": "a.jar",
+        "spark.sql.extensions": "a.Extensions",
+        "spark.sql.catalog.lake": "a.Catalog",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "CET",
+    }
+    write_project(describe(f"{TWO}spark: {json.dumps(settings)}\n"), tmp_path / "project")
+    configured = yaml.safe_load((tmp_path / "project" / SPEC_FILE).read_text())["configuration"]
+    assert configured["spark.sql.shuffle.partitions"] == "4"
+    assert configured["spark.sql.session.timeZone"] == "CET"
+    assert configured["spark.sql.ansi.enabled"] == "false"
+    assert not {"spark.jars", "spark.sql.extensions", "spark.sql.catalog.lake"} & set(configured)
 
 
 def test_a_pipeline_runs_once_at_a_time(describe: Describe) -> None:
