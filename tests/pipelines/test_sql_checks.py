@@ -143,7 +143,7 @@ FINE = [
     "s rlike '^a'", "s like 'a%'", "contains(s, s)", "regexp_extract(s, '(a)(b)', 2)",
     "factorial(i)", "conv(s, 36, 2)", "chr(l)", "substr(s, i, i)", "next_day(dt, s)",
     "elt(i, s, s)", "date_trunc(s, dt)", "from_unixtime(l)", "transform(a, x -> x / 0)",
-    "format_number(d, 2)",
+    "format_number(d, 2)", "i * unix_date(dt + interval 1 day)", "sequence(1, 3)",
 ]  # fmt: skip
 
 
