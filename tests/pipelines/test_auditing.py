@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable, Schema
+from pyspark.errors import PySparkException
 from tests.pipelines.commit_rounds import COLUMNS, ROWS, write_part
 from tests.pipelines.conftest import Describe
 from typer.testing import CliRunner
@@ -15,8 +16,10 @@ from tidelog.cli.main import app
 from tidelog.pipelines import auditing
 from tidelog.pipelines.audit import Finding, TableAudit
 from tidelog.pipelines.auditing import audit_pipeline
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.running import targets
 from tidelog.pipelines.table_commit import TableCommit
+from tidelog.spark.errors import DataLoss
 
 ONE = "name: x\ntables: {orders: {topics: orders}}"
 
@@ -43,6 +46,28 @@ def test_what_was_decided_is_carried_out_before_the_tables_are_compared(
     with pytest.raises(SparkIsAsked):
         audit_pipeline(pipeline, [], None, lambda _: None)
     assert DeltaTable(str(target.table)).to_pyarrow_table().num_rows == ROWS
+
+
+class Stopped:
+    """A Spark that is only ever stopped."""
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def test_what_is_lost_while_an_audit_reads_is_told_in_words_of_the_description(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: Any) -> None:
+        lost = DataLoss("Offsets out of range: orders-0 has offsets [0, 3)")
+        raise PySparkException(f"Traceback:\ntidelog.spark.errors.DataLoss: {lost}\n")
+
+    monkeypatch.setattr(auditing, "spark_session", lambda *_: Stopped())
+    monkeypatch.setattr(auditing, "audit_table", lose)
+    with pytest.raises(PipelineTrouble) as refused:
+        audit_pipeline(describe(ONE), [], None, lambda _: None)
+    assert str(refused.value).startswith("the audit failed: Offsets out of range: orders-0 has")
+    assert "`on_data_loss: go_on`" in str(refused.value)
 
 
 def test_all_findings_are_counted_although_not_all_are_listed(

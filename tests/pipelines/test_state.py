@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import fastavro
 import pytest
+import yaml
 from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.model.ids import TopicPartition
@@ -144,6 +145,24 @@ def test_only_tables_that_exist_can_be_refreshed(describe: Describe) -> None:
         request_refresh(pipeline, ["b"])
 
 
+def test_settings_that_spark_starts_with_are_not_set_again(
+    describe: Describe, tmp_path: Path
+) -> None:
+    settings = {
+        "spark.jars": "a.jar",
+        "spark.sql.extensions": "a.Extensions",
+        "spark.sql.catalog.lake": "a.Catalog",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "CET",
+    }
+    write_project(describe(f"{TWO}spark: {json.dumps(settings)}\n"), tmp_path / "project")
+    configured = yaml.safe_load((tmp_path / "project" / SPEC_FILE).read_text())["configuration"]
+    assert configured["spark.sql.shuffle.partitions"] == "4"
+    assert configured["spark.sql.session.timeZone"] == "CET"
+    assert configured["spark.sql.ansi.enabled"] == "false"
+    assert not {"spark.jars", "spark.sql.extensions", "spark.sql.catalog.lake"} & set(configured)
+
+
 def test_a_pipeline_runs_once_at_a_time(describe: Describe) -> None:
     pipeline = describe(TWO)
     with (
@@ -183,7 +202,7 @@ def test_views_see_the_new_columns_of_a_parquet_table(describe: Describe, tmp_pa
     project = tmp_path / "project"
     write_project(describe(TWO.replace("decode: text", "decode: text, format: parquet")), project)
     text = (project / "views" / "transformations" / "tables.py").read_text()
-    assert 'spark.read.format("parquet").option("mergeSchema", "true").load(' in text
+    assert "'mergeSchema': 'true'" in text and 'spark.read.format("parquet")' in text
 
 
 @pytest.mark.parametrize("name", ["class", "rows", "steps", "spark", "dp", "avro", "options"])

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Decisions
+from tidelog.pipelines.project import read_format
 from tidelog.pipelines.source_options import (
     client_options,
     ends_now,
@@ -24,7 +25,7 @@ from tidelog.pipelines.source_options import (
     pinned_start,
     start_json,
 )
-from tidelog.pipelines.spec import OUTCOME, Pipeline, TableFormat, TableOutput
+from tidelog.pipelines.spec import OUTCOME, Pipeline, SparkOutput, Table, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.steps import DROPPED
 from tidelog.pipelines.transformation import transformation
@@ -61,16 +62,17 @@ class TableAudit(NamedTuple):
 def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: str) -> TableAudit:
     """Compare the table with its topics, up to its last committed batch."""
     state = State(pipeline.storage)
-    last = Decisions(state.decisions(name)).last()
-    if last is None:
+    ends = _ends(state, pipeline.tables[name])
+    if not ends:
         return TableAudit(name, 0, 0, 0, 0, 0, [])
-    ends = Checkpoint(state.checkpoints(name), name).end_of(last.batch)
     earliest, _ = ends_now(pipeline, name)
     starts = _starts(state, name, ends, earliest)
-    output = pipeline.tables[name].output
-    assert isinstance(output, TableOutput)
-    rows = _positions(spark, str(state.table(name)), output.format)
-    refused = _positions(spark, str(state.quarantine(name)), output.format)
+    table = pipeline.tables[name]
+    rows = _positions(spark, *read_format(pipeline, table))
+    refused = _positions(spark, *_quarantine(state, table))
+    if isinstance(table.output, SparkOutput):  # one of its flows may be ahead of the other
+        end = _offsets(spark, ends, "end")
+        rows, refused = (_below(each, end) for each in (rows, refused))
     rows_of = transformation(pipeline, name, project)
     reading = {**client_options(pipeline), **loss_options(pipeline, name)}
     expected = _expected(spark, reading, rows_of, starts, ends)
@@ -80,7 +82,7 @@ def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: st
         .join(_counted(rows, "rows"), list(_PLACE), "full")
         .join(_counted(refused, "refused"), list(_PLACE), "full")
         .na.fill(0)
-        .join(_first_offsets(spark, earliest), ["_topic", "_partition"], "left")
+        .join(_offsets(spark, earliest, "first"), ["_topic", "_partition"], "left")
         .persist()
     )
     there = F.col("_offset") >= F.coalesce(F.col("first"), F.lit(2**62))
@@ -150,17 +152,39 @@ def _expected(
     return rows_of(records).select(*_PLACE, OUTCOME)
 
 
-def _positions(spark: SparkSession, path: str, form: TableFormat) -> DataFrame:
-    if form is TableFormat.DELTA:
-        return spark.read.format("tidelog-table").load(path).select(*_PLACE)
-    schema = "_topic string, _partition int, _offset bigint"
-    return spark.read.schema(schema).parquet(path).select(*_PLACE)
+def _positions(spark: SparkSession, form: str, options: Mapping[str, str]) -> DataFrame:
+    reader = spark.read.format(form).options(**options)
+    if form == "parquet":  # there may be no file to find the columns in
+        reader = reader.schema("_topic string, _partition int, _offset bigint")
+    return reader.load().select(*_PLACE)
+
+
+def _quarantine(state: State, table: Table) -> tuple[str, dict[str, str]]:
+    """The format and the options with which Spark reads what a table refused."""
+    output = table.output
+    parquet = isinstance(output, TableOutput) and output.format is TableFormat.PARQUET
+    path = str(state.quarantine(table.name))
+    return "parquet" if parquet else "tidelog-table", {"path": path}
+
+
+def _below(rows: DataFrame, end: DataFrame) -> DataFrame:
+    return rows.join(end, ["_topic", "_partition"]).where("_offset < end").select(*_PLACE)
+
+
+def _ends(state: State, table: Table) -> Positions:
+    """How far table and quarantine have come, both; empty before the first batch."""
+    if isinstance(table.output, TableOutput):
+        last = Decisions(state.decisions(table.name)).last()
+        flow = Checkpoint(state.checkpoints(table.name), table.name)
+        return {} if last is None else flow.end_of(last.batch)
+    one, other = (Checkpoint(state.checkpoints(each), each).position() for each in table.flows)
+    return {each: min(end, other[each]) for each, end in one.items() if each in other}
 
 
 def _counted(rows: DataFrame, name: str) -> DataFrame:
     return rows.groupBy(*_PLACE).agg(F.count("*").alias(name))
 
 
-def _first_offsets(spark: SparkSession, earliest: Positions) -> DataFrame:
-    rows = [(each.topic, each.partition, position.offset) for each, position in earliest.items()]
-    return spark.createDataFrame(rows, "_topic string, _partition int, first bigint")
+def _offsets(spark: SparkSession, positions: Positions, name: str) -> DataFrame:
+    rows = [(each.topic, each.partition, position.offset) for each, position in positions.items()]
+    return spark.createDataFrame(rows, f"_topic string, _partition int, {name} bigint")

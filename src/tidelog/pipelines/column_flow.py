@@ -22,9 +22,10 @@ from tidelog.pipelines.spec import (
     Pipeline,
     PythonStep,
     Select,
+    SparkOutput,
     Step,
     Table,
-    TableOutput,
+    TopicOutput,
     Where,
     With,
 )
@@ -130,11 +131,11 @@ def _check_function(reading: Reading, directory: Path, step: PythonStep) -> None
 
 def _check_output(reading: Reading, table: Table, columns: Columns) -> None:
     output = table.output
-    if not isinstance(output, TableOutput):
+    if isinstance(output, TopicOutput):
         for expression in filter(None, (output.key, output.value)):
             _check(reading, columns, expression, output.line)
         return
-    if columns is None:
+    if columns is None or isinstance(output, SparkOutput):
         return
     known = [*columns, *RECORD[:3]]
     for name in output.partition_by:

@@ -40,7 +40,6 @@ _INSTEAD: Final = {
     "map_from_arrays": "map with keys that are written out",
     "map_from_entries": "map with keys that are written out",
     "transform_keys": _PYTHON,
-    "sequence": _PYTHON,
 }
 _FAMILIES: Final = ("xpath", "hll_", "kll_", "theta_", "tuple_", "st_", "vector_")
 """They read bytes or text of their own formats, and nothing else."""
@@ -52,6 +51,7 @@ _WRITTEN_OUT: Final = {
     "slice": ((1, 2), "filter"),
     "array_insert": ((1,), "array_append or array_prepend"),
     "array_repeat": ((1,), _PYTHON),
+    "sequence": ((0, 1, 2), _PYTHON),
     "bit_get": ((1,), "shiftright(...) & 1"),
     "getbit": ((1,), "shiftright(...) & 1"),
     "add_months": ((1,), "try_add"),
@@ -62,7 +62,7 @@ _WRITTEN_OUT: Final = {
     "regexp_extract": ((1, 2), _PATTERN),
     "regexp_extract_all": ((1, 2), _PATTERN),
     "regexp_instr": ((1,), _PATTERN),
-    "regexp_replace": ((1, 2), _PATTERN),
+    "regexp_replace": ((1, 2), "replace"),
     "regexp_substr": ((1,), _PATTERN),
     "split": ((1,), _PATTERN),
     "like": ((1, 2), _PATTERN),
@@ -100,7 +100,9 @@ def failing_parts(parsed: exp.Expr) -> Iterator[str]:
                 if not _is_written_out(node.expression):
                     yield _comes_from_a_record(node.sql("spark"), "the pattern", _PATTERN)
             case exp.Mul() | exp.Div():
-                if node.find(exp.Interval) and not _is_written_out(node):
+                factors = (node.this.unnest(), node.expression.unnest())
+                has_interval = any(isinstance(each, exp.Interval) for each in factors)
+                if has_interval and not _is_written_out(node):
                     yield _fails(node.sql("spark"), "try_multiply or try_divide")
             case exp.Cast() | exp.TryCast():
                 if isinstance(node.to.this, exp.Interval):

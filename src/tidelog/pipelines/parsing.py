@@ -21,7 +21,6 @@ from tidelog.pipelines.spec import (
     POSITION,
     Pipeline,
     Table,
-    TableOutput,
     TopicOutput,
     View,
 )
@@ -76,24 +75,15 @@ def _pipeline(reading: Reading, given: Given, path: Path) -> Pipeline:
         name=name,
         path=path.absolute(),
         bootstrap=bootstrap,
-        client=_texts(reading, found.get("client"), "client"),
+        client=reading.settings(found.get("client"), "client"),
         storage=(path.absolute().parent / reading.text(found.get("storage"), "storage", "tables")),
         max_offsets_per_batch=reading.count(
             found.get("max_offsets_per_batch"), "max_offsets_per_batch"
         ),
-        spark=_texts(reading, found.get("spark"), "spark"),
+        spark=reading.settings(found.get("spark"), "spark"),
         tables={table: read_table(reading, table, each) for table, each in tables.items()},
         views={view: _view(reading, view, each) for view, each in views.items()},
     )
-
-
-def _texts(reading: Reading, given: Given | None, what: str) -> dict[str, str]:
-    return {
-        key: str(each.value).lower()
-        if isinstance(each.value, bool)
-        else reading.text(each, f"{what}.{key}")
-        for key, each in reading.mapping(given, what).items()
-    }
 
 
 def _view(reading: Reading, name: str, given: Given) -> View:
@@ -143,9 +133,7 @@ def _check_quarantines(reading: Reading, pipeline: Pipeline) -> None:
 
 
 def _check_views(reading: Reading, pipeline: Pipeline) -> None:
-    stored = {
-        name for name, each in pipeline.tables.items() if isinstance(each.output, TableOutput)
-    }
+    stored = {each.name for each in pipeline.stored_tables()}
     for view in pipeline.views.values():
         if view.name in pipeline.tables:
             reading.wrong(view.line, f"{view.name} is a table already")

@@ -11,9 +11,10 @@ from tidelog.pipelines.spec import (
     PythonStep,
     Select,
     Source,
+    SparkOutput,
     Step,
     Table,
-    TableOutput,
+    TopicOutput,
     Where,
     With,
 )
@@ -44,7 +45,7 @@ def _branch(pipeline: Pipeline, table: Table, indent: str, *, last: bool) -> Ite
         yield f"{below}{_step(step)}"
     for rule in table.rules:
         yield f"{below}rule {rule.name}: {rule.condition}"
-    if isinstance(table.output, TableOutput):
+    if not isinstance(table.output, TopicOutput):
         yield f"{below}otherwise -> {table.name}_quarantine"
     children = [each for each in pipeline.tables.values() if each.upstream == table.name]
     for child in children:
@@ -64,7 +65,7 @@ def _mermaid_lines(pipeline: Pipeline) -> Iterator[str]:
             yield f'{before}(["{_quoted(_source(table.source))}"])'
         else:
             before, label = table.upstream, ", ".join(_kind(each) for each in table.steps) or "rows"
-        left, right = ("[(", ")]") if isinstance(table.output, TableOutput) else ("([", "])")
+        left, right = ("[(", ")]") if not isinstance(table.output, TopicOutput) else ("([", "])")
         yield f'{table.name}{left}"{_quoted(_output(table))}"{right}'
         yield f'{before} -->|"{_quoted(label)}"| {table.name}'
         reasons = ", ".join(each.name for each in table.rules) or "cannot be decoded"
@@ -99,8 +100,10 @@ def _decode(decode: Decode) -> str:
 
 
 def _output(table: Table) -> str:
-    if not isinstance(table.output, TableOutput):
+    if isinstance(table.output, TopicOutput):
         return f"topic {table.output.topic} ({table.name})"
+    if isinstance(table.output, SparkOutput):
+        return f"table {table.name} ({table.output.format} of Spark)"
     by = ", ".join(table.output.partition_by)
     return f"table {table.name} ({table.output.format}{f', by {by}' if by else ''})"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from pprint import pformat
 from typing import Final
@@ -25,6 +25,7 @@ from tidelog.pipelines.source_options import client_options, stream_options
 from tidelog.pipelines.spec import (
     Pipeline,
     PythonStep,
+    SparkOutput,
     Table,
     TableFormat,
     TableOutput,
@@ -45,6 +46,7 @@ CONFIGURATION: Final = {
     # What Delta and other readers of Parquet know; Spark's default is a type of its own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_AT_START: Final = ("spark.sql.extensions", "spark.sql.catalog", "spark.sql.warehouse")
 
 
 def write_project(pipeline: Pipeline, directory: Path) -> None:
@@ -64,11 +66,17 @@ def write_project(pipeline: Pipeline, directory: Path) -> None:
 
 def table_source(pipeline: Pipeline, table: Table) -> str:
     """The Python file of one table."""
-    return transformation_source(pipeline, table.name) + (
-        _topic_flows(pipeline, table, table.output)
-        if isinstance(table.output, TopicOutput)
-        else _table_flow(pipeline, table, table.output)
-    )
+    head = transformation_source(pipeline, table.name)
+    match table.output:
+        case TableOutput() as output:
+            return head + _table_flow(pipeline, table, output)
+        case SparkOutput() as output:
+            options = spark_options(pipeline, table.name, output)
+            sink = _sink(table.name, output.format, options)
+            return head + _two_flows(pipeline, table, sink, "steps.table_rows(rows(records))")
+        case TopicOutput() as output:
+            sink = _sink(table.name, "tidelog", client_options(pipeline))
+            return head + _two_flows(pipeline, table, sink, _topic_rows(pipeline, table, output))
 
 
 def _table_flow(pipeline: Pipeline, table: Table, output: TableOutput) -> str:
@@ -85,11 +93,20 @@ def _table_flow(pipeline: Pipeline, table: Table, output: TableOutput) -> str:
     )
 
 
-def _topic_flows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
-    state = State(pipeline.storage)
+def spark_options(pipeline: Pipeline, name: str, output: SparkOutput) -> dict[str, str]:
+    """How Spark finds a table of its own; among ours unless it is told a path."""
+    return {"path": str(State(pipeline.storage).table(name)), **output.options}
+
+
+def _topic_rows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
     columns = columns_of(Reading(), pipeline, table.name) or {}
     value = output.value or f"to_json(struct({', '.join(f'`{each}`' for each in columns)}))"
-    rows = f"steps.as_topic_rows(rows(records), {output.topic!r}, {output.key!r}, {value!r})"
+    return f"steps.as_topic_rows(rows(records), {output.topic!r}, {output.key!r}, {value!r})"
+
+
+def _two_flows(pipeline: Pipeline, table: Table, sink: str, rows: str) -> str:
+    """One to a sink that is not ours, and one to the quarantine beside it."""
+    state = State(pipeline.storage)
     refused = f"{table.name}_quarantine"
     options = {
         "path": str(state.table(refused)),
@@ -97,7 +114,7 @@ def _topic_flows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
         "format": str(TableFormat.DELTA),
     }
     return (
-        _sink(table.name, "tidelog", client_options(pipeline))
+        sink
         + _flow(pipeline, table.name, table.name, rows)
         + _sink(refused, "tidelog-table", options)
         + _flow(pipeline, table.name, refused, "steps.quarantined_rows(rows(records))")
@@ -124,11 +141,20 @@ def _write_spec(pipeline: Pipeline, directory: Path, name: str) -> None:
     spec = {
         "name": name,
         "storage": State(pipeline.storage).root.as_uri(),
-        "configuration": {**CONFIGURATION, **pipeline.spark},
+        "configuration": {**CONFIGURATION, **_changeable(pipeline.spark)},
         "libraries": [{"glob": {"include": "transformations/**"}}],
     }
     text = yaml.safe_dump(spec, sort_keys=False)
     (directory / SPEC_FILE).write_text(text, encoding="utf-8")
+
+
+def _changeable(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those that a session which is up can still take; Spark starts with the others."""
+    return {
+        name: text
+        for name, text in settings.items()
+        if name.startswith("spark.sql.") and not name.startswith(_AT_START)
+    }
 
 
 def write_views(pipeline: Pipeline, views: Collection[View], directory: Path) -> None:
@@ -143,14 +169,12 @@ def write_views(pipeline: Pipeline, views: Collection[View], directory: Path) ->
     ]
     for table in pipeline.stored_tables():
         if table.name in used:
-            path = str(State(pipeline.storage).table(table.name))
-            form = (
-                '"tidelog-table"' if _is_delta(table) else '"parquet").option("mergeSchema", "true"'
-            )
+            form, options = read_format(pipeline, table)
             lines += [
                 f'\n\n@dp.temporary_view(name="{table.name}")',
                 f"def {table.name}_table() -> DataFrame:",
-                f"    return spark.read.format({form}).load({path!r})",
+                f"    options = {pformat(options)}",
+                f'    return spark.read.format("{form}").options(**options).load()',
             ]
     text = "\n".join(lines) + "\n"
     (directory / "transformations" / "tables.py").write_text(text, encoding="utf-8")
@@ -160,8 +184,15 @@ def write_views(pipeline: Pipeline, views: Collection[View], directory: Path) ->
     _write_spec(pipeline, directory, f"{pipeline.name}_views")
 
 
-def _is_delta(table: Table) -> bool:
-    return isinstance(table.output, TableOutput) and table.output.format is TableFormat.DELTA
+def read_format(pipeline: Pipeline, table: Table) -> tuple[str, dict[str, str]]:
+    """The format and the options with which Spark reads a table."""
+    if isinstance(table.output, SparkOutput):
+        return table.output.format, spark_options(pipeline, table.name, table.output)
+    assert isinstance(table.output, TableOutput)
+    path = {"path": str(State(pipeline.storage).table(table.name))}
+    if table.output.format is TableFormat.DELTA:
+        return "tidelog-table", path
+    return "parquet", {**path, "mergeSchema": "true"}
 
 
 def _referenced(pipeline: Pipeline) -> set[str]:

@@ -70,6 +70,15 @@ class Reading:
         self.wrong(given.line, f"{what} is true or false")
         return False
 
+    def settings(self, given: Given | None, what: str) -> dict[str, str]:
+        """Names and values that somebody else will understand, all as text."""
+        return {
+            key: str(each.value).lower()
+            if isinstance(each.value, bool)
+            else self.text(each, f"{what}.{key}")
+            for key, each in self.mapping(given, what).items()
+        }
+
     def choice(self, given: Given | None, what: str, values: Iterable[T], default: T) -> T:
         if given is None:
             return default

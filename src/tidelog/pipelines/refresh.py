@@ -14,7 +14,7 @@ from collections.abc import Collection
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.source_options import start_json, start_of
-from tidelog.pipelines.spec import Pipeline, TableOutput, starting_from
+from tidelog.pipelines.spec import Pipeline, SparkOutput, TopicOutput, starting_from
 from tidelog.pipelines.state import State
 
 
@@ -23,7 +23,13 @@ def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | No
     for name in tables:
         if name not in pipeline.tables:
             raise PipelineTrouble(f"there is no table {name}; {nearest(name, pipeline.tables)}")
-        if not isinstance(pipeline.tables[name].output, TableOutput):
+        output = pipeline.tables[name].output
+        if isinstance(output, SparkOutput):
+            raise PipelineTrouble(
+                f"{name} is a table of Spark's {output.format}, which only you can drop: drop it "
+                "and give it another name here"
+            )
+        if isinstance(output, TopicOutput):
             raise PipelineTrouble(
                 f"{name} is a topic, whose records cannot be taken back: give it another topic"
             )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.pinning import pin
+from tidelog.pipelines.pinning import pin as pin
 from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project, write_views
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh
@@ -76,8 +76,7 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
         spark.run(state.project / VIEWS)
         publish_views(pipeline, views, state.warehouse)
     for table in pipeline.stored_tables():
-        assert isinstance(table.output, TableOutput)
-        if table.output.compact_files is not None:
+        if isinstance(table.output, TableOutput) and table.output.compact_files is not None:
             compact(state.table(table.name), table.output.compact_files)
     return [
         summarize(pipeline, name, total - before[name], stood_at[name])

@@ -140,6 +140,15 @@ class TableOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOutput:
+    """A table of a format that the user's Spark brings."""
+
+    format: str
+    options: Mapping[str, str]
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOutput:
     """Back to a topic."""
 
@@ -148,6 +157,9 @@ class TopicOutput:
     value: str | None = None
     """None: the columns as a JSON object."""
     line: int = 0
+
+
+Output: TypeAlias = TableOutput | SparkOutput | TopicOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +172,7 @@ class Table:
     decode: Decode | None
     steps: tuple[Step, ...]
     rules: tuple[Rule, ...]
-    output: TableOutput | TopicOutput
+    output: Output
     line: int
 
     @property
@@ -208,7 +220,7 @@ class Pipeline:
 
     def stored_tables(self) -> Iterator[Table]:
         """Tables that are tables and not topics."""
-        return (each for each in self.tables.values() if isinstance(each.output, TableOutput))
+        return (each for each in self.tables.values() if not isinstance(each.output, TopicOutput))
 
 
 def is_ours(name: str) -> bool:

@@ -131,6 +131,11 @@ def as_topic_rows(rows: DataFrame, topic: str, key: str, value: str) -> DataFram
     )
 
 
+def table_rows(rows: DataFrame) -> DataFrame:
+    """Good rows as a table has them."""
+    return rows.where(F.col(OUTCOME).isNull()).drop("_key", "_value", OUTCOME)
+
+
 def quarantined_rows(rows: DataFrame) -> DataFrame:
     """Only what goes to quarantine."""
     refused = F.col(OUTCOME).isNotNull() & (F.col(OUTCOME) != DROPPED)

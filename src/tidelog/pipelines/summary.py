@@ -7,13 +7,14 @@ from typing import NamedTuple
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.source_options import ends_now, pinned_start
-from tidelog.pipelines.spec import Pipeline, TopicOutput
+from tidelog.pipelines.spec import Pipeline, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
 
 class TableSummary(NamedTuple):
-    """Records of this run, and how many wait. Of a topic it is not known what was dropped."""
+    """Records of this run, and how many wait. Of a sink that is not ours it is not known what was
+    dropped."""
 
     table: str
     rows_in: int
@@ -28,7 +29,7 @@ def summarize(pipeline: Pipeline, name: str, counts: Counts, stood_at: Positions
     earliest, latest = ends_now(pipeline, name)
     stands_at = position_of(pipeline, name)
     lag = behind(stands_at, earliest, latest)
-    if isinstance(pipeline.tables[name].output, TopicOutput):
+    if not isinstance(pipeline.tables[name].output, TableOutput):
         read = passed(stood_at, stands_at, earliest)
         return TableSummary(name, read, None, counts.quarantined, None, lag)
     return TableSummary(name, counts.all, counts.rows, counts.quarantined, counts.dropped, lag)

@@ -12,10 +12,12 @@ from tidelog.pipelines.spec import (
     Decode,
     DecodeFormat,
     OnDataLoss,
+    Output,
     PythonStep,
     Rule,
     Select,
     Source,
+    SparkOutput,
     Step,
     Table,
     TableFormat,
@@ -235,7 +237,7 @@ def _python(reading: Reading, value: Given, returns: Given | None) -> PythonStep
     return PythonStep(file, function, columns(reading, returns, "returns"), value.line)
 
 
-def _output(reading: Reading, found: dict[str, Given], line: int) -> TableOutput | TopicOutput:
+def _output(reading: Reading, found: dict[str, Given], line: int) -> Output:
     if (to_topic := found.get("to_topic")) is not None:
         for key in ("format", "partition_by", "compact_files"):
             if key in found:
@@ -251,6 +253,8 @@ def _output(reading: Reading, found: dict[str, Given], line: int) -> TableOutput
             value=reading.text(keys.get("value"), "value") or None,
             line=to_topic.line,
         )
+    if (given := found.get("format")) is not None and isinstance(given.value, dict):
+        return _spark_output(reading, found, given)
     form = reading.choice(found.get("format"), "format", TableFormat, TableFormat.DELTA)
     compact = reading.count(found.get("compact_files"), "compact_files")
     if compact is not None and form is TableFormat.PARQUET:
@@ -265,3 +269,13 @@ def _output(reading: Reading, found: dict[str, Given], line: int) -> TableOutput
         compact_files=compact,
         line=line if partition_by is None else partition_by.line,
     )
+
+
+def _spark_output(reading: Reading, found: dict[str, Given], given: Given) -> SparkOutput:
+    for key in ("partition_by", "compact_files"):
+        if key in found:
+            reading.wrong(found[key].line, f"{key} belongs to the table itself: create it so")
+    options = reading.settings(given, "format")
+    if not (form := options.pop("spark", "")):
+        reading.wrong(given.line, "format names one of Spark's: {spark: iceberg, path: db.orders}")
+    return SparkOutput(format=form, options=options, line=given.line)

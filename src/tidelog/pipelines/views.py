@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
 
-from tidelog.pipelines.spec import Pipeline, TableFormat, TableOutput, View
+from tidelog.pipelines.checkpoints import Checkpoint
+from tidelog.pipelines.spec import Pipeline, SparkOutput, TableFormat, TableOutput, View
 from tidelog.pipelines.sql_text import tables_in
 from tidelog.pipelines.state import State
 from tidelog.pipelines.table_files import STAGING, stats_of
@@ -41,6 +42,8 @@ def _can_be_read(pipeline: Pipeline, name: str) -> bool:
     """A Delta table says itself what its columns are; of a Parquet table only its files do."""
     path = State(pipeline.storage).table(name)
     output = pipeline.tables[name].output
+    if isinstance(output, SparkOutput):
+        return bool(Checkpoint(State(pipeline.storage).checkpoints(name), name).position())
     assert isinstance(output, TableOutput)
     if output.format is TableFormat.DELTA:
         return DeltaTable.is_deltatable(str(path))
