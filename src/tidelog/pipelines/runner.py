@@ -15,9 +15,11 @@ import json
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import load_pipeline_spec, register_definitions
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
@@ -40,6 +42,7 @@ def main(master: str, settings: dict[str, str]) -> None:
     except PySparkException as error:
         _tell(events, {"failed": f"Spark does not start with master {master}: {_why(error)}"})
         return
+    threading.Thread(target=_end_with_spark, daemon=True).start()
     try:
         _tell(events, {"ready": True})
         for line in sys.stdin:
@@ -75,6 +78,13 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     session: Any = ConnectSession.builder.remote(f"sc://localhost:{_port()}").getOrCreate()
     return cast(SparkSession, session)
+
+
+def _end_with_spark() -> None:
+    """Spark's client would look for a JVM that was killed for many minutes, and hold the lock."""
+    gateway: Any = SparkContext._gateway
+    gateway.proc.wait()
+    os._exit(1)
 
 
 def _port() -> int:
