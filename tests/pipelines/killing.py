@@ -41,6 +41,7 @@ from tidelog.pipelines.summary import lag_of
 from tidelog.testing.cluster import Cluster
 
 TIMEOUT_S: Final = 900
+ENDS_S: Final = 120
 RECORDS: Final = 200
 TOO_LARGE: Final = 10**9
 PIPELINE: Final = f"""
@@ -139,7 +140,10 @@ class Killing:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if victim in DRIVER:
-            run.wait(TIMEOUT_S)
+            run.wait(ENDS_S)
+            if victim in ("runner", "jvm"):
+                said = self._said().read_text()
+                assert "Spark is gone" in said or "Spark does not start" in said, said
             self.start()
 
     def start(self) -> None:

@@ -93,7 +93,7 @@ def test_every_record_is_there_once_after_kills_of_driver_worker_and_broker(
         killing.add_topic()
         killing.start()
         killing.kill("workers", "kept planned")
-        killing.kill("run", "files decided")
+        killing.kill("jvm", "files decided")
         killing.add_topic()  # it comes late
         killing.kill("1 broker", "copied planned")
         killing.finish()

@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.pipelines.cli import load_pipeline_spec, register_definitions
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
@@ -44,6 +46,7 @@ def main(master: str, settings: dict[str, str]) -> None:
         why = f"Spark does not start with master {master}: {failure_in(str(error)).why}"
         _tell(events, Failure(why, passes=False))
         return
+    threading.Thread(target=_end_with_spark, daemon=True).start()
     try:
         _tell(events, {"ready": True})
         for line in sys.stdin:
@@ -75,6 +78,13 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     session: Any = ConnectSession.builder.remote(f"sc://localhost:{_port()}").getOrCreate()
     return cast(SparkSession, session)
+
+
+def _end_with_spark() -> None:
+    """Spark's client would look for a JVM that was killed for many minutes, and hold the lock."""
+    gateway: Any = SparkContext._gateway
+    gateway.proc.wait()
+    os._exit(1)
 
 
 def _port() -> int:

@@ -1,0 +1,158 @@
+"""Pipelines over many runs, in one Spark: formats, new columns, refreshes, compaction."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from tests.spark.conftest import MakeTopic, Write
+
+from tidelog.pipelines.audit import audit_table
+from tidelog.pipelines.mistakes import PipelineTrouble
+from tidelog.pipelines.parsing import load_pipeline
+from tidelog.pipelines.running import prepare, run_once
+from tidelog.pipelines.spark_process import SparkProcess, spark_process
+from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.state import State
+from tidelog.pipelines.summary import TableSummary
+
+AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+FIRST = """
+name: first
+tables:
+  objects: {topics: objects, decode: json}
+  lines:
+    topics: lines
+    decode: {format: csv, schema: {id: bigint, name: string}, delimiter: ;}
+  datums: {topics: datums, decode: {format: avro, schema_file: order.avsc}}
+  words: {topics: words, decode: text, compact_files: 1}
+  bytes: {topics: words, format: parquet}
+"""
+SECOND = "name: second\ntables: {own: {topics: objects, format: parquet, decode: {format: json, "
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def runner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess]:
+    """The process that holds Spark, for all pipelines of this file."""
+    place = tmp_path_factory.mktemp("runner")
+    settings = {"spark.sql.warehouse.dir": str(place / "warehouse")}
+    with (
+        (place / "lock").open("w") as lock,
+        spark_process("local[2]", settings, place / "log", lock.fileno(), print) as process,
+    ):
+        yield process
+
+
+Run = Callable[..., dict[str, TableSummary]]
+
+
+@pytest.fixture
+def describe_in(tmp_path: Path, bootstrap: str) -> Callable[[str, str], Pipeline]:
+    """A description in a directory of its own, with storage of its own."""
+
+    def write_down(directory: str, text: str) -> Pipeline:
+        place = tmp_path / directory
+        place.mkdir(exist_ok=True)
+        (place / "order.avsc").write_text(json.dumps(AVRO))
+        (place / "pipeline.yaml").write_text(f"bootstrap: {bootstrap}\n{text}\n")
+        return load_pipeline(place)
+
+    return write_down
+
+
+@pytest.fixture
+def run(runner: SparkProcess) -> Run:
+    def bring_up_to_date(
+        pipeline: Pipeline, *anew: str, start: str | None = None
+    ) -> dict[str, TableSummary]:
+        prepare(pipeline, print, anew, start)
+        return {each.table: each for each in run_once(pipeline, runner, print)}
+
+    return bring_up_to_date
+
+
+def datum(number: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, AVRO, {"id": number})
+    return out.getvalue()
+
+
+def rows_of(pipeline: Pipeline, name: str) -> list[Row]:
+    """The rows of a table in the order of their places, without our own columns."""
+    path = State(pipeline.storage).table(name)
+    if DeltaTable.is_deltatable(str(path)):
+        table = DeltaTable(str(path)).to_pyarrow_table()
+    else:
+        table = ds.dataset(path, format="parquet").to_table()
+    rows: list[Row] = table.sort_by("_offset").to_pylist()
+    return [{name: each[name] for name in each if not name.startswith("_")} for each in rows]
+
+
+def reasons(pipeline: Pipeline, name: str) -> list[str]:
+    table = DeltaTable(str(State(pipeline.storage).quarantine(name))).to_pyarrow_table()
+    found: list[str] = table.sort_by("_offset")["_reason"].to_pylist()
+    return found
+
+
+def expect_no_findings(session: SparkSession, pipeline: Pipeline) -> None:
+    for table in pipeline.stored_tables():
+        project = State(pipeline.storage).project
+        assert audit_table(session, pipeline, project, table.name).findings == []
+
+
+def test_tables_of_every_format_go_on_over_changes_refreshes_and_a_second_pipeline(
+    describe_in: Callable[[str, str], Pipeline],
+    run: Run,
+    make_topic: MakeTopic,
+    write: Write,
+    session: SparkSession,
+) -> None:
+    for topic in ("objects", "lines", "datums", "words"):
+        make_topic(topic, partitions=1)
+    write("objects", [b'{"id": 1}', b'{"id": 2}'])
+    write("lines", [b"1;a", b"x;b"])
+    write("datums", [datum(7), b""])
+    write("words", [b"one", b"\xff"])
+    first = describe_in("first", FIRST)
+    found = run(first)
+    assert {name: (each.rows_out, each.quarantined) for name, each in found.items()} == {
+        "objects": (2, 0), "lines": (1, 1), "datums": (1, 1), "words": (1, 1), "bytes": (2, 0),
+    }  # fmt: skip
+    assert rows_of(first, "objects") == [{"id": 1}, {"id": 2}]
+    assert rows_of(first, "lines") == [{"id": 1, "name": "a"}]
+    assert rows_of(first, "datums") == [{"id": 7}]
+    assert rows_of(first, "words") == [{"value": "one"}]
+    assert [each["value"] for each in rows_of(first, "bytes")] == [b"one", b"\xff"]
+
+    second = describe_in("second", SECOND + "schema: {id: bigint}}}}")
+    assert run(second)["own"].rows_out == 2
+
+    write("objects", [b'{"id": 3, "note": "new"}', b'{"id": "three"}'])
+    write("words", [b"two", b"three"])
+    write("lines", [b"2;c", b"3;d"])
+    found = run(first, "lines", start="-2")
+    assert found["objects"][1:4] == (2, 1, 1) and found["words"][1:4] == (2, 2, 0)
+    assert rows_of(first, "objects") == [
+        {"id": 1, "note": None}, {"id": 2, "note": None}, {"id": 3, "note": "new"},
+    ]  # fmt: skip
+    assert reasons(first, "objects") == ["the value does not fit the schema: id is not bigint"]
+    assert rows_of(first, "lines") == [{"id": 2, "name": "c"}, {"id": 3, "name": "d"}]
+    assert rows_of(first, "words") == [{"value": each} for each in ("one", "two", "three")]
+    words = State(first.storage).table("words")
+    assert len(DeltaTable(str(words)).file_uris()) == 1, "two batches, merged"
+    expect_no_findings(session, first)
+
+    changed = describe_in("second", SECOND + "schema: {id: string}}}}")
+    with pytest.raises(PipelineTrouble, match="column id of own is long and would be string"):
+        run(changed)
+    assert run(changed, "own")["own"].rows_out == 4
+    assert [each["id"] for each in rows_of(changed, "own")] == ["1", "2", "3", "three"]
