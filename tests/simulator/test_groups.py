@@ -122,7 +122,7 @@ MUTANTS = [
     ("answers do not wait", PARTITION, "_once_committed", _answers_at_once, {"G1"}),
     ("nothing is loaded", ReplayedLog, "replay_piece", lambda self: True, {"G1"}),
     ("partitions are given twice", ConsumerGroup, "_replay_current", _notes_no_holder, {"G3"}),
-    ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1"}),
+    ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1", "G6"}),
     ("any generation commits", SHARD, "commit_offsets", _commits_in_any_generation, {"G5"}),
     ("old members are loaded", ClassicGroup, "restore", _loads_the_first_generation, {"G1", "G5"}),
     ("offsets outlive their deletion", SHARD, "decode", _LOADS_NO_END_OF_OFFSETS, {"G6"}),
