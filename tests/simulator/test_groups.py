@@ -39,17 +39,17 @@ def histories(monkeypatch: pytest.MonkeyPatch) -> list[OffsetHistory]:
     return kept
 
 
-@pytest.mark.parametrize("seed", [7, 8, 24])
-def test_promises_to_groups_are_kept(seed: int, histories: list[OffsetHistory]) -> None:
-    assert run(seed).violation is None
+def test_promises_to_groups_are_kept(histories: list[OffsetHistory]) -> None:
+    assert [run(seed).violation for seed in (3, 5, 8)] == [None] * 3
 
-    book, crew = histories
-    assert sum(each.outcome is Outcome.DONE for each in book.commits[book.partitions[0]]) > 5
-    by_members = [each for commits in crew.commits.values() for each in commits]
+    books, crews = histories[::2], histories[1::2]
+    noted = [each for book in books for each in book.commits[book.partitions[0]]]
+    assert sum(each.outcome is Outcome.DONE for each in noted) > 15
+    by_members = [each for crew in crews for kept in crew.commits.values() for each in kept]
     assert all(each.by is not NOBODY for each in by_members)
-    assert sum(each.outcome is Outcome.DONE for each in by_members) > 5
+    assert sum(each.outcome is Outcome.DONE for each in by_members) > 15
     assert any(each.outcome is Outcome.REFUSED for each in by_members)
-    assert any(each.outcome is Outcome.DONE for each in crew.deletions)
+    assert any(each.outcome is Outcome.DONE for crew in crews for each in crew.deletions)
 
 
 def _answers_at_once(self: CoordinatedPartition[Any], now: Any, appended: Any, then: Any) -> None:
@@ -116,13 +116,16 @@ _LOADS_NO_END_OF_OFFSETS = _without_tombstones_of(OffsetCommitKey)
 _LOADS_NO_END_OF_GROUPS = _without_tombstones_of(GroupMetadataKey)
 
 
+SEEDS_MOST = 13
+SHOWN_BY = {"answers do not wait": 4, "partitions are given twice": 2, "any generation commits": 7}
+"""Runs that are known to show it come first."""
 SHARD = GroupShard
 PARTITION = CoordinatedPartition
 MUTANTS = [
     ("answers do not wait", PARTITION, "_once_committed", _answers_at_once, {"G1"}),
     ("nothing is loaded", ReplayedLog, "replay_piece", lambda self: True, {"G1"}),
     ("partitions are given twice", ConsumerGroup, "_replay_current", _notes_no_holder, {"G3"}),
-    ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1"}),
+    ("commands are served too early", PARTITION, "ask", _serves_while_loading, {"G1", "G6"}),
     ("any generation commits", SHARD, "commit_offsets", _commits_in_any_generation, {"G5"}),
     ("old members are loaded", ClassicGroup, "restore", _loads_the_first_generation, {"G1", "G5"}),
     ("offsets outlive their deletion", SHARD, "decode", _LOADS_NO_END_OF_OFFSETS, {"G6"}),
@@ -140,7 +143,7 @@ def test_the_rules_notice_a_guard_that_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(owner, attribute, instead)
-    for seed in range(1, 9):
+    for seed in (SHOWN_BY.get(name, 1), *range(1, SEEDS_MOST)):
         violation = run(seed).violation
         if violation is not None:
             assert violation.rule in rules, violation

@@ -35,7 +35,7 @@ HEARTBEAT_VERSION: Final = 4
 LEAVE_VERSION: Final = 4
 PROTOCOL: Final = "everything"
 COMMITS: Final = 0.4
-COMMITS_LATE: Final = 0.05
+COMMITS_LATE: Final = 0.1
 """How likely a member does so instead of what it would do next."""
 
 _IS_NOBODY: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id})
@@ -81,8 +81,8 @@ class ClassicMember(GroupMember):
         if self._owned and not self.is_sure:
             self._join_later()
         if self._past and self.dice.random() < COMMITS_LATE:
-            place, membership = self.dice.choice(self._places), self.dice.choice(self._past)
-            commit_next(self, self._history, place, membership)
+            membership = self.dice.choice((self._past[-1], self.dice.choice(self._past)))
+            commit_next(self, self._history, self.dice.choice(self._places), membership)
         elif self._leaves or self._shifts.are_over(self.now_ms):
             self._leave()
         elif self._joined is not None:

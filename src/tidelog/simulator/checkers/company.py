@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidelog.node.inputs import TimePassed
+from tidelog.node.inputs import FrameArrived, TimePassed
 from tidelog.quorum.leader import Leader
 from tidelog.simulator.checkers.carried import metadata_follower
 from tidelog.simulator.happenings import Stepped
@@ -42,7 +42,8 @@ class Company:
             return
         voters = node.quorum.voters.voter_ids
         heard_ms = {voter: reign.heard_ms.get(voter, now_ms) for voter in voters}
-        follower = metadata_follower(step.frame)
+        is_request = isinstance(step.happened, FrameArrived)
+        follower = metadata_follower(step.frame) if is_request else None
         if follower is not None and follower in ((voter, leader.epoch) for voter in voters):
             heard_ms[follower.replica_id] = now_ms
         reign.heard_ms = heard_ms

@@ -20,8 +20,9 @@ from tidelog.node.inputs import (
     FrameArrived,
     LinkClosed,
     LinkFrame,
+    LinkOpened,
 )
-from tidelog.simulator.checkers.carried import api_of, is_for_metadata
+from tidelog.simulator.checkers.carried import api_of, metadata_follower
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.wire.apis import ApiKey
@@ -40,8 +41,8 @@ class _Peer:
     beats_on: int | None = None
     """The connection of the last heartbeat."""
     left_ms: int | None = None
-    """When it ended a connection over which the controller followed its metadata log; None once
-    that works again."""
+    """When it refused a connection, or ended one over which the controller followed its metadata
+    log; None once that works again."""
 
     def is_dead_at(self, ms: int, active_ms: int, session_ms: int, grace_ms: int) -> bool:
         """Whether it was silent for a session, or hung up and did not come back in time."""
@@ -63,7 +64,7 @@ class SignsOfLife:
         self._hosts: dict[tuple[int, int], str] = {}
         """Who is at the other end of the connections of each controller; links are negative."""
         self._followed: set[tuple[int, int]] = set()
-        """The links over which a controller fetches metadata."""
+        """Links that are not open yet, or over which a controller fetches metadata."""
         self._grown: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         """When the metadata log of each controller reached which end."""
 
@@ -72,13 +73,14 @@ class SignsOfLife:
         own = machine.node_id
         if isinstance(happening, Started):
             self._forget(own)
+        else:
+            self._note(own, happening, now_ms)
         for effect in happening.effects:
             if type(effect) is OpenLink:
                 self._hosts[own, -effect.link] = effect.host
-            elif type(effect) is SendOnLink and is_for_metadata(joined(effect.parts)):
                 self._followed.add((own, -effect.link))
-        if isinstance(happening, Stepped):
-            self._note(own, happening, now_ms)
+            elif type(effect) is SendOnLink and metadata_follower(joined(effect.parts)) is not None:
+                self._followed.add((own, -effect.link))
         if machine.node is not None:
             grown, end = self._grown[own], machine.node.quorum.end_offset
             if not grown or grown[-1][1] != end:
@@ -102,6 +104,8 @@ class SignsOfLife:
                 peer = self._peers[own][self._hosts.pop((own, number), "")]
                 if peer.beats_on == number:
                     peer.hang_ups_ms.append(now_ms)
+            case LinkOpened(link=number):
+                self._followed.discard((own, -number))
             case LinkFrame(link=number) if (own, -number) in self._followed:
                 self._peers[own][self._hosts[own, -number]].left_ms = None
             case LinkClosed(link=number) if (own, -number) in self._followed:
