@@ -7,8 +7,8 @@ run, and a batch is behind us only when its commit has returned.
 
     python -m tests.spark.delivery_rounds BOOTSTRAP TOPIC '[BROKER] STEP [+ [BROKER] STEP]' ...
 
-A broker that is named with a step dies instead of the process: `{"kill": BROKER}` is printed, and
-the step goes on when a byte comes back.
+Each step is printed when it is reached. A broker that is named with it dies instead of the process:
+whoever reads kills the broker, and the step goes on when a byte comes back.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ fate: Fate | None = None
 def reach(moment: str) -> None:
     if fate is None or moment != fate.moment:
         return
+    print(json.dumps({"reached": moment, "broker": fate.broker}), flush=True)
     if fate.broker is None:
         os.kill(os.getpid(), signal.SIGKILL)
-    print(json.dumps({"kill": fate.broker}), flush=True)
     os.read(sys.stdin.fileno(), 1)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from tests.integration.metadata import metadata
@@ -29,6 +32,7 @@ WITHIN_S = 600
 DRIVERS = [*DRIVER_STEPS, *ABORT_STEPS]
 EVERY_STEP = [" + ".join(pair) for pair in zip(TASK_STEPS, DRIVERS, strict=True)]
 """In each round a task dies at one step and the driver at another; together that is all of them."""
+MOMENTS = re.compile("|".join([*TASK_STEPS, *DRIVERS]))
 BROKERS = (100, 101, 102)
 
 
@@ -44,30 +48,33 @@ def deliver(bootstrap: str, topic: str, steps: list[str], cluster: Cluster | Non
         overdue = threading.Timer(WITHIN_S, rounds.kill)
         overdue.start()
         try:
-            delivered = sum(follow(rounds, cluster, bootstrap))
+            told = list(follow(rounds, cluster, bootstrap))
             rounds.wait()
         finally:
             overdue.cancel()
             rounds.kill()
         errors.seek(0)
-        assert rounds.returncode == 0, f"after {delivered} batches: {errors.read()}"
-        assert delivered == len(steps)
+        assert rounds.returncode == 0, f"{told} {errors.read()}"
+    assert [each["step"] for each in told if "batch" in each] == steps
+    reached = Counter(each["reached"] for each in told if "reached" in each)
+    assert reached == Counter(moment for step in steps for moment in MOMENTS.findall(step))
 
 
-def follow(rounds: subprocess.Popen[str], cluster: Cluster | None, bootstrap: str) -> Iterator[int]:
-    """One for every batch; brokers are killed as they are told to be, and started again."""
+def follow(
+    rounds: subprocess.Popen[str], cluster: Cluster | None, bootstrap: str
+) -> Iterator[dict[str, Any]]:
+    """What is told on the way; brokers are killed where they have to die, and started again."""
     assert rounds.stdin is not None
     for line in rounds.stdout or ():
         told = json.loads(line)
-        if "kill" in told:
+        yield told
+        if (broker := told.get("broker")) is not None:
             assert cluster is not None
             until(lambda: in_sync(bootstrap), within_s=WITHIN_S)
-            cluster.kill(told["kill"])
+            cluster.kill(broker)
             rounds.stdin.write(".")
             rounds.stdin.flush()
-            cluster.start(told["kill"])
-        else:
-            yield 1
+            cluster.start(broker)
 
 
 def in_sync(bootstrap: str) -> bool:
