@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidelog.pipelines import avro, row_functions, steps
-from tidelog.pipelines.spec import OUTCOME, Column
+from tidelog.pipelines.spec import OUTCOME, POSITION, Column
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -202,6 +202,13 @@ def test_good_rows_become_records_of_a_topic(records: Records) -> None:
     )  # fmt: skip
     (refused,) = steps.quarantined_rows(rows).collect()
     assert (refused._reason, bytes(refused._value)) == ("the value is not JSON", b"bad")
+
+
+def test_good_rows_become_rows_of_a_table_that_is_not_ours(records: Records) -> None:
+    rows = steps.decode_json(records([b'{"id": 1, "amount": 5}', b"bad"]), ORDER)
+    table = steps.table_rows(rows)
+    assert table.columns == ["id", "amount", "to", *POSITION]
+    assert [each.id for each in table.collect()] == [1]
 
 
 def test_a_function_that_returns_no_dict_is_said_so() -> None:
