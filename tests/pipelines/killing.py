@@ -29,12 +29,11 @@ from typing import Final, Self
 
 from tests.integration.raw import until
 from tests.pipelines.comparing import committed_records, expect_places
+from tests.pipelines.moments import STEPS, checkpoint_of, reached
 from tests.pipelines.processes import kill_group, processes_below, python_workers, tidelog
 from tests.pipelines.standalone import Standalone, standalone
 from tests.spark.conftest import create_topic, write_records
 
-from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.decisions import Decisions
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.state import State
 from tidelog.pipelines.summary import lag_of
@@ -47,6 +46,7 @@ TOO_LARGE: Final = 10**9
 PIPELINE: Final = f"""
 name: killed
 max_offsets_per_batch: 90
+spark: {{spark.sql.pipelines.execution.maxConcurrentFlows: 2}}  # all of it is on one machine
 tables:
   kept:
     pattern: killed-.*
@@ -64,7 +64,6 @@ tables:
     to_topic: {{topic: copies, key: id, value: cast(id as string)}}
 """
 FLOWS: Final = ("kept", "files", "copied", "copied_quarantine")
-STEPS: Final = ("planned", "decided", "carried out", "checkpointed")
 MOMENTS: Final = tuple(
     f"{flow} {step}"
     for flow in FLOWS
@@ -120,7 +119,7 @@ class Killing:
 
     def kill(self, victim: str, moment: str) -> None:
         """Wait for the moment and kill; see to it that a run is alive afterwards."""
-        before = self._reached()
+        before = reached(self._state, FLOWS)
         self.write()
         self._wait_for(moment, before)
         if victim in BROKERS:
@@ -209,14 +208,9 @@ class Killing:
         return self._directory / f"run-{len(self._runs)}.txt"
 
     def _is_up_to_date(self) -> bool:
-        ends = [
-            {each: position.offset for each, position in self._checkpoint(flow).position().items()}
-            for flow in FLOWS
-        ]
+        positions = [checkpoint_of(self._state, flow).position() for flow in FLOWS]
+        ends = [{each: at.offset for each, at in position.items()} for position in positions]
         return lag_of(self.pipeline, "kept") == 0 and all(each == ends[0] for each in ends)
-
-    def _checkpoint(self, flow: str) -> Checkpoint:
-        return Checkpoint(self._state.checkpoints(flow), flow)
 
     def _kill_executor(self, victim: str, spark: Standalone) -> None:
         self._until(lambda: bool(spark.executors()))
@@ -230,7 +224,7 @@ class Killing:
         if moment == ANY_TIME:
             time.sleep(self._random.uniform(0, 20))
             return
-        self._until(lambda: self._reached()[moment] > before[moment])
+        self._until(lambda: reached(self._state, FLOWS)[moment] > before[moment])
 
     def _until(self, holds: Callable[[], bool]) -> None:
         run = self._runs[-1]
@@ -257,18 +251,6 @@ class Killing:
             case "daemons":
                 return [each.pid for each in below if b"pyspark.daemon" in each.command]
         return []
-
-    def _reached(self) -> dict[str, int]:
-        """How far each flow has come: of each step the last batch that has made it."""
-        found = {}
-        for flow in FLOWS:
-            checkpoint, decisions = self._checkpoint(flow), self._state.decisions(flow)
-            last, done = Decisions(decisions).last(), decisions / "carried_out"
-            found[f"{flow} planned"] = max(checkpoint.batches(), default=-1)
-            found[f"{flow} decided"] = -1 if last is None else last.batch
-            found[f"{flow} carried out"] = int(done.read_text()) if done.exists() else -1
-            found[f"{flow} checkpointed"] = max(checkpoint.committed(), default=-1)
-        return found
 
 
 def is_order(value: bytes) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -24,10 +25,14 @@ def tidelog(
     stdout: IO[str] | int = subprocess.PIPE,
     stderr: IO[str] | int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
-    """The command, in a process group of its own."""
-    command = [sys.executable, "-m", "tidelog", "pipelines", *arguments]
+    """The command, in a process group of its own, heeding Ctrl-C wherever the tests run."""
     return subprocess.Popen(
-        command, stdout=stdout, stderr=stderr, text=True, start_new_session=True
+        [sys.executable, "-m", "tidelog", "pipelines", *arguments],
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.spark.conftest import MakeTopic, Write
 
+from tidelog.model.errors import TidelogError
 from tidelog.pipelines.audit import audit_table
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.parsing import load_pipeline
@@ -22,7 +23,6 @@ from tidelog.pipelines.running import prepare, run_once
 from tidelog.pipelines.spark_process import SparkProcess, spark_process
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
-from tidelog.pipelines.summary import TableSummary
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 FIRST = """
@@ -37,6 +37,9 @@ tables:
   bytes: {topics: words, format: parquet}
 """
 SECOND = "name: second\ntables: {own: {topics: objects, format: parquet, decode: {format: json, "
+MISSED = "Python worker failed to connect back"
+"""Spark gives a process that plans a stream ten seconds, which a busy machine may not have."""
+
 Row = dict[str, Any]
 
 
@@ -52,7 +55,7 @@ def runner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield process
 
 
-Run = Callable[..., dict[str, TableSummary]]
+Run = Callable[..., None]
 
 
 @pytest.fixture
@@ -71,11 +74,18 @@ def describe_in(tmp_path: Path, bootstrap: str) -> Callable[[str, str], Pipeline
 
 @pytest.fixture
 def run(runner: SparkProcess) -> Run:
-    def bring_up_to_date(
-        pipeline: Pipeline, *anew: str, start: str | None = None
-    ) -> dict[str, TableSummary]:
+    """Brings a pipeline up to date, as often as Spark's processes miss each other."""
+
+    def bring_up_to_date(pipeline: Pipeline, *anew: str, start: str | None = None) -> None:
         prepare(pipeline, print, anew, start)
-        return {each.table: each for each in run_once(pipeline, runner, print)}
+        while True:
+            try:
+                run_once(pipeline, runner, print)
+            except TidelogError as error:
+                if MISSED not in str(error):
+                    raise
+            else:
+                return
 
     return bring_up_to_date
 
@@ -123,24 +133,24 @@ def test_tables_of_every_format_go_on_over_changes_refreshes_and_a_second_pipeli
     write("datums", [datum(7), b""])
     write("words", [b"one", b"\xff"])
     first = describe_in("first", FIRST)
-    found = run(first)
-    assert {name: (each.rows_out, each.quarantined) for name, each in found.items()} == {
-        "objects": (2, 0), "lines": (1, 1), "datums": (1, 1), "words": (1, 1), "bytes": (2, 0),
-    }  # fmt: skip
+    run(first)
     assert rows_of(first, "objects") == [{"id": 1}, {"id": 2}]
     assert rows_of(first, "lines") == [{"id": 1, "name": "a"}]
+    assert reasons(first, "lines") == ["the value is not a line of id bigint, name string"]
     assert rows_of(first, "datums") == [{"id": 7}]
+    assert len(reasons(first, "datums")) == 1
     assert rows_of(first, "words") == [{"value": "one"}]
+    assert reasons(first, "words") == ["the value is not UTF-8"]
     assert [each["value"] for each in rows_of(first, "bytes")] == [b"one", b"\xff"]
 
     second = describe_in("second", SECOND + "schema: {id: bigint}}}}")
-    assert run(second)["own"].rows_out == 2
+    run(second)
+    assert rows_of(second, "own") == [{"id": 1}, {"id": 2}]
 
     write("objects", [b'{"id": 3, "note": "new"}', b'{"id": "three"}'])
     write("words", [b"two", b"three"])
     write("lines", [b"2;c", b"3;d"])
-    found = run(first, "lines", start="-2")
-    assert found["objects"][1:4] == (2, 1, 1) and found["words"][1:4] == (2, 2, 0)
+    run(first, "lines", start="-2")
     assert rows_of(first, "objects") == [
         {"id": 1, "note": None}, {"id": 2, "note": None}, {"id": 3, "note": "new"},
     ]  # fmt: skip
@@ -154,5 +164,5 @@ def test_tables_of_every_format_go_on_over_changes_refreshes_and_a_second_pipeli
     changed = describe_in("second", SECOND + "schema: {id: string}}}}")
     with pytest.raises(PipelineTrouble, match="column id of own is long and would be string"):
         run(changed)
-    assert run(changed, "own")["own"].rows_out == 4
+    run(changed, "own")
     assert [each["id"] for each in rows_of(changed, "own")] == ["1", "2", "3", "three"]
