@@ -214,3 +214,56 @@ def test_a_fetched_gap_is_no_news_to_the_next_start_after_the_policy_changed(
 
     assert bases_of(bench) == list(GAPPED)
     assert read_header(bench.contents()[-1]).next_offset == bench.log.end_offset == 1001
+
+
+def bases_after_each_kill(follower: LogBench, other: LogBench, since: int) -> list[list[int]]:
+    """What a start finds if the process is killed before each operation from `since` on."""
+    found = []
+    replayed = Replay(follower.files.image)
+    for count, operation in enumerate(follower.files.trace):
+        if count >= since:
+            other.load(files=after_crash(replayed.disk, data_kept, names_kept))
+            found.append(bases_of(other))
+        replayed.apply(operation)
+    return found
+
+
+def test_a_start_that_is_killed_takes_nothing_from_the_next_one(
+    follower: LogBench, new_bench: NewBench
+) -> None:
+    for base in GAPPED:
+        fetch(follower, base)
+    began = len(follower.files.trace)
+    follower.load()
+    follower.append()
+    other = new_bench(**follower.config._asdict())
+
+    for bases in bases_after_each_kill(follower, other, began):
+        assert tuple(bases[: len(GAPPED)]) == GAPPED
+
+
+@pytest.mark.parametrize("kept", range(1, len(GAPPED)))
+def test_a_truncation_that_is_killed_takes_no_more_than_it_was_to_take(
+    follower: LogBench, new_bench: NewBench, kept: int
+) -> None:
+    fetch(follower, *GAPPED[:5])
+    fetch(follower, *GAPPED[5:])
+    began = len(follower.files.trace)
+    follower.log.truncate_to(GAPPED[kept - 1] + 1, follower.now)
+    other = new_bench(**follower.config._asdict())
+
+    for bases in bases_after_each_kill(follower, other, began):
+        assert tuple(bases[:kept]) == GAPPED[:kept]
+
+
+def test_a_compacted_log_needs_no_index_to_keep_its_last_batch(new_bench: NewBench) -> None:
+    """Apache Kafka writes no entry for it, and an index may be deleted."""
+    bench = new_bench(cleanup_compact=True, cleanup_delete=False)
+    fetch(bench, 0, 5, 9)
+    bench.log.segments.active.offset_index.begin_anew()
+    bench.log.segments.active.offset_index.settle()
+
+    bench.load()
+
+    assert bases_of(bench) == [0, 5, 9]
+    bench.check()

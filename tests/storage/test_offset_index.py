@@ -114,17 +114,35 @@ def test_truncation_drops_every_entry_at_or_above_the_offset() -> None:
     index.truncate_to(110)
 
     assert list(index.entries()) == [(105, 4200)]
+    assert files.size(PATH) == 24, "the file keeps them until the index is settled"
+    index.settle()
     assert files.size(PATH) == 8
     index.append(108, 8400)
     assert list(OffsetIndex(files, PATH, BASE).entries()) == [(105, 4200), (108, 8400)]
 
 
-def test_reset_leaves_an_empty_file() -> None:
+def test_entries_that_come_back_as_they_were_are_never_missing_from_the_file() -> None:
+    files = disk()
+    entries = [(105, 4200), (110, 8400), (115, 12600)]
+    index = index_of(files, *entries)
+    before = len(files.trace)
+
+    index.begin_anew()
+    for entry in entries:
+        index.append(*entry)
+    index.settle()
+
+    assert files.trace[before:] == []
+    assert list(OffsetIndex(files, PATH, BASE).entries()) == entries
+
+
+def test_an_index_that_begins_anew_and_gets_no_entry_is_an_empty_file() -> None:
     files = disk()
     index = index_of(files, (105, 4200))
     index.close()
 
-    index.reset()
+    index.begin_anew()
+    index.settle()
 
     assert files.size(PATH) == 0
     assert list(index.entries()) == []
@@ -228,6 +246,7 @@ def test_an_index_agrees_with_a_list_of_its_entries(
         if reopen:
             index = OffsetIndex(files, PATH, BASE)
         index.truncate_to(cut)
+        index.settle()
         model = [entry for entry in model if entry[0] < cut]
         assert list(index.entries()) == model
         assert index.last() == (model[-1] if model else (BASE, 0))

@@ -45,7 +45,7 @@ class LogScan:
     cleaned_to: int
     """Below, segments may lie apart: Apache Kafka's cleaner keeps nothing of an empty one."""
     is_cleaned: bool
-    """Segments that lie apart in the flushed part are a cleaner's work, no damage."""
+    """Gaps may be the work of a cleaner: ours, that of a leader, or Apache Kafka's."""
     end_offset: int = 0
     found_epochs: list[tuple[int, int]] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
@@ -78,6 +78,7 @@ class LogScan:
                 segment.add_time_entry()
                 break
             segment.add_time_entry()
+            segment.offset_index.settle()
             slot += 1
         if self.end_offset < self.flushed_to:
             last = self.segments[-1]
@@ -125,9 +126,10 @@ class LogScan:
                 self._note_producer(segment, batch)
             except CorruptBatch:  # a marker that is none
                 break
+            is_behind_gap = header.base_offset > self.end_offset
+            if is_behind_gap and (following is None or self._is_indexed(batch)):
+                segment.index_next_batch()
             segment.note(header.last_offset, header.max_timestamp, batch.position, header.size)
-            if following is None and header.base_offset > self.end_offset:
-                segment.vouch_for(header.last_offset, batch.position)
             if header.leader_epoch > self._last_epoch:
                 self._last_epoch = header.leader_epoch
                 self.found_epochs.append((header.leader_epoch, header.base_offset))
@@ -165,13 +167,25 @@ class LogScan:
         return gap == 0 or self._is_borne_out(batch, following)
 
     def _is_borne_out(self, batch: FoundBatch, following: FoundBatch | None) -> bool:
-        """Whether a batch behind a gap has a witness; below the recovery point it needs none."""
+        """Whether a batch behind a gap has a witness.
+
+        Below the recovery point it needs none, nor in a compacted log, which may have been written
+        by others.
+        """
         header = batch.header
-        if self._witnesses.get(batch.position) == header.last_offset:
+        if self._is_indexed(batch):
             return True
         if following is not None:
             return following.header.base_offset > header.last_offset
-        return self.end_offset < self.flushed_to or header.next_offset == self._segment_end
+        return (
+            self.is_cleaned
+            or self.end_offset < self.flushed_to
+            or header.next_offset == self._segment_end
+        )
+
+    def _is_indexed(self, batch: FoundBatch) -> bool:
+        """Whether the index had an entry for just this batch; it keeps it then."""
+        return self._witnesses.get(batch.position) == batch.header.last_offset
 
     def _epoch_fits(self, header: BatchHeader, following: FoundBatch | None) -> bool:
         """No checksum covers the epoch, neither in the batch nor in the file of epochs.

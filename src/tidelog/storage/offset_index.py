@@ -5,6 +5,8 @@ every `index.interval.bytes`. The file holds 8 bytes per entry: offset minus bas
 
 Invariant  Offsets and positions both strictly rise.
 Invariant  The answer to a lookup never lies behind the batch that holds the offset asked for.
+Invariant  While entries are written anew the file keeps the old ones, and where both agree it is
+           never touched: a crash on the way takes away nothing that still holds.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _pack = ENTRY.pack
 class OffsetIndex:
     """Entries of one segment, held as two arrays of 32-bit integers once they are needed."""
 
-    __slots__ = ("_offsets", "_positions", "base_offset", "file", "max_entries")
+    __slots__ = ("_offsets", "_positions", "_unsettled", "base_offset", "file", "max_entries")
 
     def __init__(
         self, files: FileSystem, path: str, base_offset: int, max_bytes: int = 10_485_760
@@ -39,6 +41,7 @@ class OffsetIndex:
         self.max_entries = max_bytes // ENTRY.size
         self._offsets: array[int] | None = None
         self._positions: array[int] = array("i")
+        self._unsettled = False
 
     def __len__(self) -> int:
         return len(self._loaded())
@@ -57,7 +60,8 @@ class OffsetIndex:
             in_order = relative >= 0 and position >= 0
         if not in_order or relative > RELATIVE_OFFSET_MAX:
             invariant(False, f"{self.file.path}: entry ({offset}, {position}) is out of order")
-        self.file.append(_pack(relative, position))
+        if not self._unsettled:
+            self.file.append(_pack(relative, position))
         offsets.append(relative)
         self._positions.append(position)
 
@@ -81,13 +85,27 @@ class OffsetIndex:
             yield self.base_offset + relative, position
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every entry at or above `offset`."""
-        self._keep(bisect_left(self._loaded(), offset - self.base_offset))
+        """Drop every entry at or above `offset`; `settle` must follow."""
+        count = bisect_left(self._loaded(), offset - self.base_offset)
+        del self._loaded()[count:]
+        del self._positions[count:]
+        self._unsettled = True
 
-    def reset(self) -> None:
-        """Drop every entry, readable or not."""
+    def begin_anew(self) -> None:
+        """Drop every entry, readable or not; `settle` must follow."""
         self._offsets, self._positions = array("i"), array("i")
-        self.file.truncate(0)
+        self._unsettled = True
+
+    def settle(self) -> None:
+        """Bring the file in line with the entries."""
+        if not self._unsettled:
+            return
+        content = b"".join(map(_pack, self._loaded(), self._positions))
+        agreed = _agreed_bytes(content, self.file.read_all())
+        self.file.truncate(agreed)
+        if agreed < len(content):
+            self.file.append(content[agreed:])
+        self._unsettled = False
 
     def sane(self) -> bool:
         """Whether the file can be an index: whole entries, nothing out of order."""
@@ -111,14 +129,10 @@ class OffsetIndex:
         """Give back descriptor and memory; the next use opens and loads again."""
         self.file.close()
         self._offsets, self._positions = None, array("i")
+        self._unsettled = False
 
     def _entry(self, slot: int) -> tuple[int, int]:
         return self.base_offset + self._loaded()[slot], self._positions[slot]
-
-    def _keep(self, count: int) -> None:
-        del self._loaded()[count:]
-        del self._positions[count:]
-        self.file.truncate(count * ENTRY.size)
 
     def _loaded(self) -> array[int]:
         offsets = self._offsets
@@ -138,3 +152,12 @@ class OffsetIndex:
         offsets = self._offsets = fields[0::2]
         self._positions = fields[1::2]
         return offsets
+
+
+def _agreed_bytes(new: bytes, old: bytes) -> int:
+    """How much of two contents is the same, in whole entries."""
+    shorter = min(len(new), len(old))
+    if new[:shorter] == old[:shorter]:
+        return shorter - shorter % ENTRY.size
+    entries = range(0, shorter, ENTRY.size)
+    return next(at for at in entries if new[at : at + ENTRY.size] != old[at : at + ENTRY.size])

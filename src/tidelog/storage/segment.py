@@ -131,6 +131,7 @@ class Segment(SegmentFiles):
         if self.offset_index.last() != (last_offset, position):
             self.offset_index.append(last_offset, position)
             self.index_is_full = self.offset_index.is_full or self.time_index.is_full
+            self.since_entry = self.size - position
 
     def add_time_entry(self) -> bool:
         """Note the largest timestamp so far; whether that was news."""
@@ -288,14 +289,18 @@ class Segment(SegmentFiles):
         self.add_time_entry()
         if behind_gap_at is not None:
             self.vouch_for(reached - 1, behind_gap_at)
+        self.offset_index.settle()
 
     def index_next_batch(self) -> None:
         """Give the next batch an entry of its own, however near the last one is."""
         self.since_entry = self.index_interval + 1
 
     def start_over(self) -> None:
-        """Forget both indexes and what was learned from the batches, not the batches."""
-        self.offset_index.reset()
+        """Forget both indexes and what was learned from the batches, not the batches.
+
+        The offset index must be settled once it is complete again.
+        """
+        self.offset_index.begin_anew()
         self.time_index.reset()
         if self.size or self.offset_index.file.is_open or self.time_index.file.is_open:
             self.unsynced = True
@@ -306,8 +311,11 @@ class Segment(SegmentFiles):
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
     def cut(self, position: int, offset: int) -> None:
-        """Drop every batch from `position` on; the log then ends at `offset`."""
-        self.file.truncate(position)
+        """Drop every batch from `position` on; the log then ends at `offset`.
+
+        The index goes first: a batch behind a gap that becomes the last one has its entry before
+        the batches are gone that bore it out.
+        """
         self.size = position
         self.unsynced = True
         self.offset_index.truncate_to(offset)
@@ -328,6 +336,8 @@ class Segment(SegmentFiles):
                 self._max_timestamp_offset = header.last_offset
         if behind_gap_at is not None:
             self.vouch_for(reached - 1, behind_gap_at)
+        self.offset_index.settle()
+        self.file.truncate(position)
 
 
 def _while_sound(
