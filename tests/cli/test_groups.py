@@ -158,10 +158,31 @@ def test_offsets_are_exported_and_read_back(tidelog: Command, tmp_path: Path) ->
     assert [line["committed"] for line in described["partitions"]] == [5, 6]
     offsets.write_text("exported,9,6\n")
     assert tidelog.reset("heirs", "--from-file", str(offsets)).exit_code == 1
-    for line in ("exported,1", "others,exported,1,6", "exported,one,6", "exported,1,-6"):
+    for line in ("exported,1", "exported,one,6", "exported,1,-6"):
         offsets.write_text(f"exported,0,1\n{line}\n")
         refused = tidelog.reset("heirs", "--from-file", str(offsets))
         assert (refused.exit_code, "line 2" in refused.stderr) == (2, True)
+
+
+def test_of_a_file_with_several_groups_the_groups_own_lines_count(
+    tidelog: Command, tmp_path: Path
+) -> None:
+    filled(tidelog, "several")
+    offsets = tmp_path / "offsets.csv"
+    offsets.write_text("\ufeffheirs,several,0,3\nothers,several,1,6\n", encoding="utf-8")
+    planned = tidelog.reset("heirs", "--from-file", str(offsets), "--export")
+    assert planned.stdout == "several,0,3\n"
+    refused = tidelog.reset("nobody", "--from-file", str(offsets))
+    assert (refused.exit_code, "of group nobody" in refused.stderr) == (2, True)
+
+
+def test_partitions_of_a_topic_may_be_named_one_by_one(tidelog: Command) -> None:
+    filled(tidelog, "by-one")
+    to = ("--to-offset", "1", "--export")
+    both = tidelog.reset("heirs", "--topic", "by-one:1", "--topic", "by-one:0", *to)
+    assert sorted(both.stdout.splitlines()) == ["by-one,0,1", "by-one,1,1"]
+    all_of_it = tidelog.reset("heirs", "--topic", "by-one", "--topic", "by-one:0", *to)
+    assert sorted(all_of_it.stdout.splitlines()) == ["by-one,0,1", "by-one,1,1"]
 
 
 def test_where_to_must_be_said_once(tidelog: Command) -> None:

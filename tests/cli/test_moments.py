@@ -56,10 +56,15 @@ def test_a_timestamp_that_no_record_can_bear_is_refused() -> None:
         ("P1D", DAY_MS),
         ("P1DT2H3M4.005S", DAY_MS + 7_200_000 + 180_000 + 4005),
         ("PT48H", 2 * DAY_MS),
+        ("P" + "0" * 400 + "1D", DAY_MS),
     ],
 )
 def test_a_duration_is_days_and_smaller(text: str, expected_ms: int) -> None:
     assert duration_ms(text, "--by") == expected_ms
+
+
+def test_a_duration_may_be_longer_than_time() -> None:
+    assert duration_ms("P" + "9" * 400 + "D", "--by") > 10**400
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1M", "P1Y", "-P1D", "PT1S ", "1h"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 import typer
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = (1 << 63) - 1
 _DURATION: Final = re.compile(
     r"P(?=.)(?:(?P<days>\d+)D)?"
@@ -27,7 +29,7 @@ def moment_ms(text: str, option: str, *, expected: str = "a moment") -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return timestamp_ms(int(moment.timestamp() * 1000), text, option)
+    return timestamp_ms((moment - _EPOCH) // timedelta(milliseconds=1), text, option)
 
 
 def timestamp_ms(milliseconds: int, text: str, option: str) -> int:
@@ -45,4 +47,4 @@ def duration_ms(text: str, option: str) -> int:
             f"{text!r} is not a duration such as PT30M or P1DT12H", param_hint=option
         )
     parts = found.groupdict(default="0")
-    return sum(round(float(parts[unit]) * size_ms) for unit, size_ms in _UNITS_MS.items())
+    return sum(int(Decimal(parts[unit]) * size_ms) for unit, size_ms in _UNITS_MS.items())

@@ -183,18 +183,23 @@ def _chosen(topics: Iterable[str]) -> dict[str, list[int] | None]:
                 f"{text!r} is neither a topic nor one with partitions such as orders:0,2",
                 param_hint="--topic",
             )
-        found[name] = [int(each) for each in indexes] if colon else None
+        known = found.setdefault(name, [])
+        if not colon or known is None:
+            found[name] = None
+        else:
+            known += [int(each) for each in indexes if int(each) not in known]
     return found
 
 
 def _read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
-    """Lines of topic, partition and offset, each with or without the group in front."""
+    """Lines of topic, partition and offset; of those with a group in front, the group's own."""
     found: dict[TopicPartition, int] = {}
-    with path.open(newline="", encoding="utf-8") as lines:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
         for number, row in enumerate(csv.reader(lines), 1):
-            if not row:
+            of_other_group = len(row) == 4 and row[0] != group
+            if not row or of_other_group:
                 continue
-            fields = row[1:] if len(row) == 4 and row[0] == group else row
+            fields = row[1:] if len(row) == 4 else row
             if len(fields) != 3 or not all(
                 each.isascii() and each.isdigit() for each in fields[1:]
             ):
@@ -203,4 +208,8 @@ def _read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
                     param_hint="--from-file",
                 )
             found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    if not found:
+        raise typer.BadParameter(
+            f"{path} has no line TOPIC,PARTITION,OFFSET of group {group}", param_hint="--from-file"
+        )
     return found

@@ -39,9 +39,17 @@ def first_piece(
     taken: list[T] = []
     room = batch_bytes - HEADER_SIZE
     for record in records:
-        key, value = encode(record)
-        room -= RECORD_BYTES + len(key) + len(value or b"")
+        room -= _bytes_of(*encode(record))
         if taken and (room < 0 or len(taken) == at_once):
             return Piece(tuple(taken), False)
         taken.append(record)
     return Piece(tuple(taken), True)
+
+
+def fits_alone(key: bytes, value: bytes | None, batch_bytes: int) -> bool:
+    """Whether a batch holds this record; one that does not fit must not stop those behind it."""
+    return HEADER_SIZE + _bytes_of(key, value) <= batch_bytes
+
+
+def _bytes_of(key: bytes, value: bytes | None) -> int:
+    return RECORD_BYTES + len(key) + len(value or b"")

@@ -207,7 +207,8 @@ class FollowerReplica:
         """
         log = self._replica.log
         before = log.end_offset
-        if offset <= log.start_offset < self._replica.high_watermark.offset:
+        start, mark = log.start_offset, self._replica.high_watermark.offset
+        if offset < start or offset == start < mark:
             self._begin_anew_at(offset, cause, now)
         elif log.truncate_to(offset, now):
             self._was_cut(before, cause)

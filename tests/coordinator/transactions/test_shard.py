@@ -13,6 +13,7 @@ from tidelog.coordinator.transactions.initialisation import Initialised
 from tidelog.coordinator.transactions.records import decode_record
 from tidelog.coordinator.transactions.transaction import TransactionState
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from tests.coordinator.transactions.conftest import CoordinatorBench, NewCoordinator
@@ -80,6 +81,23 @@ def test_many_transactions_past_their_timeout_are_aborted_a_batch_at_a_time(
     bench.pass_ms(bench.rules.timeout_check_ms)
     assert sum(known.is_ongoing for known in bench.shard.transactions()) == 500
     bench.pass_ms(100)
+    assert all(known.is_ending for known in bench.shard.transactions())
+
+
+def test_a_transaction_whose_end_no_batch_can_hold_does_not_hold_up_the_others(
+    bench: CoordinatorBench,
+) -> None:
+    wide = frozenset(TopicPartition("orders", index) for index in range(100))
+    bench.join(bench.producer("wide", timeout_ms=1000), wide, transactional_id="wide")
+    for name in ("b", "c"):
+        bench.join(bench.producer(name, timeout_ms=1000), transactional_id=name)
+    bench.batch_bytes = 300
+    bench.pass_ms(bench.rules.timeout_check_ms)
+    ongoing = [known.transactional_id for known in bench.shard.transactions() if known.is_ongoing]
+    assert ongoing == ["wide"]
+
+    bench.batch_bytes = 1_000_000
+    bench.pass_ms(bench.rules.timeout_check_ms)
     assert all(known.is_ending for known in bench.shard.transactions())
 
 

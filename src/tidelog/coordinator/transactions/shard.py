@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.batch_room import BatchBytes, first_piece
+from tidelog.coordinator.batch_room import BatchBytes, first_piece, fits_alone
 from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
 from tidelog.coordinator.shard import Marker, Timers
 from tidelog.coordinator.transactions.ending import Ending, end
@@ -289,13 +289,14 @@ class TransactionShard:
         self._timers.set(_TIMEOUTS, now.monotonic_ms + after_ms, self._look_for_overdue)
 
     def _look_for_overdue(self, now: Now) -> Outcome:
-        version, unmarked = self._version(), self._unmarked()
+        version, unmarked, batch_bytes = self._version(), self._unmarked(), self._batch_bytes()
         overdue = (
             TransactionRecord(known.transactional_id, fenced(known, version, now.wall_ms))
             for known in self._known.values()
             if known.is_overdue(now.wall_ms)
         )
-        piece = first_piece(overdue, self.encode, self._batch_bytes())
+        storable = (each for each in overdue if fits_alone(*self.encode(each), batch_bytes))
+        piece = first_piece(storable, self.encode, batch_bytes)
         self._set_timeouts(now, self._rules.timeout_check_ms if piece.is_all else _NEXT_PIECE_MS)
         ended = [record.transaction for record in piece.records if record.transaction is not None]
         return Decision(piece.records, None, self._late([*unmarked, *ended]))

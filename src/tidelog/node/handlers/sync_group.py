@@ -27,10 +27,10 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         protocol=field(body, "protocol_name", None),
         assignments={each.member_id: each.assignment for each in body.assignments},
     )
-    if not wish.group_id:
-        return _fields(SyncReply(error=ErrorCode.invalid_group_id))
     if request.api_version >= PROTOCOL_SINCE and None in (wish.protocol_type, wish.protocol):
         return _fields(SyncReply(error=ErrorCode.inconsistent_group_protocol))
+    if not wish.group_id:
+        return _fields(SyncReply(error=ErrorCode.invalid_group_id))
     later = request.park()
 
     def answer(reply: SyncReply | Refusal | None) -> None:
