@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, cast
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -33,8 +33,6 @@ from tidelog.pipelines.mistakes import NotYet
 from tidelog.pipelines.project import SPEC_FILE
 from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
 from tidelog.spark.session import package_archive
-
-_MANY_FLOWS: Final = 16
 
 
 def main(master: str, settings: dict[str, str]) -> None:
@@ -67,7 +65,7 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
         "spark.connect.grpc.binding.port": "0",
         "spark.sql.connect.serverStacktrace.enabled": "false",
         "spark.python.authenticate.socketTimeout": "2m",
-        "spark.sql.pipelines.execution.maxConcurrentFlows": str(_flows(master)),
+        "spark.sql.pipelines.execution.maxConcurrentFlows": str(_flows()),
         **settings,
     }
     if not master.startswith("local"):
@@ -94,9 +92,9 @@ def _port() -> int:
     return int(getattr(service, "MODULE$").localPort())
 
 
-def _flows(master: str) -> int:
-    """Each flow is several processes: here no more than the cores can carry."""
-    return max(2, os.cpu_count() or 1) if master.startswith("local") else _MANY_FLOWS
+def _flows() -> int:
+    """Each flow is several processes beside the driver: no more than its cores can carry."""
+    return max(2, os.cpu_count() or 1)
 
 
 def _run(spark: SparkSession, project: Path, events: IO[str]) -> Failure | None:
