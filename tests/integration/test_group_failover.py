@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +23,7 @@ from tests.integration.group_reader import (
     share,
 )
 from tests.integration.metadata import metadata
+from tests.integration.raw import until
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, partition_of
 from tidelog.testing.cluster import Cluster
@@ -29,6 +33,7 @@ TOPIC = "orders"
 PARTITIONS = 4
 SETTINGS = {"broker.session.timeout.ms": "3000", "offsets.topic.num.partitions": "10"}
 NewReader = Callable[..., Reader]
+PYTHON_MEMBER = Path(__file__).with_name("python_member.py")
 
 
 @pytest.fixture
@@ -42,12 +47,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def coordinators(bootstrap: str) -> dict[int, int]:
     """The leader of each partition of the offsets topic, once they all have one."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    until = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + WITHIN_S
     while True:
         topic = metadata(admin).topics.get(OFFSETS_TOPIC)
         if topic is not None and all(each.leader >= 0 for each in topic.partitions.values()):
             return {index: each.leader for index, each in topic.partitions.items()}
-        assert time.monotonic() < until, "the offsets topic has no leaders"
+        assert time.monotonic() < deadline, "the offsets topic has no leaders"
 
 
 def group_elsewhere(cluster: Cluster) -> tuple[str, int]:
@@ -119,3 +124,62 @@ def test_offsets_survive_a_restart_of_the_whole_cluster(cluster: Cluster) -> Non
     cluster.local.start()
     coordinators(bootstrap)
     assert committed(bootstrap, "lasting") == dict.fromkeys(range(PARTITIONS), 10)
+
+
+class Member:
+    """A client in a process of its own, and what it says it has read and committed."""
+
+    def __init__(self, client: str, bootstrap: str, group: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(PYTHON_MEMBER), client, bootstrap, group, TOPIC],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.read: set[bytes] = set()
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.read.add(line.strip())
+
+    def leave(self) -> int:
+        self._process.terminate()
+        try:
+            return self._process.wait(WITHIN_S)
+        finally:
+            self._process.kill()
+            self._listener.join()
+
+
+@pytest.mark.parametrize("client", ["aiokafka", "kafka-python"])
+def test_members_of_other_clients_come_and_go_and_outlive_their_coordinator(
+    cluster: Cluster, client: str
+) -> None:
+    bootstrap = cluster.bootstrap
+    group, coordinator = group_elsewhere(cluster)
+    members = [Member(client, bootstrap, group)]
+    try:
+        sent = produce(bootstrap, TOPIC, 0, 200, PARTITIONS)
+        until(lambda: members[0].read == sent, within_s=WITHIN_S)
+
+        members.append(Member(client, bootstrap, group))
+        cluster.kill(coordinator)
+        sent |= produce(bootstrap, TOPIC, 200, 200, PARTITIONS)
+        until(lambda: members[0].read | members[1].read == sent, within_s=2 * WITHIN_S)
+        cluster.start(coordinator)
+        until(
+            lambda: committed(bootstrap, group) == dict.fromkeys(range(PARTITIONS), 100),
+            within_s=WITHIN_S,
+        )
+
+        first = members.pop(0)
+        assert first.leave() == 0
+        last = produce(bootstrap, TOPIC, 400, 200, PARTITIONS)
+        until(lambda: last <= members[0].read, within_s=2 * WITHIN_S)
+    finally:
+        codes = [member.leave() for member in members]
+    assert codes == [0]
+    assert committed(bootstrap, group) == dict.fromkeys(range(PARTITIONS), 150)
