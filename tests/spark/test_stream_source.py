@@ -42,7 +42,7 @@ def run_available(frame: DataFrame, place: Path) -> StreamingQuery:
 
 def offsets(progress: Any, name: str) -> dict[str, int]:
     stored = json.loads(getattr(progress.sources[0], name))
-    return {index: offset for topic, found in stored.items() if topic != "@epochs"
+    return {index: offset for topic, found in stored.items() if not topic.startswith("@")
             for index, offset in found.items()}  # fmt: skip
 
 
