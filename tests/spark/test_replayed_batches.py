@@ -166,3 +166,28 @@ def test_an_offset_without_anything_new_stays_as_it_is() -> None:
     end = plan(reader, reader.initialOffset())
     assert plan(reader, end) == end
     assert read(reader, end, end) == [], "the starts in it are those of the batch before"
+
+
+def test_a_partition_that_is_not_to_be_seen_for_a_while_keeps_its_position() -> None:
+    log = Log((0, 10), (0, 10))
+    reader = query(log, startingOffsets="earliest", failOnDataLoss="false")
+    one = plan(reader, reader.initialOffset())
+    log.hidden = {TopicPartition("orders", 1)}
+    log.grow(p0=(0, 12), p1=(0, 15))
+    two = plan(reader, one)
+    assert read(reader, one, two) == [(0, 10, 12)]
+    log.hidden = set()
+    assert read(reader, two, plan(reader, two)) == [(1, 10, 15)], "not from the beginning"
+    log.hidden = {TopicPartition("orders", 1)}
+    with pytest.raises(DataLoss, match="orders-1 is no longer there, the query had read up to 10"):
+        plan(query(log), two)
+
+
+def test_a_partition_outside_the_target_of_a_run_keeps_its_position() -> None:
+    log = Log((0, 10), (0, 10))
+    reader = query(log, startingOffsets="earliest")
+    one = plan(reader, reader.initialOffset())
+    log.hidden = {TopicPartition("orders", 1)}
+    reader.prepareForTriggerAvailableNow()
+    log.hidden = set()
+    assert plan(reader, one) == one

@@ -156,7 +156,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return found
 
     def _ends(self, starts: Positions) -> Positions:
-        """Where every partition ends for this batch; a shorter log than before is a loss."""
+        """Where every partition ends for this batch; a shorter log than before is a loss.
+
+        What is not to be seen at the moment keeps its position: forgotten, it would be read again
+        from its beginning as soon as it is back.
+        """
         chosen = self._partitions()
         for each in sorted(set(starts) - set(chosen)):
             self._lose(f"{each} is no longer there, the query had read up to {starts[each].offset}")
@@ -173,7 +177,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     f"{starts[each].offset}"
                 )
                 ends = {**ends, each: starts[each]}
-        return ends
+        return {**starts, **ends}
 
     def _show_progress(self, done: Positions) -> None:
         """Everything below the start of the next batch is processed; say so to the group.
