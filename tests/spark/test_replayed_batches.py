@@ -3,50 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import pytest
+from tests.spark.memory_log import Log
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.errors import DataLoss, OptionError
-from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.options import stream_options
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.schema import read_schema
 from tidelog.spark.stream_reader import StreamReader
 from tidelog.spark.topics import Topics
-
-
-class Log:
-    """The partitions of a topic: where each begins and ends."""
-
-    def __init__(self, *spans: tuple[int, int], topic: str = "orders") -> None:
-        self.spans = {TopicPartition(topic, index): span for index, span in enumerate(spans)}
-        self.hidden: set[TopicPartition] = set()
-        self.epoch = 3
-
-    def grow(self, **ends: tuple[int, int]) -> None:
-        for name, span in ends.items():
-            self.spans[TopicPartition("orders", int(name.removeprefix("p")))] = span
-
-    def partition_counts(self) -> dict[str, int]:
-        return {"orders": len(self.spans.keys() - self.hidden)}
-
-    def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
-        return {each: Position(self.spans[each][0], self.epoch) for each in self._there(partitions)}
-
-    def latest(self, partitions: Iterable[TopicPartition]) -> Positions:
-        return {each: Position(self.spans[each][1], self.epoch) for each in self._there(partitions)}
-
-    def at(self, moments: Mapping[TopicPartition, int]) -> Positions:
-        """Every record is older than the moment asked for."""
-        return {each: Position(-1) for each in moments}
-
-    def _there(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        asked = list(partitions)
-        assert self.hidden.isdisjoint(asked), "nobody can say anything about these"
-        return asked
 
 
 def query(log: Log, **options: str) -> StreamReader:
