@@ -38,6 +38,10 @@ _CONFIGS: Final = {
     "min.compaction.lag.ms": str(600_000),
 }
 _BEFORE_LAST: Final = 2
+_ONE_RUN: Final = (
+    "A query may run once at a time: stop one of the two; if none but this one is left, start it "
+    "again, and it takes over"
+)
 
 
 class Ledger:
@@ -67,7 +71,7 @@ class Ledger:
         if self.state.run != run:
             raise Fenced(
                 f"another run of this query ({self.state.run}) writes now; run {run} must not. "
-                "A query may run once at a time"
+                f"{_ONE_RUN}"
             )
 
     def take(self, transactional_id: str, batch: int, attempt: int) -> bool:
@@ -83,7 +87,8 @@ class Ledger:
         self._append(decision, forget=outdated)
         if self.state.decided != decision:
             raise Fenced(
-                f"batch {batch} of run {run} is not decided: run {self.state.run} has taken over"
+                f"batch {batch} of run {run} is not decided: run {self.state.run} has taken over, "
+                f"and writes it. {_ONE_RUN}"
             )
         return decision
 
