@@ -25,6 +25,7 @@ from uuid import uuid4
 
 from tidelog.client.blocking import Client
 from tidelog.client.consumer import Consumer
+from tidelog.client.errors import RequestRefused
 from tidelog.client.offsets import EARLIEST, Isolation, find_offsets
 from tidelog.client.transactions import ProducerIdentity
 from tidelog.spark.batch_decision import BatchDecision
@@ -124,13 +125,14 @@ class MortalDecision(BatchDecision):
         super().end(decision)
         reach("after end")
 
-    def _commit(self, prepared: Prepared) -> None:
+    def _commit(self, prepared: Prepared) -> RequestRefused | None:
         self.ended += 1
         if self.ended == TASKS:
             reach("before second end")
-        super()._commit(prepared)
+        refusal = super()._commit(prepared)
         if self.ended == TASKS:
             reach("after second end")
+        return refusal
 
     def sweep(self) -> None:
         reach("before sweep")

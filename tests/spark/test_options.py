@@ -136,9 +136,8 @@ def test_the_sink_is_idempotent_and_waits_for_all_replicas_whatever_is_set() -> 
 
 def test_every_option_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-    without_effect = {"fetchOffset.numRetries", "fetchOffset.retryIntervalMs"}
     spark_reads_it = {"checkpointLocation", "queryName"}
-    names = {*option_names.READ, *option_names.WRITE} - without_effect - spark_reads_it
+    names = {*option_names.READ, *option_names.WRITE} - spark_reads_it
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -13,6 +13,7 @@ from tests.integration.raw import until
 from tests.spark.conftest import MakeTopic, Write, write_records
 
 from tidelog.model.ids import TopicPartition
+from tidelog.spark import range_reading
 from tidelog.spark.errors import DataLoss, SourceError
 from tidelog.spark.offsets import Position
 from tidelog.spark.options import read_options
@@ -200,3 +201,41 @@ def test_silence_is_an_error_that_names_the_range(bootstrap: str, make_topic: Ma
     topic = make_topic(partitions=1, replicas=1)
     with pytest.raises(SourceError, match=r"nothing came from offset 0 on for 0\.2 s"):
         rows(bootstrap, topic, 0, 5, kafkaConsumer_pollTimeoutMs="200")
+
+
+class TruncatedLog:
+    """A consumer whose leader lost records after offset 11: 10 and 11 come with the error."""
+
+    def __init__(self, _: object) -> None:
+        self.offset = 0
+        self.told = False
+
+    def assign(self, partitions: list[ClientPartition]) -> None:
+        self.offset = partitions[0].offset
+
+    def consume(self, count: int, _: float) -> list[Message]:
+        last = self.offset + (count if self.told else 2)
+        found = [message(offset=each) for each in range(self.offset, last)]
+        self.offset = last
+        if not self.told:
+            self.told = True
+            found.append(message(offset=last, error=KafkaError(KafkaError._LOG_TRUNCATION)))
+        return found
+
+    def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
+        return 0, 20
+
+    def close(self) -> None: ...
+
+
+def message(**more: object) -> Message:
+    return Message(topic="orders", partition=0, **more)
+
+
+def test_what_came_before_a_truncation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reading, "Consumer", TruncatedLog)
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+    options = read_options({**given, "failOnDataLoss": "false"})
+    wanted = OffsetRange(TopicPartition("orders", 0), 10, 15)
+    lists = range_reading.RangeReading(options, wanted).messages()
+    assert [each.offset() for some in lists for each in some] == [10, 11, 12, 13, 14]

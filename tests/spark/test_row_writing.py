@@ -76,13 +76,21 @@ def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_topic_that_is_not_there_is_named_with_the_record(bootstrap: str) -> None:
     hurry = {"topic_metadata_propagation_max_ms": "100"}
-    with pytest.raises(SinkError, match=r"key b'k', 2 bytes, was not written to nowhere: .*topic"):
+    expected = (
+        r"key b'k', 2 bytes, was not written to nowhere: .* create it with "
+        "`tidelog topics create nowhere`"
+    )
+    with pytest.raises(SinkError, match=expected):
         write(bootstrap, "nowhere", {"value": b"x", "key": b"k"}, **hurry)
 
 
 def test_a_partition_that_is_not_there_is_named_with_the_record(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic, 1, 1)
-    with pytest.raises(SinkError, match=r"value b'x', 1 bytes, was not written .*partition"):
+    create_topic(bootstrap, topic, 3, 1)
+    expected = (
+        rf"value b'x', 1 bytes, was not written .* {topic} has 3 partitions, from 0 to 2; "
+        "there is no partition 7"
+    )
+    with pytest.raises(SinkError, match=expected):
         write(bootstrap, topic, {"value": b"x", "partition": 7})
 
 

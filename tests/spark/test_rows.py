@@ -59,3 +59,21 @@ def test_every_row_needs_a_topic() -> None:
         next(rows)
     (given,) = rows_of([batch], "y")
     assert (given.topic, len(given.messages)) == ("y", 3), "the option wins over the column"
+
+
+@pytest.mark.parametrize("partition", [-1, 2**31, 2**40])
+def test_a_partition_that_no_topic_can_have_is_refused_with_the_row(partition: int) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"value": ["a", "b"], "key": ["first", "second"], "partition": [2**31 - 1, partition]}
+    )
+    expected = f"the partition of a row with key b'second' is {partition}, "
+    with pytest.raises(SinkError, match=expected):
+        list(rows_of([batch], "orders"))
+
+
+@pytest.mark.parametrize("header", [{"key": None, "value": b"x"}, None])
+def test_a_header_without_a_key_is_refused_with_the_row(header: object) -> None:
+    named = {"key": "h", "value": None}
+    batch = pa.RecordBatch.from_pydict({"value": ["a", "b"], "headers": [[named], [named, header]]})
+    with pytest.raises(SinkError, match="a header of a row with value b'b' has no key; filter"):
+        list(rows_of([batch], "orders"))

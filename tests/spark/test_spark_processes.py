@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 ROWS = 900
 BATCH = 300
+SMALL_BATCH = 30
 START_S = 180
 
 SPARK_ENVIRONMENT = {
@@ -69,11 +70,13 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def copy_command(bootstrap: str, source: str, target: str, place: Path, *more: str) -> list[str]:
+def copy_command(
+    bootstrap: str, source: str, target: str, place: Path, *more: str, batch: int = BATCH
+) -> list[str]:
     return [
         sys.executable, str(ROOT / "examples" / "spark_copy.py"), "--bootstrap", bootstrap,
         "--source", source, "--target", target, "--checkpoint", str(place / "checkpoint"),
-        "--batch", str(BATCH), *more,
+        "--batch", str(batch), *more,
     ]  # fmt: skip
 
 
@@ -86,12 +89,12 @@ def test_a_driver_that_is_killed_repeats_nothing(
 ) -> None:
     source, target = make_topic(), make_topic("driver-target")
     write(source, [b"%d" % each for each in range(ROWS)])
-    command = copy_command(bootstrap, source, target, tmp_path, "--master", "local[2]")
-    driver = start("killed", *command, PYTHONPATH=str(ROOT / "src"))
-    until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
+    command = partial(copy_command, bootstrap, source, target, tmp_path, "--master", "local[2]")
+    driver = start("killed", *command(batch=SMALL_BATCH), PYTHONPATH=str(ROOT / "src"))
+    until(lambda: len(visible(bootstrap, target)) >= SMALL_BATCH, within_s=START_S)
     kill_group(driver)
-    driver.wait()
-    again = start("again", *command, PYTHONPATH=str(ROOT / "src"))
+    assert driver.wait() == -signal.SIGKILL, "it was still at work"
+    again = start("again", *command(), PYTHONPATH=str(ROOT / "src"))
     assert again.wait(START_S) == 0, (tmp_path / "again.log").read_text()
     expect_each_once(bootstrap, target)
 

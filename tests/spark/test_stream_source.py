@@ -42,7 +42,7 @@ def run_available(frame: DataFrame, place: Path) -> StreamingQuery:
 
 def offsets(progress: Any, name: str) -> dict[str, int]:
     stored = json.loads(getattr(progress.sources[0], name))
-    return {index: offset for topic, found in stored.items() if topic != "@epochs"
+    return {index: offset for topic, found in stored.items() if not topic.startswith("@")
             for index, offset in found.items()}  # fmt: skip
 
 
@@ -147,3 +147,33 @@ def test_a_topic_that_was_made_anew_is_data_loss(
     write(topic, [b"new"] * 3)
     with pytest.raises(PySparkException, match="the query had read up to 10"):
         run_available(stream(spark, bootstrap, topic), tmp_path)
+
+
+def test_a_first_batch_that_failed_is_repeated_with_its_own_records(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, write: Write, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    write(topic, [b"x"] * 10)
+    found: list[list[int]] = []
+
+    def fail(_: DataFrame, __: int) -> None:
+        raise RuntimeError("the sink is not there")
+
+    def keep(batch: DataFrame, _: int) -> None:
+        found.append(sorted(row.offset for row in batch.select("offset").collect()))
+
+    for sink in (fail, keep):
+        query = (
+            stream(spark, bootstrap, topic, startingOffsets="-5")
+            .writeStream.foreachBatch(sink)
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        if sink is fail:
+            with pytest.raises(PySparkException, match="the sink is not there"):
+                query.awaitTermination()
+            write(topic, [b"x"] * 20)
+        else:
+            query.awaitTermination()
+    assert found == [[5, 6, 7, 8, 9], list(range(10, 30))]

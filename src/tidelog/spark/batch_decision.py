@@ -1,7 +1,7 @@
 """The driver's part of an exactly-once batch: decide, then end what was prepared.
 
     decide  one record in the ledger; from here on the batch is written, whatever happens
-    end     commit every prepared transaction
+    end     commit every prepared transaction; those that are lost are named afterwards
     sweep   abort what failed attempts and earlier runs have left open
 
 Invariant  Nothing is committed before its decision can be read back from the ledger, and nothing
@@ -12,14 +12,14 @@ Invariant  A sweep touches only this run's own leftovers and those of earlier on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused
 from tidelog.client.transactions import ProducerIdentity, Transactions
 from tidelog.model.errors import ErrorCode
-from tidelog.spark.errors import SinkError
+from tidelog.spark.errors import LostTransaction, SinkError
 from tidelog.spark.ledger import Ledger
 from tidelog.spark.ledger_records import Decision, Prepared
 from tidelog.spark.options import WriteOptions
@@ -48,8 +48,12 @@ class BatchDecision:
     def commit(self) -> None:
         """Make the batch visible, once and for all."""
         decision = self.decide()
-        if decision is not None:
-            self.end(decision)
+        try:
+            if decision is not None:
+                self.end(decision)
+        except LostTransaction:
+            self.sweep()
+            raise
         self.sweep()
 
     def decide(self) -> Decision | None:
@@ -61,14 +65,19 @@ class BatchDecision:
         if len(prepared) < len(self._written):
             raise SinkError(
                 f"batch {self._batch}: some tasks found it decided, but the ledger "
-                f"{self._options.ledger_topic} does not have the decision any more"
+                f"{self._options.ledger_topic} does not have the decision any more. Was the "
+                "topic deleted, or is it not compacted? Start the query again: it writes the batch "
+                "again, and what the decision had already made visible is there twice then"
             )
         return self._ledger.decide(self._task.run, self._batch, tuple(prepared))
 
     def end(self, decision: Decision) -> None:
+        lost = {}
         for each in decision.transactions:
-            if each.has_rows:
-                self._commit(each)
+            if each.has_rows and (refusal := self._commit(each)) is not None:
+                lost[each] = refusal
+        if lost:
+            raise self._lost(lost)
 
     def sweep(self) -> None:
         decided = self._ledger.state.decided
@@ -86,19 +95,28 @@ class BatchDecision:
         if self._ledger.state.batch < self._batch:
             self._abort_open(kept=())
 
-    def _commit(self, prepared: Prepared) -> None:
+    def _commit(self, prepared: Prepared) -> RequestRefused | None:
+        """Commit one transaction; the refusal if it is lost."""
         identity = ProducerIdentity(prepared.producer_id, prepared.producer_epoch)
         try:
             self._transactions.end(prepared.transactional_id, identity, commit=True)
         except RequestRefused as error:
             if error.code not in _LOST:
                 raise
-            raise SinkError(
-                f"batch {self._batch} was decided, but transaction {prepared.transactional_id} "
-                "was aborted before it could be committed: its timeout had passed. Enable "
-                "two-phase commit on the brokers, or raise kafka.transaction.timeout.ms. "
-                f"The broker says: {error}"
-            ) from error
+            return error
+        return None
+
+    def _lost(self, lost: Mapping[Prepared, RequestRefused]) -> LostTransaction:
+        named = ", ".join(f"{each.transactional_id} (task {each.partition})" for each in lost)
+        said = "; ".join(sorted({str(refusal) for refusal in lost.values()}))
+        return LostTransaction(
+            f"batch {self._batch} was decided, but {len(lost)} of its transactions were aborted "
+            f"before they could be committed, and their rows are gone: {named}. All others are "
+            "committed. To go on, run the query once with delivery=at-least-once: it writes the "
+            "batch again, and the rows of the other tasks are there twice then. So that it does "
+            "not happen again, enable two-phase commit on the brokers, or raise "
+            f"kafka.transaction.timeout.ms. The brokers say: {said}"
+        )
 
     def _abort_open(self, kept: Iterable[str]) -> None:
         prefix, ours = id_prefix(self._options, self._task.sink), self._ledger.state.generation

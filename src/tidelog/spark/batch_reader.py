@@ -57,15 +57,19 @@ class BatchReader(Shipped, DataSourceReader):
     def _within_log(
         self, topics: Topics, starts: Positions, ends: Positions
     ) -> tuple[Positions, Positions]:
-        """Offsets that name records which are gone, or not there yet, are lost records."""
+        """Offsets that name records which are gone, or not there yet, are lost records.
+
+        So are those between a start and an end that lies before it: nothing would be read.
+        """
         earliest, latest = topics.earliest(starts), topics.latest(starts)
         for each, start in starts.items():
             low, high = earliest[each].offset, latest[each].offset
             end = ends[each].offset
-            if start.offset < min(low, end) or end > high:
+            if start.offset < min(low, end) or end > high or start.offset > end:
+                backward = ": its start lies behind its end, choose an earlier start"
                 self._lose(
                     f"{each} has offsets [{low}, {high}), the query asks for "
-                    f"[{start.offset}, {end})"
+                    f"[{start.offset}, {end}){backward if start.offset > end else ''}"
                 )
                 starts = {**starts, each: Position(max(start.offset, low))}
                 ends = {**ends, each: Position(min(end, high))}

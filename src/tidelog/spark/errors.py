@@ -33,3 +33,7 @@ class SinkError(TidelogError):
 
 class Fenced(SinkError):
     """Another run of the same query has taken over; this one must not write any more."""
+
+
+class LostTransaction(SinkError):
+    """Transactions of a decided batch were aborted before they could be committed."""

@@ -28,16 +28,13 @@ from tidelog.spark.ledger_records import (
     key_of,
     sink_of,
 )
+from tidelog.spark.ledger_topic import create_ledger_topic, require_compacted
 
-_PARTITIONS: Final = 8
-_REPLICAS: Final = 3
-_CONFIGS: Final = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(4 << 20),
-    "segment.ms": str(3_600_000),
-    "min.compaction.lag.ms": str(600_000),
-}
 _BEFORE_LAST: Final = 2
+_ONE_RUN: Final = (
+    "A query may run once at a time: stop one of the two; if none but this one is left, start it "
+    "again, and it takes over"
+)
 
 
 class Ledger:
@@ -63,11 +60,13 @@ class Ledger:
     def claim(self, run: str, attempt: int) -> None:
         """Hold the ledger for a run; refused once another one has superseded it."""
         if self.state.run != run and run not in self.state.former_runs:
+            # Only here, once in a run; whoever was asked last may not know a new topic yet.
+            self._client.retrying(lambda: require_compacted(Admin(self._client), self._topic))
             self._append(Claim(run, self.state.generation + 1, attempt))
         if self.state.run != run:
             raise Fenced(
                 f"another run of this query ({self.state.run}) writes now; run {run} must not. "
-                "A query may run once at a time"
+                f"{_ONE_RUN}"
             )
 
     def take(self, transactional_id: str, batch: int, attempt: int) -> bool:
@@ -83,7 +82,8 @@ class Ledger:
         self._append(decision, forget=outdated)
         if self.state.decided != decision:
             raise Fenced(
-                f"batch {batch} of run {run} is not decided: run {self.state.run} has taken over"
+                f"batch {batch} of run {run} is not decided: run {self.state.run} has taken over, "
+                f"and writes it. {_ONE_RUN}"
             )
         return decision
 
@@ -107,20 +107,5 @@ class Ledger:
         except RequestRefused as error:
             if error.code is not missing:
                 raise
-        self._create()
+        create_ledger_topic(Admin(self._client), self._topic)
         return self._client.retrying(look)
-
-    def _create(self) -> None:
-        admin = Admin(self._client)
-        replicas = min(_REPLICAS, len(self._client.view.brokers))
-        safety = {"min.insync.replicas": "2"} if replicas == _REPLICAS else {}
-        try:
-            admin.create_topic(
-                self._topic,
-                partitions=_PARTITIONS,
-                replication_factor=replicas,
-                configs=_CONFIGS | safety,
-            )
-        except RequestRefused as error:
-            if error.code is not ErrorCode.topic_already_exists:
-                raise

@@ -97,12 +97,13 @@ class RangeReading:
             found = [each for each in messages if each.error() is None and each.offset() < end]
             troubles = messages
             self._done = any(each.error() is None and each.offset() >= end for each in messages)
-        for each in troubles:
-            if (error := each.error()) is not None:
-                self._meet(consumer, error, each)
+        # Before any trouble is met: whoever goes on after a loss goes on behind these records.
         if found:
             self._next_offset = found[-1].offset() + 1
             self._done = self._done or self._next_offset >= end
+        for each in troubles:
+            if not self._done and (error := each.error()) is not None:
+                self._meet(consumer, error, each)
         return found
 
     def _meet(self, consumer: Consumer, error: KafkaError, message: Message) -> None:

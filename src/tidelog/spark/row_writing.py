@@ -21,6 +21,11 @@ _REQUEST_S: Final = 5.0
 _FLUSH_S: Final = 300.0
 _WAITING_BYTES: Final = 64 << 20
 _PAUSE_S: Final = 0.01
+_NOT_THERE: Final = (
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 class RowWriting:
@@ -34,7 +39,7 @@ class RowWriting:
         self.count = 0
         self._bootstrap = settings["bootstrap.servers"]
         self._answered = False
-        self._failure: SinkError | None = None
+        self._failure: tuple[KafkaError, Delivered] | None = None
 
     def write(self, rows: Iterable[Rows]) -> None:
         """Hand over every row; stops at the first one that is refused."""
@@ -89,7 +94,7 @@ class RowWriting:
             for message in waiting:
                 error = message.pop("_error")
                 if error.code() != KafkaError._QUEUE_FULL:
-                    raise _refused(some.topic, message, error)
+                    raise self._refused(some.topic, message, error)
             self.producer.poll(_PAUSE_S)
 
     def _produce_each(self, some: Rows) -> None:
@@ -101,21 +106,40 @@ class RowWriting:
                 except BufferError:
                     self.producer.poll(_PAUSE_S)
                 except KafkaException as error:
-                    raise _refused(some.topic, message, error.args[0]) from error
+                    raise self._refused(some.topic, message, error.args[0]) from error
 
     def _failed(self, error: KafkaError | None, delivered: Delivered) -> None:
         if error is not None and self._failure is None:
-            message = {"key": delivered.key(), "value": delivered.value()}
-            self._failure = _refused(delivered.topic(), message, error)
+            self._failure = error, delivered
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            error, delivered = self._failure
+            message = {
+                "key": delivered.key(),
+                "value": delivered.value(),
+                "partition": delivered.partition(),
+            }
+            raise self._refused(delivered.topic(), message, error)
 
+    def _refused(self, topic: str, message: Message, error: KafkaError) -> SinkError:
+        size = len(message.get("key") or b"") + len(message["value"] or b"")
+        return SinkError(
+            f"a record with {shown(message)}, {size} bytes, was not written to {topic}: "
+            f"{error.str()} ({error.name()}){self._remedy(topic, message, error)}"
+        )
 
-def _refused(topic: str, message: Message, error: KafkaError) -> SinkError:
-    size = len(message.get("key") or b"") + len(message["value"] or b"")
-    return SinkError(
-        f"a record with {shown(message)}, {size} bytes, was not written to {topic}: "
-        f"{error.str()} ({error.name()})"
-    )
+    def _remedy(self, topic: str, message: Message, error: KafkaError) -> str:
+        if error.code() not in _NOT_THERE:
+            return ""
+        try:
+            found = self.producer.list_topics(topic, timeout=_REQUEST_S).topics[topic]
+        except KafkaException:
+            return ""
+        if found.error is not None:
+            return f". There is no topic {topic}: create it with `tidelog topics create {topic}`"
+        count = len(found.partitions)
+        return (
+            f". {topic} has {count} partitions, from 0 to {count - 1}; there is no partition "
+            f"{message.get('partition')}"
+        )

@@ -6,7 +6,7 @@ Invariant  What cannot be a record is refused before anything is written, by its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -39,6 +39,9 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 _ROWS: Final = 1_000
 _SHOWN: Final = 60
 
+_LAST_PARTITION: Final = 2**31 - 1
+
+Header = tuple[str, bytes | None]
 Message = dict[str, Any]
 """One record as librdkafka takes it: value, key, and where they are given headers, partition."""
 
@@ -104,7 +107,7 @@ def _messages(batch: pa.RecordBatch) -> list[Message]:
         if name in names:
             for message, given in zip(messages, batch.column(name).to_pylist(), strict=True):
                 if given is not None:
-                    message[name] = given if name == "partition" else _headers(given)
+                    message[name] = _CHECKED[name](given, message)
     return messages
 
 
@@ -135,5 +138,28 @@ def _binary(batch: pa.RecordBatch, name: str) -> list[bytes | None]:
     return found
 
 
-def _headers(given: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
-    return [(each["key"], each["value"]) for each in given]
+def _partition(given: int, message: Message) -> int:
+    if not 0 <= given <= _LAST_PARTITION:
+        raise SinkError(
+            f"the partition of a row with {shown(message)} is {given}, and partitions are numbered "
+            "from 0 on; null lets the key choose"
+        )
+    return given
+
+
+def _headers(given: list[dict[str, Any] | None], message: Message) -> list[Header]:
+    found = []
+    for each in given:
+        if each is None or each["key"] is None:
+            raise SinkError(
+                f"a header of a row with {shown(message)} has no key; filter such headers, for "
+                "example with filter(headers, h -> h.key is not null)"
+            )
+        found.append((each["key"], each["value"]))
+    return found
+
+
+_CHECKED: Final[Mapping[str, Callable[[Any, Message], object]]] = {
+    "partition": _partition,
+    "headers": _headers,
+}

@@ -2,6 +2,8 @@
 
 Invariant  Positions live in Spark's checkpoint, never here; what this object remembers (the target
            of AvailableNow, the time of the last batch, the last ends seen) is for the run only.
+Invariant  A batch that is repeated after a crash reads what was planned: its end carries its
+           starts, and they win over whatever `initialOffset` finds by then.
 Invariant  Offsets never go back. A log that is shorter than what was read, or whose leader knows
            an earlier end of an epoch, has lost records, and that is said.
 """
@@ -10,8 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,8 +29,8 @@ from pyspark.sql.types import StructType
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.admission import admit, waiting
-from tidelog.spark.errors import DataLoss, SourceError
-from tidelog.spark.offsets import Positions, from_json, to_json
+from tidelog.spark.errors import DataLoss, OptionError, SourceError
+from tidelog.spark.offsets import Positions, from_json, starts_in, to_json
 from tidelog.spark.options import ReadOptions
 from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import LATEST, End
@@ -36,6 +38,8 @@ from tidelog.spark.range_reading import record_batches
 from tidelog.spark.ranges import OffsetRange, ranges_between, split_ranges
 from tidelog.spark.shipping import Shipped
 from tidelog.spark.topics import Topics
+
+_REFUSED: Final = "@refused"
 
 logger = logging.getLogger(__name__)
 
@@ -63,15 +67,23 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {**vars(self), "_known_topics": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return to_json(
-            find_positions(
+        """Where a new query starts, or why it cannot.
+
+        Spark asks again before it repeats the first batch, and what is refused by then (a partition
+        that was added, a time that no record has) must not keep the query from what it planned. So
+        a refusal is handed on, and said as soon as the start is needed.
+        """
+        try:
+            starts = find_positions(
                 self._topics,
                 self._options.start or End(LATEST),
                 self._partitions(),
                 name="startingOffsets",
                 latest_if_too_young=self._options.latest_if_no_record_is_that_young,
             )
-        )
+        except OptionError as refusal:
+            return {_REFUSED: str(refusal)}
+        return to_json(starts, starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if (most := self._options.max_offsets_per_trigger) is not None:
@@ -84,34 +96,43 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._target = self._topics.latest(self._partitions())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        starts = from_json(start)
-        self._show_progress(starts)
-        ends = self._ends(starts)
-        starts = {**self._topics.earliest(each for each in ends if each not in starts), **starts}
+        before = _positions(start)
+        self._show_progress(before)
+        ends = self._ends(before)
+        starts = {**self._new(each for each in ends if each not in before), **before}
         if not isinstance(limit, ReadAllAvailable) and self._too_little(starts, ends):
             return start
         if isinstance(limit, ReadMaxRows):
             ends = admit(starts, ends, limit.max_rows)
+        if ends == before:
+            # Spark makes a batch wherever the text of an offset is another one.
+            return start
         if waiting(starts, ends) > 0:
             self._last_batch_s = time.monotonic()
-        return to_json(ends)
+        return to_json(ends, starts)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return to_json(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        starts, ends = from_json(start), from_json(end)
-        missing = [each for each in ends if each not in starts]
-        earliest = self._topics.earliest(ends)
-        for each in missing:
-            if earliest[each].offset > 0:
-                self._lose(f"{each} is new to the query and begins at {earliest[each].offset}")
-        starts |= {each: earliest[each] for each in missing}
-        for each, position in starts.items():
-            if each in ends and position.offset < min(earliest[each].offset, ends[each].offset):
+        if start == end:
+            return []
+        ends, planned = from_json(end), starts_in(end)
+        starts = planned or _positions(start)
+        starts |= self._new(each for each in ends if each not in starts)
+        earliest = self._topics.earliest(
+            each for each, position in ends.items() if starts[each].offset < position.offset
+        )
+        for each, position in sorted(ends.items()):
+            first = starts[each].offset
+            if first > position.offset:
                 self._lose(
-                    f"{each} begins at {earliest[each].offset} now, the query stands at "
-                    f"{position.offset}"
+                    f"{each}: this batch ends at {position.offset} and would start at {first}; "
+                    "where it was to start when it was planned is not known"
+                )
+            elif each in earliest and first < min(earliest[each].offset, position.offset):
+                self._lose(
+                    f"{each} begins at {earliest[each].offset} now, the query stands at {first}"
                 )
         return split_ranges(
             ranges_between(starts, ends),
@@ -126,8 +147,20 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _partitions(self) -> list[TopicPartition]:
         return self._options.subscription.choose(self._topics.partition_counts())
 
+    def _new(self, partitions: Iterable[TopicPartition]) -> Positions:
+        """Partitions the query has not read yet start at their first record."""
+        found = self._topics.earliest(partitions)
+        for each, position in sorted(found.items()):
+            if position.offset > 0:
+                self._lose(f"{each} is new to the query and begins at {position.offset}")
+        return found
+
     def _ends(self, starts: Positions) -> Positions:
-        """Where every partition ends for this batch; a shorter log than before is a loss."""
+        """Where every partition ends for this batch; a shorter log than before is a loss.
+
+        What is not to be seen at the moment keeps its position: forgotten, it would be read again
+        from its beginning as soon as it is back.
+        """
         chosen = self._partitions()
         for each in sorted(set(starts) - set(chosen)):
             self._lose(f"{each} is no longer there, the query had read up to {starts[each].offset}")
@@ -144,7 +177,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     f"{starts[each].offset}"
                 )
                 ends = {**ends, each: starts[each]}
-        return ends
+        return {**starts, **ends}
 
     def _show_progress(self, done: Positions) -> None:
         """Everything below the start of the next batch is processed; say so to the group.
@@ -171,3 +204,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
         logger.warning("%s; going on, as failOnDataLoss is false", what)
+
+
+def _positions(start: dict[str, Any]) -> Positions:
+    """Where a batch starts; a start that was refused is said here."""
+    if _REFUSED in start:
+        raise OptionError(start[_REFUSED])
+    return from_json(start)
