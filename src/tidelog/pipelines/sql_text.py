@@ -14,13 +14,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
 
 from tidelog.pipelines.mistakes import nearest
 from tidelog.pipelines.spec import Column
