@@ -11,6 +11,7 @@ from tidelog.pipelines.example import write_example
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.picture import as_mermaid, as_text
+from tidelog.pipelines.project import table_source
 from tidelog.pipelines.spec import Column, DecodeFormat, TableOutput, TopicOutput, With
 from tidelog.pipelines.sql_text import alias_of, column_of
 from tidelog.pipelines.transformation import transformation_source
@@ -214,6 +215,28 @@ def test_fields_of_a_struct_keep_their_case_by_which_json_tells_them(
 def test_a_type_that_does_not_exist_is_refused(mistakes: Mistakes) -> None:
     (found,) = mistakes(ORDERS.replace("double", "dubble"))
     assert found.startswith("7: there is no type dubble; there is boolean")
+
+
+SECURED = """
+name: shop
+client: {security.protocol: sasl_ssl}
+tables:
+  a: {topics: o, decode: text, to_topic: TARGET}
+"""
+
+
+def test_a_topic_is_not_written_exactly_once_on_a_secured_cluster(mistakes: Mistakes) -> None:
+    (found,) = mistakes(SECURED.replace("TARGET", "p"))
+    assert found.startswith("4: a cannot be written to p exactly once over SASL_SSL, only over PLA")
+    assert "to_topic: {topic: p, delivery: at-least-once}" in found
+
+
+def test_delivery_to_a_topic_can_be_weakened(describe: Describe) -> None:
+    pipeline = describe(SECURED.replace("TARGET", "{topic: p, delivery: at-least-once}"))
+    assert "'delivery': 'at-least-once'" in table_source(pipeline, pipeline.tables["a"])
+    plain = SECURED.replace("sasl_ssl", "plaintext").replace("TARGET", "p")
+    pipeline = describe(plain)
+    assert "'delivery': 'exactly-once'" in table_source(pipeline, pipeline.tables["a"])
 
 
 def test_all_mistakes_are_told_at_once(mistakes: Mistakes) -> None:
