@@ -1,10 +1,11 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats lock clean
+.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 9092
+ROUNDS ?= 20
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -41,6 +42,10 @@ check: setup ## Format, lint, types, imports, tidiness
 
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
+	@scripts/require-java
+	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from tidelog.cli.main import app
 from tidelog.pipelines import auditing
-from tidelog.pipelines.audit import Finding, TableAudit
+from tidelog.pipelines.audit import Finding, TableAudit, _ends
 from tidelog.pipelines.auditing import audit_pipeline
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.running import targets
+from tidelog.pipelines.state import State
 from tidelog.pipelines.table_commit import TableCommit
 from tidelog.spark.errors import DataLoss
 
@@ -46,6 +47,22 @@ def test_what_was_decided_is_carried_out_before_the_tables_are_compared(
     with pytest.raises(SparkIsAsked):
         audit_pipeline(pipeline, [], None, lambda _: None)
     assert DeltaTable(str(target.table)).to_pyarrow_table().num_rows == ROWS
+
+
+def test_no_batch_is_known_where_decisions_or_checkpoint_are_gone(describe: Describe) -> None:
+    pipeline = describe(ONE)
+    state, table = State(pipeline.storage), pipeline.tables["orders"]
+    offsets = state.checkpoints("orders") / "orders" / "0" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text('v1\n{}\n{"orders": {"0": 10}}')
+    assert _ends(state, table) == {}
+    target = targets(pipeline)["orders"]
+    columns = Schema.from_arrow(COLUMNS)
+    part = write_part(target, 0, 0, lambda offset: False)
+    TableCommit(target).decide(0, columns, [part])
+    assert [each.offset for each in _ends(state, table).values()] == [10]
+    (offsets / "0").unlink()
+    assert _ends(state, table) == {}
 
 
 class Stopped:

@@ -15,8 +15,8 @@ from tidelog.cli.main import app
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
 from tidelog.pipelines.pinned import pinned_columns
+from tidelog.pipelines.pinning import pin
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.running import pin
 from tidelog.pipelines.source_options import check_topics, pinned_start
 from tidelog.pipelines.spec import Column
 from tidelog.pipelines.state import State

@@ -11,7 +11,10 @@ from tidelog.pipelines.example import write_example
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.picture import as_mermaid, as_text
+from tidelog.pipelines.project import table_source
 from tidelog.pipelines.spec import Column, DecodeFormat, TableOutput, TopicOutput, With
+from tidelog.pipelines.sql_text import alias_of, column_of
+from tidelog.pipelines.transformation import transformation_source
 
 ORDERS = """
 name: shop
@@ -164,9 +167,76 @@ def test_unknown_columns_and_wrong_sql_are_found(
     assert any(expected in each for each in found), found
 
 
+@pytest.mark.parametrize(
+    ("selected", "name", "expression"),
+    [
+        ("'O''Brien' AS name", "name", "'O''Brien'"),
+        ("date_format(at, 'yyyy') `The Year`", "The Year", "date_format(at, 'yyyy')"),
+        ("cast(amount  as INTEGER) as whole -- euros", "whole", "cast(amount  as INTEGER)"),
+        ("'é' /* as x */ AS accent;", "accent", "'é' /* as x */"),
+        ("amount", "amount", "amount"),
+    ],
+)
+def test_a_selected_expression_reaches_spark_as_it_was_written(
+    selected: str, name: str, expression: str
+) -> None:
+    assert alias_of(selected) == (name, expression)
+
+
+def test_the_sql_of_a_description_is_in_the_generated_project_unchanged(describe: Describe) -> None:
+    same = "if(nvl(tags[0], '') = 'O''Brien', 1, 2)"
+    more = f"""
+    steps:
+      - select: ["{same} AS x", tags]
+      - with: {{y: "{same} + 1"}}
+      - where: "{same} > 1"
+    rules: {{r: "{same} < 3"}}
+"""
+    source = transformation_source(describe(ORDERS + more), "bronze")
+    for expression in (same, f"{same} + 1", f"{same} > 1", f"{same} < 3"):
+        assert repr(expression) in source
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("STRUCT<Name: TEXT, `odd Name`: long>", "struct<Name: string, `odd Name`: bigint>"),
+        ("array<struct<A: decimal(10,2)>>", "array<struct<A: decimal(10, 2)>>"),
+        ("map<string, struct<A int not null>>", "map<string, struct<A: int not null>>"),
+        ("struct<A: struct<B: int not null>>", "struct<A: struct<B: int not null>>"),
+    ],
+)
+def test_fields_of_a_struct_keep_their_case_by_which_json_tells_them(
+    given: str, expected: str
+) -> None:
+    assert column_of("c", given).type == expected
+
+
 def test_a_type_that_does_not_exist_is_refused(mistakes: Mistakes) -> None:
     (found,) = mistakes(ORDERS.replace("double", "dubble"))
     assert found.startswith("7: there is no type dubble; there is boolean")
+
+
+SECURED = """
+name: shop
+client: {security.protocol: sasl_ssl}
+tables:
+  a: {topics: o, decode: text, to_topic: TARGET}
+"""
+
+
+def test_a_topic_is_not_written_exactly_once_on_a_secured_cluster(mistakes: Mistakes) -> None:
+    (found,) = mistakes(SECURED.replace("TARGET", "p"))
+    assert found.startswith("4: a cannot be written to p exactly once over SASL_SSL, only over PLA")
+    assert "to_topic: {topic: p, delivery: at-least-once}" in found
+
+
+def test_delivery_to_a_topic_can_be_weakened(describe: Describe) -> None:
+    pipeline = describe(SECURED.replace("TARGET", "{topic: p, delivery: at-least-once}"))
+    assert "'delivery': 'at-least-once'" in table_source(pipeline, pipeline.tables["a"])
+    plain = SECURED.replace("sasl_ssl", "plaintext").replace("TARGET", "p")
+    pipeline = describe(plain)
+    assert "'delivery': 'exactly-once'" in table_source(pipeline, pipeline.tables["a"])
 
 
 def test_all_mistakes_are_told_at_once(mistakes: Mistakes) -> None:

@@ -65,17 +65,59 @@ def test_a_table_that_goes_on_from_another_one_starts_where_that_one_started(
     assert starts(pipeline) == {name: {FIRST: 10, SECOND: 3} for name in "abc"}
 
 
-def test_a_start_holds_from_the_first_batch_on(
+def checkpointed(pipeline: Pipeline, flow: str, kind: str) -> None:
+    table = flow.removesuffix("_quarantine")
+    assert flow in pipeline.tables[table].flows
+    directory = State(pipeline.storage).checkpoints(flow) / flow / "0" / kind
+    directory.mkdir(parents=True)
+    (directory / "0").write_text("v1")
+
+
+def test_a_start_holds_once_the_first_batch_is_done(
     describe: Describe, topic: dict[TopicPartition, tuple[int, int]]
 ) -> None:
     pipeline = describe(CHAIN)
     pin_start(pipeline, "a")
-    offsets = State(pipeline.storage).checkpoints("a") / "a" / "0" / "offsets"
-    offsets.mkdir(parents=True)
-    (offsets / "0").write_text("v1")
+    checkpointed(pipeline, "a", "offsets")
+    checkpointed(pipeline, "a", "commits")
     topic[SECOND] = (3, 5)
     pin_start(pipeline, "a")
     assert starts(pipeline)["a"] == {FIRST: 10}
+
+
+def test_a_first_batch_that_was_only_planned_is_read_again_with_the_partitions_of_now(
+    describe: Describe, topic: dict[TopicPartition, tuple[int, int]]
+) -> None:
+    pipeline = describe(CHAIN)
+    for name in "abc":
+        pin_start(pipeline, name)
+        checkpointed(pipeline, name, "offsets")
+    topic[FIRST] = (0, 50)
+    topic[SECOND] = (3, 5)
+    for name in "abc":
+        pin_start(pipeline, name)
+    assert starts(pipeline) == {name: {FIRST: 10, SECOND: 3} for name in "abc"}
+
+
+def test_a_start_is_open_until_both_flows_of_a_table_have_done_their_first_batch(
+    describe: Describe, topic: dict[TopicPartition, tuple[int, int]]
+) -> None:
+    pipeline = describe("name: x\ntables: {a: {topics: o, start: latest, to_topic: p}}")
+    pin_start(pipeline, "a")
+    checkpointed(pipeline, "a", "commits")
+    checkpointed(pipeline, "a_quarantine", "offsets")
+    topic[SECOND] = (3, 5)
+    pin_start(pipeline, "a")
+    assert starts(pipeline)["a"] == {FIRST: 10, SECOND: 3}
+
+
+def test_a_first_batch_that_began_with_the_first_records_keeps_to_them(
+    describe: Describe, topic: dict[TopicPartition, tuple[int, int]]
+) -> None:
+    pipeline = describe(CHAIN)  # `start` was given after the first batch was planned
+    checkpointed(pipeline, "a", "offsets")
+    pin_start(pipeline, "a")
+    assert starts(pipeline)["a"] == {}
 
 
 def test_what_aged_out_before_a_table_was_added_is_not_its_loss() -> None:

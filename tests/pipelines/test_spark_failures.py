@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
 from tidelog.pipelines.row_functions import load_function
 from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
 from tidelog.pipelines.spark_process import SparkProcess
-from tidelog.spark.errors import DataLoss, SourceError
+from tidelog.spark.errors import DataLoss, Fenced, OptionError, SourceError
+from tidelog.spark.planning import find_positions
+from tidelog.spark.positions import Offsets
+from tidelog.spark.topics import Topics
 
 STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {why}
  SQLSTATE: 38000 SQLSTATE: XXKST
@@ -36,6 +40,39 @@ def test_our_own_words_are_found_in_what_spark_says() -> None:
     assert stream_failure(refused) == Failure(str(refused), passes=False)
     away = SourceError("127.0.0.1:9092 cannot answer")
     assert stream_failure(away) == Failure(str(away), passes=True)
+
+
+class LostTransaction(Exception):
+    """As Spark tells of it: a name and a text."""
+
+
+LostTransaction.__module__ = "tidelog.spark.errors"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        OptionError("delivery=exactly-once works over PLAINTEXT, not over SSL"),
+        LostTransaction("transactions of batch 7 were aborted after it was decided"),
+        Fenced("another run has taken over"),
+    ],
+)
+def test_what_no_other_try_can_mend_is_not_waited_for(refused: Exception) -> None:
+    assert stream_failure(refused) == Failure(str(refused), passes=False)
+
+
+@pytest.mark.parametrize("there", [[0, 1, 2], [0]])
+def test_partitions_that_came_or_went_after_a_start_was_settled_are_waited_for(
+    there: list[int],
+) -> None:
+    partitions = [TopicPartition("o", each) for each in there]
+    settled = Offsets({TopicPartition("o", each): 5 for each in (0, 1)})
+    topics = object.__new__(Topics)  # nobody asks it
+    with pytest.raises(OptionError, match="o-") as outrun:
+        find_positions(
+            topics, settled, partitions, name="startingOffsets", latest_if_too_young=False
+        )
+    assert stream_failure(outrun.value).passes
 
 
 def test_a_loss_while_spark_reads_names_the_table_and_the_key_of_the_description() -> None:

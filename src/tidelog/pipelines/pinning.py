@@ -29,13 +29,18 @@ def pin(pipeline: Pipeline, tell: Tell) -> None:
 
 
 def pin_start(pipeline: Pipeline, name: str) -> None:
-    """Settle where a table starts; until its first batch, with every partition there is by then."""
+    """Settle where a table starts; until its first batch is done, with the partitions of by then.
+
+    A batch that was only planned is read again, and a read names every partition that is there.
+    """
     state = State(pipeline.storage)
-    flows = (Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows)
-    if any(each.batches() for each in flows):
+    flows = [Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows]
+    if all(each.committed() for each in flows):
         return
     root = pipeline.lineage(name)[0].name
     before = [each for each in (name, root) if state.start_file(each).exists()]
+    if name not in before and any(each.batches() for each in flows):
+        return  # it began with the first records, whatever description and root say by now
     if before:
         earliest, _ = ends_now(pipeline, name)
         found = started(pinned_start(state, before[0]), earliest, inherited=before[0] != name)

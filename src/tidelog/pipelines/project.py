@@ -75,7 +75,8 @@ def table_source(pipeline: Pipeline, table: Table) -> str:
             sink = _sink(table.name, output.format, options)
             return head + _two_flows(pipeline, table, sink, "steps.table_rows(rows(records))")
         case TopicOutput() as output:
-            sink = _sink(table.name, "tidelog", client_options(pipeline))
+            options = {**client_options(pipeline), "delivery": str(output.delivery)}
+            sink = _sink(table.name, "tidelog", options)
             return head + _two_flows(pipeline, table, sink, _topic_rows(pipeline, table, output))
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.pinning import pin as pin
+from tidelog.pipelines.pinning import pin
 from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project, write_views
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh

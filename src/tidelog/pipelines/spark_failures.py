@@ -1,7 +1,8 @@
 """What Spark's exceptions say: why in plain words, and whether trying again can help.
 
 Invariant  Only what is known to stay wrong is called permanent: our own refusals, and errors in the
-           text of a query or in the data it meets, which Spark marks by their SQLSTATE.
+           text of a query or in the data it meets, which Spark marks by their SQLSTATE. A start
+           that partitions have outrun is none: the next run settles it again.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ from typing import Final, NamedTuple
 
 from tidelog.pipelines.data_loss import REMEDY
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.spark.errors import DataLoss, Fenced
+from tidelog.spark.errors import DataLoss, Fenced, OptionError
 
 _OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
-_PERMANENT: Final = {each.__name__ for each in (PipelineTrouble, DataLoss, Fenced)}
+_PERMANENT: Final = {
+    *(each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, OptionError)),
+    "LostTransaction",
+}
+_OUTRUN: Final = re.compile(r"startingOffsets (?:does not mention|mentions) ")
+"""Partitions came or went between the settling of a start and the first batch."""
+
 _SQL_PERMANENT: Final = re.compile(r"SQLSTATE: (?:22|42|P0)")
 """The data are wrong, the query is wrong, somebody called `raise_error`."""
 
@@ -36,7 +43,7 @@ def failure_in(text: str) -> Failure:
         kind, why = ours[-1]
         if kind == DataLoss.__name__:
             why = _loss(text, why)
-        return Failure(why, kind not in _PERMANENT)
+        return Failure(why, kind not in _PERMANENT or _OUTRUN.match(why) is not None)
     first = text.strip().partition("\n")[0]
     return Failure(first, _SQL_PERMANENT.search(text) is None)
 

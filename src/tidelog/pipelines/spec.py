@@ -45,6 +45,13 @@ class OnDataLoss(StrEnum):
     GO_ON = "go_on"
 
 
+class Delivery(StrEnum):
+    """How often a row is written to a topic when runs are killed."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
 class TableFormat(StrEnum):
     DELTA = "delta"
     PARQUET = "parquet"
@@ -156,6 +163,7 @@ class TopicOutput:
     key: str = "_key"
     value: str | None = None
     """None: the columns as a JSON object."""
+    delivery: Delivery = Delivery.EXACTLY_ONCE
     line: int = 0
 
 

@@ -2,6 +2,8 @@
 
 Invariant  A step sees one row. Aggregates, windows and subqueries are refused here, because a
            stream would refuse them later, or keep state that nobody asked for.
+Invariant  Spark is given the text of the description. What the parser makes of it is for looking at
+           alone: written out again, it may mean something else.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
@@ -72,7 +74,7 @@ def column_of(name: str, text: str) -> Column:
     kinds = [] if parsed is None else [each.this for each in parsed.find_all(exp.DataType)]
     if parsed is None or any(kind not in _KINDS for kind in kinds):
         raise SqlMistake(f"there is no type {words}; there is {', '.join(_TYPES)}")
-    return Column(name, parsed.sql(_DIALECT).lower(), required)
+    return Column(name, _type_text(parsed), required)
 
 
 def columns_in(expression: str) -> set[str]:
@@ -148,7 +150,7 @@ def alias_of(expression: str) -> tuple[str, str]:
     """The name of a selected column, and the expression behind it."""
     parsed = _parsed(expression)
     if isinstance(parsed, exp.Alias):
-        return parsed.alias, parsed.this.sql(_DIALECT)
+        return parsed.alias, _before_alias(expression)
     if isinstance(parsed, exp.Column):
         return parsed.name, expression
     raise SqlMistake(f"{expression} needs a name: {expression} AS name")
@@ -173,6 +175,32 @@ def _parsed(text: str) -> exp.Expr:
     if len(found) != 1 or found[0] is None:
         raise SqlMistake(f"not one expression: {text}")
     return found[0]
+
+
+def _before_alias(expression: str) -> str:
+    tokens = [
+        each for each in Spark().tokenize(expression) if each.token_type is not TokenType.SEMICOLON
+    ]
+    word = tokens[-2] if tokens[-2].token_type is TokenType.ALIAS else tokens[-1]
+    return expression[: word.start].rstrip()
+
+
+def _type_text(parsed: exp.DataType) -> str:
+    """A type under Spark's names for it; fields keep theirs, which JSON tells by case."""
+    if not parsed.args.get("nested") or not parsed.expressions:
+        return parsed.sql(_DIALECT).lower()
+    inner = (
+        _field_text(each) if isinstance(each, exp.ColumnDef) else _type_text(each)
+        for each in parsed.expressions
+    )
+    return f"{parsed.this.value.lower()}<{', '.join(inner)}>"
+
+
+def _field_text(field: exp.ColumnDef) -> str:
+    assert isinstance(field.kind, exp.DataType)
+    required = any(isinstance(each.kind, exp.NotNullColumnConstraint) for each in field.constraints)
+    text = f"{field.this.sql(_DIALECT)}: {_type_text(field.kind)}"
+    return f"{text} not null" if required else text
 
 
 def _not_one_row(found: exp.Expr, word: str) -> SqlMistake:

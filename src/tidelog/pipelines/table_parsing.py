@@ -11,6 +11,7 @@ from tidelog.pipelines.spec import (
     Column,
     Decode,
     DecodeFormat,
+    Delivery,
     OnDataLoss,
     Output,
     PythonStep,
@@ -244,13 +245,16 @@ def _output(reading: Reading, found: dict[str, Given], line: int) -> Output:
                 reading.wrong(found[key].line, f"{key} has no meaning for a topic")
         if isinstance(to_topic.value, str):
             to_topic = Given({"topic": to_topic}, to_topic.line)
-        keys = reading.keyed(to_topic, "to_topic", ("topic", "key", "value"))
+        keys = reading.keyed(to_topic, "to_topic", ("topic", "key", "value", "delivery"))
         if "topic" not in keys:
             reading.wrong(to_topic.line, "to_topic needs the name of a topic")
         return TopicOutput(
             topic=reading.text(keys.get("topic"), "topic"),
             key=reading.text(keys.get("key"), "key", "_key"),
             value=reading.text(keys.get("value"), "value") or None,
+            delivery=reading.choice(
+                keys.get("delivery"), "delivery", Delivery, Delivery.EXACTLY_ONCE
+            ),
             line=to_topic.line,
         )
     if (given := found.get("format")) is not None and isinstance(given.value, dict):
