@@ -6,6 +6,7 @@ Invariant  A member reads a partition only while it may be sure that it still ha
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -97,7 +98,7 @@ class GroupClient(ClusterClient):
             self._coordinator = int(answer.node_id)
 
 
-class GroupMember(GroupClient):
+class GroupMember(GroupClient, ABC):
     """Reads a topic together with others, as far as it may be sure of its part."""
 
     def __init__(
@@ -108,9 +109,9 @@ class GroupMember(GroupClient):
         self._sure_until_ms = 0
 
     @property
+    @abstractmethod
     def reads(self) -> tuple[int, ...]:
-        """To be overridden: the partitions that it reads."""
-        raise NotImplementedError
+        """The partitions that it reads."""
 
     @property
     def is_sure(self) -> bool:
