@@ -19,7 +19,6 @@ from tidelog.node.inputs import (
     ConnectionOpened,
     FrameArrived,
     LinkClosed,
-    LinkFrame,
     LinkOpened,
 )
 from tidelog.simulator.checkers.carried import api_of, metadata_follower
@@ -40,9 +39,10 @@ class _Peer:
     hang_ups_ms: list[int] = field(default_factory=list)
     beats_on: int | None = None
     """The connection of the last heartbeat."""
-    left_ms: int | None = None
+    departures_ms: list[int] = field(default_factory=list)
     """When it refused a connection, or ended one over which the controller followed its metadata
-    log; None once that works again."""
+    log. That it answers there again is no sign of the broker: its next process may, which has yet
+    to register."""
 
     def is_dead_at(self, ms: int, active_ms: int, session_ms: int, grace_ms: int) -> bool:
         """Whether it was silent for a session, or hung up and did not come back in time."""
@@ -52,7 +52,8 @@ class _Peer:
             return True
         patience_ms = grace_ms * CLOCKS_AGREE
         hung_up = any(heard_ms <= each <= ms - patience_ms for each in self.hang_ups_ms)
-        has_left = self.left_ms is not None and beat_ms <= active_ms <= ms - patience_ms
+        left = any(beat_ms <= each <= ms for each in self.departures_ms)
+        has_left = left and beat_ms <= active_ms <= ms - patience_ms
         return grace_ms > 0 and (hung_up or has_left)
 
 
@@ -106,11 +107,9 @@ class SignsOfLife:
                     peer.hang_ups_ms.append(now_ms)
             case LinkOpened(link=number):
                 self._followed.discard((own, -number))
-            case LinkFrame(link=number) if (own, -number) in self._followed:
-                self._peers[own][self._hosts[own, -number]].left_ms = None
             case LinkClosed(link=number) if (own, -number) in self._followed:
                 self._followed.discard((own, -number))
-                self._peers[own][self._hosts[own, -number]].left_ms = now_ms
+                self._peers[own][self._hosts[own, -number]].departures_ms.append(now_ms)
             case _:
                 pass
 
