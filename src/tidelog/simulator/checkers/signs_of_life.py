@@ -19,6 +19,7 @@ from tidelog.node.inputs import (
     ConnectionOpened,
     FrameArrived,
     LinkClosed,
+    LinkFrame,
     LinkOpened,
 )
 from tidelog.simulator.checkers.carried import api_of, metadata_follower
@@ -41,8 +42,9 @@ class _Peer:
     """The connection of the last heartbeat."""
     departures_ms: list[int] = field(default_factory=list)
     """When it refused a connection, or ended one over which the controller followed its metadata
-    log. That it answers there again is no sign of the broker: its next process may, which has yet
-    to register."""
+    log."""
+    is_away: bool = False
+    """It left and has not answered there since."""
 
     def is_dead_at(self, ms: int, active_ms: int, session_ms: int, grace_ms: int) -> bool:
         """Whether it was silent for a session, or hung up and did not come back in time."""
@@ -52,7 +54,8 @@ class _Peer:
             return True
         patience_ms = grace_ms * CLOCKS_AGREE
         hung_up = any(heard_ms <= each <= ms - patience_ms for each in self.hang_ups_ms)
-        left = any(beat_ms <= each <= ms for each in self.departures_ms)
+        # An answer is no sign of the broker: its next process may give it before it registers.
+        left = self.is_away or any(beat_ms <= each <= ms for each in self.departures_ms)
         has_left = left and beat_ms <= active_ms <= ms - patience_ms
         return grace_ms > 0 and (hung_up or has_left)
 
@@ -107,9 +110,13 @@ class SignsOfLife:
                     peer.hang_ups_ms.append(now_ms)
             case LinkOpened(link=number):
                 self._followed.discard((own, -number))
+            case LinkFrame(link=number) if (own, -number) in self._followed:
+                self._peers[own][self._hosts[own, -number]].is_away = False
             case LinkClosed(link=number) if (own, -number) in self._followed:
                 self._followed.discard((own, -number))
-                self._peers[own][self._hosts[own, -number]].departures_ms.append(now_ms)
+                peer = self._peers[own][self._hosts[own, -number]]
+                peer.departures_ms.append(now_ms)
+                peer.is_away = True
             case _:
                 pass
 
