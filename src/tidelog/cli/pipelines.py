@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -208,6 +209,8 @@ def spark_for(
     pipeline: Pipeline, master: str | None, ready: Callable[[], None]
 ) -> Iterator[SparkProcess]:
     """Spark for a pipeline that is locked, and prepared by `ready`."""
+    # A plain end would leave Spark behind, at work and with the lock.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     from tidelog.pipelines.running import sole_run
     from tidelog.pipelines.spark_process import spark_process
     from tidelog.pipelines.state import State
