@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from tests.pipelines.conftest import Describe
 from typer.testing import CliRunner
 
 from tidelog.cli.main import app
+from tidelog.cli.pipelines import spark_for
 from tidelog.pipelines import running, spark_process, watching
 from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
 from tidelog.pipelines.spark_process import SparkGone, SparkProcess
@@ -85,3 +88,29 @@ def test_a_spark_that_died_ends_the_command_with_its_message(
     found = CliRunner().invoke(app, ["pipelines", "run", str(tmp_path)])
     assert found.exit_code == 1
     assert "Spark is gone" in found.output
+
+
+def test_a_command_that_is_terminated_takes_its_spark_along(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise Spark goes on for a while, with the lock that the next command needs."""
+    ended = []
+
+    @contextmanager
+    def spark(*_: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(spark_process, "spark_process", spark)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            spark_for(describe(ONE), None, lambda: None),
+        ):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [True]

@@ -266,6 +266,19 @@ def test_a_log_that_parts_from_the_leaders_below_its_own_start_begins_anew_there
     assert follower_of(bench.partition).fetch_state == FetchState(2, 4, -1, 2)
 
 
+def test_a_log_that_is_to_be_cut_below_its_start_keeps_nothing_there(bench: PartitionBench) -> None:
+    bench.lead(1)
+    bench.append(b"a")
+    bench.append(b"b")
+    bench.append(b"c")
+    bench.partition.log.raise_start_to(2)
+    bench.follow(2)
+    told = answer(bench)._replace(diverging_epoch=(1, 1))
+    assert bench.partition.fetched(told, bench.now) == Progress(truncated=True)
+    assert (bench.partition.log.start_offset, bench.partition.log.end_offset) == (1, 1)
+    assert bench.partition.log.size_bytes == 0
+
+
 def test_no_mark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -> None:
     """100 holds records of epochs 1 and 3, and 101 of epoch 2: two rounds until they agree."""
     cluster.lead(100)

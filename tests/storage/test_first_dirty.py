@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
+from tests.storage.log_directories import (
+    NOW,
+    ORDERS,
+    PATH,
+    PAYMENTS,
+    checkpoint,
+    create,
+    formatted,
+    started,
+)
 
-from tidelog.model.ids import TopicPartition
-from tidelog.model.time import Now
-from tidelog.records.batch import read_header
-from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.validation import AcceptedBatch
-from tidelog.storage.checkpoint import FIRST_DIRTY, OffsetCheckpoint
+from tidelog.storage.checkpoint import FIRST_DIRTY
 from tidelog.storage.crash import after_crash, data_kept, names_kept, names_undone
 from tidelog.storage.disk_operation import Renamed
-from tidelog.storage.identity import DirectoryIdentity, write_identity
-from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.log_values import Appended
 from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.storage.partition_log import PartitionLog
-
-PATH = "/data"
-ORDERS = TopicPartition("orders", 0)
-PAYMENTS = TopicPartition("payments", 3)
-NOW = Now(0, 1_700_000_000_000)
-
-
-class Dice:
-    def __init__(self) -> None:
-        self._drawn = 0
-
-    def uuid(self) -> UUID:
-        self._drawn += 1
-        return UUID(int=self._drawn)
-
-    def below(self, bound: int) -> int:
-        return 0
 
 
 @pytest.fixture
 def files() -> MemoryFileSystem:
-    files = MemoryFileSystem()
-    files.make_directory(PATH)
-    files.sync_directory("/")
-    write_identity(files, PATH, DirectoryIdentity("cluster", 1, UUID(int=500)))
-    return files
-
-
-def started(files: MemoryFileSystem) -> LogDirectory:
-    directory = LogDirectory(files, PATH, Dice())
-    directory.begin()
-    directory.load(NOW, lambda _partition: LogConfig())
-    return directory
-
-
-def create(directory: LogDirectory, partition: TopicPartition, count: int) -> PartitionLog:
-    log = directory.create_log(partition, UUID(int=7), LogConfig(), NOW)
-    for _ in range(count):
-        data = build_batch([NewRecord(b"key", b"value", NOW.wall_ms)])
-        batch = AcceptedBatch(read_header(data), memoryview(data))
-        assert isinstance(log.append_as_leader(batch, 0, NOW), Appended)
-    return log
-
-
-def checkpoint(files: MemoryFileSystem, name: str) -> dict[TopicPartition, int]:
-    return OffsetCheckpoint(files, f"{PATH}/{name}").read()
+    return formatted()
 
 
 def test_how_far_a_log_was_cleaned_stays_written_down_when_it_is_compacted_no_longer(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.storage.log_directories import (
+    NOW,
+    ORDERS,
+    PATH,
+    PAYMENTS,
+    Dice,
+    add,
+    checkpoint,
+    create,
+    formatted,
+    started,
+)
 
 from tidelog.model.errors import ConfigError, DiskError, Refusal
 from tidelog.model.ids import METADATA_TOPIC, TopicPartition
@@ -17,67 +28,21 @@ from tidelog.storage.checkpoint import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
-    OffsetCheckpoint,
 )
 from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.disk_operation import Appended as BytesAppended
 from tidelog.storage.disk_operation import FileRemoved, FileSynced, Operation, Renamed
-from tidelog.storage.identity import DirectoryIdentity, write_identity
+from tidelog.storage.identity import DirectoryIdentity
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.storage.partition_log import PartitionLog
 
-PATH = "/data"
-ORDERS = TopicPartition("orders", 0)
-PAYMENTS = TopicPartition("payments", 3)
-NOW = Now(0, 1_700_000_000_000)
 MARKER = f"{PATH}/.kafka_cleanshutdown"
-
-
-class Dice:
-    def __init__(self) -> None:
-        self._drawn = 0
-
-    def uuid(self) -> UUID:
-        self._drawn += 1
-        return UUID(int=self._drawn)
-
-    def below(self, bound: int) -> int:
-        return 0
 
 
 @pytest.fixture
 def files() -> MemoryFileSystem:
-    files = MemoryFileSystem()
-    files.make_directory(PATH)
-    files.sync_directory("/")
-    write_identity(files, PATH, DirectoryIdentity("cluster", 1, UUID(int=500)))
-    return files
-
-
-def started(files: MemoryFileSystem, **settings: Any) -> LogDirectory:
-    directory = LogDirectory(files, PATH, Dice())
-    directory.begin()
-    directory.load(NOW, lambda _partition: LogConfig(**settings))
-    return directory
-
-
-def add(log: PartitionLog, count: int = 1) -> None:
-    data = build_batch([NewRecord(None, b"value", NOW.wall_ms)] * count)
-    appended = log.append_as_leader(AcceptedBatch(read_header(data), memoryview(data)), 0, NOW)
-    assert not isinstance(appended, Refusal), appended
-
-
-def create(directory: LogDirectory, partition: TopicPartition, count: int = 0) -> PartitionLog:
-    log = directory.create_log(partition, UUID(int=7), LogConfig(file_delete_delay_ms=100), NOW)
-    for _ in range(count):
-        add(log)
-    return log
-
-
-def checkpoint(files: MemoryFileSystem, name: str) -> dict[TopicPartition, int]:
-    return OffsetCheckpoint(files, f"{PATH}/{name}").read()
+    return formatted()
 
 
 def test_a_directory_that_is_not_formatted_is_refused() -> None:

@@ -136,6 +136,17 @@ def test_entries_that_come_back_as_they_were_are_never_missing_from_the_file() -
     assert list(OffsetIndex(files, PATH, BASE).entries()) == entries
 
 
+def test_an_index_that_is_closed_before_it_is_settled_is_what_the_file_says() -> None:
+    files = disk()
+    index = index_of(files, (105, 4200))
+    index.begin_anew()
+    index.close()
+
+    index.append(110, 8400)
+
+    assert list(OffsetIndex(files, PATH, BASE).entries()) == [(105, 4200), (110, 8400)]
+
+
 def test_an_index_that_begins_anew_and_gets_no_entry_is_an_empty_file() -> None:
     files = disk()
     index = index_of(files, (105, 4200))
