@@ -14,7 +14,7 @@ from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
 from tidelog.pipelines.row_functions import load_function
 from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
 from tidelog.pipelines.spark_process import SparkProcess
-from tidelog.spark.errors import DataLoss, Fenced, OptionError, SourceError
+from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, OptionError, SourceError
 from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import Offsets
 from tidelog.spark.topics import Topics
@@ -40,13 +40,6 @@ def test_our_own_words_are_found_in_what_spark_says() -> None:
     assert stream_failure(refused) == Failure(str(refused), passes=False)
     away = SourceError("127.0.0.1:9092 cannot answer")
     assert stream_failure(away) == Failure(str(away), passes=True)
-
-
-class LostTransaction(Exception):
-    """As Spark tells of it: a name and a text."""
-
-
-LostTransaction.__module__ = "tidelog.spark.errors"
 
 
 @pytest.mark.parametrize(

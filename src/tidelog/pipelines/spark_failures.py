@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 
 from tidelog.pipelines.data_loss import REMEDY
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.spark.errors import DataLoss, Fenced, OptionError
+from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, OptionError
 
 _OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
 _PERMANENT: Final = {
-    *(each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, OptionError)),
-    "LostTransaction",
+    each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, LostTransaction, OptionError)
 }
 _OUTRUN: Final = re.compile(r"startingOffsets (?:does not mention|mentions) ")
 """Partitions came or went between the settling of a start and the first batch."""
