@@ -33,7 +33,7 @@ TOPIC = "orders"
 PARTITIONS = 4
 SETTINGS = {"broker.session.timeout.ms": "3000", "offsets.topic.num.partitions": "10"}
 NewReader = Callable[..., Reader]
-AIOKAFKA_MEMBER = Path(__file__).with_name("aiokafka_member.py")
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -127,13 +127,12 @@ def test_offsets_survive_a_restart_of_the_whole_cluster(cluster: Cluster) -> Non
 
 
 class Member:
-    """aiokafka in a process of its own, and what it says it has read and committed."""
+    """A client in a process of its own, and what it says it has read and committed."""
 
-    def __init__(self, bootstrap: str, group: str) -> None:
+    def __init__(self, program: str, bootstrap: str, group: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(AIOKAFKA_MEMBER), bootstrap, group, TOPIC],
+            [sys.executable, str(HERE / program), bootstrap, group, TOPIC],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
         )
         self.read: set[bytes] = set()
         self._listener = threading.Thread(target=self._listen)
@@ -154,15 +153,18 @@ class Member:
             self._listener.join()
 
 
-def test_members_with_aiokafka_come_and_go_and_outlive_their_coordinator(cluster: Cluster) -> None:
+@pytest.mark.parametrize("program", ["aiokafka_member.py", "kafka_python_member.py"])
+def test_members_of_other_clients_come_and_go_and_outlive_their_coordinator(
+    cluster: Cluster, program: str
+) -> None:
     bootstrap = cluster.bootstrap
     group, coordinator = group_elsewhere(cluster)
-    members = [Member(bootstrap, group)]
+    members = [Member(program, bootstrap, group)]
     try:
         sent = produce(bootstrap, TOPIC, 0, 200, PARTITIONS)
         until(lambda: members[0].read == sent, within_s=WITHIN_S)
 
-        members.append(Member(bootstrap, group))
+        members.append(Member(program, bootstrap, group))
         cluster.kill(coordinator)
         sent |= produce(bootstrap, TOPIC, 200, 200, PARTITIONS)
         until(lambda: members[0].read | members[1].read == sent, within_s=2 * WITHIN_S)
