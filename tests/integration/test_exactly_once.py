@@ -63,6 +63,16 @@ def transformer(bootstrap: str, name: str) -> list[str]:
     return [sys.executable, program, bootstrap, "input", "output", name]
 
 
+def aiokafka_transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(HERE / "aiokafka_transformer.py")
+    return [sys.executable, program, bootstrap, "input", "output", name]
+
+
+def kafka_python_transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(HERE / "kafka_python_transformer.py")
+    return [sys.executable, program, bootstrap, "input", "output", name]
+
+
 def java_transformer(bootstrap: str, name: str) -> list[str]:
     program = str(JAVA_PROGRAM)
     jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", program]
@@ -159,7 +169,9 @@ def test_every_input_is_once_in_the_output_although_brokers_are_killed(
     assert set(output.seen.values()) == {1}
 
 
-@pytest.mark.parametrize("make_command", [kafkas_copier, go_transformer])
+@pytest.mark.parametrize(
+    "make_command", [kafkas_copier, go_transformer, aiokafka_transformer, kafka_python_transformer]
+)
 def test_every_input_is_once_in_the_output_although_brokers_die_in_turn(
     cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
 ) -> None:
