@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 JAVA_PROGRAM = HERE.parent / "java" / "Transformer.java"
 JARS = HERE.parents[1] / ".cache" / "java" / "tools"
 GO_PROGRAM = HERE.parents[1] / ".cache" / "clients" / "everyday-go"
+JAVASCRIPT_PROGRAM = HERE.parents[1] / ".cache" / "clients" / "js" / "transform.mjs"
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 TRANSACTIONAL_WORK = HERE.parent / "java" / "TransactionalWork.java"
 PARTITIONS = 3
@@ -81,6 +82,10 @@ def java_transformer(bootstrap: str, name: str) -> list[str]:
 
 def go_transformer(bootstrap: str, name: str) -> list[str]:
     return [str(GO_PROGRAM), "transform", bootstrap.split(",")[0], "input", "output", name]
+
+
+def javascript_transformer(bootstrap: str, name: str) -> list[str]:
+    return ["node", str(JAVASCRIPT_PROGRAM), bootstrap, "input", "output", name]
 
 
 def kafkas_copier(bootstrap: str, name: str) -> list[str]:
@@ -170,7 +175,14 @@ def test_every_input_is_once_in_the_output_although_brokers_are_killed(
 
 
 @pytest.mark.parametrize(
-    "make_command", [kafkas_copier, go_transformer, aiokafka_transformer, kafka_python_transformer]
+    "make_command",
+    [
+        kafkas_copier,
+        go_transformer,
+        aiokafka_transformer,
+        kafka_python_transformer,
+        javascript_transformer,
+    ],
 )
 def test_every_input_is_once_in_the_output_although_brokers_die_in_turn(
     cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
