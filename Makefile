@@ -23,7 +23,8 @@ setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for
 
 setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
 
-.cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/transform.go tests/go/go.mod tests/js/everyday.mjs tests/js/package-lock.json
+.cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/transform.go tests/go/go.mod \
+  tests/js/everyday.mjs tests/js/transform.mjs tests/js/package-lock.json
 	@scripts/setup-clients
 
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground

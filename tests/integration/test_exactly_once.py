@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 JAVA_PROGRAM = HERE.parent / "java" / "Transformer.java"
 JARS = HERE.parents[1] / ".cache" / "java" / "tools"
 GO_PROGRAM = HERE.parents[1] / ".cache" / "clients" / "everyday-go"
+JAVASCRIPT_PROGRAM = HERE.parents[1] / ".cache" / "clients" / "js" / "transform.mjs"
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 TRANSACTIONAL_WORK = HERE.parent / "java" / "TransactionalWork.java"
 PARTITIONS = 3
@@ -63,6 +64,16 @@ def transformer(bootstrap: str, name: str) -> list[str]:
     return [sys.executable, program, bootstrap, "input", "output", name]
 
 
+def aiokafka_transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(HERE / "aiokafka_transformer.py")
+    return [sys.executable, program, bootstrap, "input", "output", name]
+
+
+def kafka_python_transformer(bootstrap: str, name: str) -> list[str]:
+    program = str(HERE / "kafka_python_transformer.py")
+    return [sys.executable, program, bootstrap, "input", "output", name]
+
+
 def java_transformer(bootstrap: str, name: str) -> list[str]:
     program = str(JAVA_PROGRAM)
     jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", program]
@@ -71,6 +82,10 @@ def java_transformer(bootstrap: str, name: str) -> list[str]:
 
 def go_transformer(bootstrap: str, name: str) -> list[str]:
     return [str(GO_PROGRAM), "transform", bootstrap.split(",")[0], "input", "output", name]
+
+
+def javascript_transformer(bootstrap: str, name: str) -> list[str]:
+    return ["node", str(JAVASCRIPT_PROGRAM), bootstrap, "input", "output", name]
 
 
 def kafkas_copier(bootstrap: str, name: str) -> list[str]:
@@ -159,7 +174,16 @@ def test_every_input_is_once_in_the_output_although_brokers_are_killed(
     assert set(output.seen.values()) == {1}
 
 
-@pytest.mark.parametrize("make_command", [kafkas_copier, go_transformer])
+@pytest.mark.parametrize(
+    "make_command",
+    [
+        kafkas_copier,
+        go_transformer,
+        aiokafka_transformer,
+        kafka_python_transformer,
+        javascript_transformer,
+    ],
+)
 def test_every_input_is_once_in_the_output_although_brokers_die_in_turn(
     cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
 ) -> None:

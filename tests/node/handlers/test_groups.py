@@ -112,7 +112,12 @@ def commit(peer: Peer, version: int, offset: int, **fields: Any) -> Any:
 
 
 def fetch_offset(peer: Peer, version: int) -> Any:
-    wanted = {"name": "orders", "topic_id": topic_id(peer.bench), "partition_indexes": [1]}
+    [partition] = fetch_offsets(peer, version, [1])
+    return partition
+
+
+def fetch_offsets(peer: Peer, version: int, indexes: list[int]) -> Any:
+    wanted = {"name": "orders", "topic_id": topic_id(peer.bench), "partition_indexes": indexes}
     del wanted["name" if version >= 10 else "topic_id"]
     if version >= 8:
         group = {"group_id": "group", "member_id": None, "member_epoch": -1, "topics": [wanted]}
@@ -125,8 +130,7 @@ def fetch_offset(peer: Peer, version: int) -> Any:
             ApiKey.OFFSET_FETCH, version, group_id="group", topics=[wanted], require_stable=True
         )
     [topic] = answer.topics
-    [partition] = topic.partitions
-    return partition
+    return topic.partitions
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FIND_COORDINATOR))
@@ -226,6 +230,15 @@ def test_offsets_are_read_back_in_every_version(peer: Peer, version: int) -> Non
     assert (fetched.committed_offset, fetched.metadata) == (42, "note")
     if version >= 5:
         assert fetched.committed_leader_epoch == 0
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
+def test_a_topic_is_answered_once_whether_or_not_all_its_partitions_have_offsets(
+    peer: Peer, version: int
+) -> None:
+    commit(peer, 8, 42)
+    fetched = fetch_offsets(peer, version, [1, 0])
+    assert [(each.partition_index, each.committed_offset) for each in fetched] == [(1, 42), (0, -1)]
 
 
 def test_offsets_of_topics_that_do_not_exist_are_refused(peer: Peer) -> None:

@@ -109,17 +109,9 @@ def _topics(
 ) -> list[Fields]:
     """Offsets by topic; by id only those whose topic still has one."""
     topics: list[Fields] = []
-    for (name, topic_id), group in groupby(
-        offsets, key=lambda each: (each.partition.topic, each.topic_id)
-    ):
-        identity: Fields = {"name": name}
-        if request.api_version >= BY_ID_SINCE:
-            if topic_id == ZERO_UUID and name:
-                known = broker.image.topics_by_name.get(name)
-                if known is None:
-                    continue
-                topic_id = known.topic_id
-            identity = {"topic_id": topic_id}
+    for identity, group in groupby(offsets, key=lambda each: _identity(broker, request, each)):
+        if identity is None:
+            continue
         topics.append(
             {
                 **identity,
@@ -136,3 +128,14 @@ def _topics(
             }
         )
     return topics
+
+
+def _identity(broker: BrokerState, request: Request, fetched: FetchedOffset) -> Fields | None:
+    """The topic as the version names it, whether or not its id was known at the commit."""
+    name, topic_id = fetched.partition.topic, fetched.topic_id
+    if request.api_version < BY_ID_SINCE:
+        return {"name": name}
+    if topic_id == ZERO_UUID and name:
+        known = broker.image.topics_by_name.get(name)
+        return None if known is None else {"topic_id": known.topic_id}
+    return {"topic_id": topic_id}
