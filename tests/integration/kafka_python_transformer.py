@@ -52,12 +52,11 @@ def run(bootstrap: str, source: str, target: str, transactional_id: str) -> None
     )
     producer = initialised(bootstrap, transactional_id)
     while True:
-        read = consumer.poll(timeout_ms=500)
-        if not read:
-            continue
         try:
-            with limited():
-                copy(read, consumer, producer, target)
+            read = consumer.poll(timeout_ms=2000)
+            if read:
+                with limited():
+                    copy(read, consumer, producer, target)
         except KafkaError as problem:
             print(f"{transactional_id}: {problem!r}", file=sys.stderr, flush=True)
             given_up, producer = producer, initialised(bootstrap, transactional_id)
@@ -121,8 +120,13 @@ def initialised(bootstrap: str, transactional_id: str) -> KafkaProducer:
 
 
 def rewind(consumer: KafkaConsumer) -> None:
-    for place in consumer.assignment():
-        consumer.seek(place, consumer.committed(place) or 0)
+    while True:
+        try:
+            for place in consumer.assignment():
+                consumer.seek(place, consumer.committed(place) or 0)
+        except KafkaError:
+            continue
+        return
 
 
 if __name__ == "__main__":
