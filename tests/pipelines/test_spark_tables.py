@@ -60,6 +60,9 @@ def test_an_audit_goes_as_far_as_both_flows_have_come(describe: Describe) -> Non
     assert _ends(state, table) == {}
     plan(state, "a", 0, 10, committed=True)
     plan(state, "a", 1, 20, committed=True)
+    plan(state, "a_quarantine", 0, 15, committed=False)
+    with pytest.raises(PipelineTrouble, match="cannot be judged: of a and a_quarantine, one has"):
+        _ends(state, table)
     plan(state, "a_quarantine", 0, 15, committed=True)
     plan(state, "a_quarantine", 1, 20, committed=False)
     assert [each.offset for each in _ends(state, table).values()] == [15]

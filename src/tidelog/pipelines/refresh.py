@@ -3,7 +3,7 @@
 Invariant  Table, quarantine, decisions, start and checkpoint go together. The marker is written
            first and removed last, so a refresh that was cut short is finished by the next run.
 Invariant  Where a table is to start is found before anything is removed. The marker keeps it until
-           it is pinned, so a backfill that was cut short goes on as a backfill.
+           it is pinned, so a refresh that was cut short builds from there on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.source_options import start_json, start_of
 from tidelog.pipelines.spec import Pipeline, SparkOutput, TopicOutput, starting_from
-from tidelog.pipelines.state import State
 
 
 def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | None = None) -> None:
@@ -38,15 +37,17 @@ def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | No
         moved = starting_from(pipeline, tables, start)
         starts = {name: start_json(start_of(moved, name)) for name in tables}
     for name, text in starts.items():
-        replace_file(State(pipeline.storage).refresh_marker(name), text)
+        replace_file(pipeline.state.refresh_marker(name), text)
 
 
 def finish_refreshes(pipeline: Pipeline) -> None:
-    """Forget what is marked."""
-    state = State(pipeline.storage)
+    """Forget what is marked, and what a backfill had still to bring to it."""
+    state = pipeline.state
+    older = state._replace(backfill=True)
     for marker in state.refresh_marker("any").parent.glob("[a-z]*"):
         name = marker.name
         for directory in (
+            older.checkpoints(name),
             state.checkpoints(name),
             state.decisions(name),
             state.table(name),
@@ -58,5 +59,6 @@ def finish_refreshes(pipeline: Pipeline) -> None:
             replace_file(state.start_file(name), start)
         else:
             state.start_file(name).unlink(missing_ok=True)
-        state.schema_file(name).unlink(missing_ok=True)
+        for file in (older.start_file(name), older.end_file(name), state.schema_file(name)):
+            file.unlink(missing_ok=True)
         marker.unlink()
