@@ -8,6 +8,7 @@ import pytest
 from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.pipelines.audit import _ends
+from tidelog.pipelines.backfill import request_backfill
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.picture import as_text
 from tidelog.pipelines.project import read_format, table_source, write_project
@@ -75,7 +76,11 @@ def test_a_view_waits_for_the_first_batch(describe: Describe) -> None:
     assert [each.name for each in computable_views(pipeline)] == ["v"]
 
 
-def test_a_table_of_sparks_is_dropped_by_its_owner_alone(describe: Describe) -> None:
+def test_a_table_of_sparks_is_dropped_by_its_owner_alone_and_never_backfilled(
+    describe: Describe,
+) -> None:
+    with pytest.raises(PipelineTrouble, match="a table of Spark's iceberg, whose sink may take"):
+        request_backfill(describe(ICEBERG), ["a"], "earliest", print)
     with pytest.raises(
         PipelineTrouble, match="a table of Spark's iceberg, which only you can drop"
     ):

@@ -21,7 +21,7 @@ from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.pinning import pin_starts
 from tidelog.pipelines.source_options import ends_now, pinned_start, start_json, start_of
 from tidelog.pipelines.spark_process import Tell
-from tidelog.pipelines.spec import Pipeline, starting_from
+from tidelog.pipelines.spec import Pipeline, SparkOutput, starting_from
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
@@ -87,7 +87,15 @@ def _with_following(pipeline: Pipeline, tables: Collection[str]) -> list[str]:
                 f"{name} goes on from {root} and would be ahead of it: --backfill {root} brings "
                 "older records to both"
             )
-    return [name for name in pipeline.tables if pipeline.lineage(name)[0].name in tables]
+    found = [name for name in pipeline.tables if pipeline.lineage(name)[0].name in tables]
+    for name in found:
+        output = pipeline.tables[name].output
+        if isinstance(output, SparkOutput):
+            raise PipelineTrouble(
+                f"{name} is a table of Spark's {output.format}, whose sink may take batches of a "
+                "backfill for those it has: give it another name and start, to build it anew"
+            )
+    return found
 
 
 def _goes_on(pipeline: Pipeline, request: str, tell: Tell) -> bool:
