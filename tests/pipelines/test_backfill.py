@@ -141,7 +141,8 @@ def test_starts_move_back_when_all_is_there_and_nothing_is_left_to_bring(
     assert pending_backfill(begun) == []
     assert offsets(pinned_start(begun.state, "a")) == [3, 20]
     assert offsets(pinned_start(begun.state, "b")) == [3, 30]
-    assert not flows.state.flows.exists(), "another one begins with a checkpoint of its own"
+    for each in (flows.state.checkpoints("a"), flows.state.start_file("a")):
+        assert not each.exists(), "another one begins with a checkpoint of its own"
     asked.told.clear()
     asked.backfill(begun, "a", "other")
     assert pending_backfill(begun) == []
@@ -203,7 +204,7 @@ def test_one_that_was_not_asked_for_to_the_end_leaves_nothing_to_the_next(
     assert pending_backfill(begun)[0].backfill == ("b",)
 
 
-@pytest.mark.parametrize("moment", ["sync_directory", "_forget"])
+@pytest.mark.parametrize("moment", ["sync_directory", "forget_backfill"])
 def test_one_that_dies_while_it_settles_is_settled_once(
     begun: Pipeline, asked: Asked, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

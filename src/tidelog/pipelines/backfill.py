@@ -1,7 +1,7 @@
 """Older records for tables that are there: flows of their own, from a new start to the present one.
 
-Invariant  A backfill goes on in every run from the moment its request is written, behind its starts
-           and ends, until the request is removed, which is the first thing to go.
+Invariant  A backfill goes on in every run from the moment its request is written, behind the starts
+           and ends of its tables. The end of a table is the first to go once all is there.
 Invariant  A record is brought by one flow: those of the backfill end where a table had started. The
            start moves back when they are at their end and the table's own flow has begun.
 """
@@ -43,8 +43,9 @@ def request_backfill(
     moved = starting_from(pipeline, tables, start)
     found = {name: _older(pipeline, moved, name) for name in wanted}
     state = pipeline.state._replace(backfill=True)
-    _forget(state)
+    state.backfill_request.unlink(missing_ok=True)
     for name, starts in found.items():
+        forget_backfill(state, name)
         present = pinned_start(pipeline.state, name)
         if not starts:
             tell(f"{name} has all records from there on: nothing to backfill")
@@ -74,7 +75,20 @@ def settle_backfill(pipeline: Pipeline) -> None:
     for name in pipeline.backfill:
         starts = {**pinned_start(own, name), **pinned_start(pipeline.state, name)}
         replace_file(own.start_file(name), start_json(starts))
-    _forget(pipeline.state)
+        forget_backfill(own, name)
+
+
+def forget_backfill(state: State, table: str) -> None:
+    """Remove what a backfill that is done, or was never asked for to the end, has left."""
+    older = state._replace(backfill=True)
+    if older.end_file(table).exists():
+        older.end_file(table).unlink()
+        sync_directory(older.end_file(table).parent)
+    older.start_file(table).unlink(missing_ok=True)
+    for flow in (table, f"{table}_quarantine"):
+        for directory in (older.checkpoints(flow), older.decisions(flow) / BACKFILL):
+            if directory.exists():
+                shutil.rmtree(directory)
 
 
 def _with_following(pipeline: Pipeline, tables: Collection[str]) -> list[str]:
@@ -127,14 +141,3 @@ def _older(pipeline: Pipeline, moved: Pipeline, name: str) -> Positions:
 def _has_begun(pipeline: Pipeline, name: str) -> bool:
     flows = pipeline.tables[name].flows
     return any(Checkpoint(pipeline.state.checkpoints(each), each).batches() for each in flows)
-
-
-def _forget(state: State) -> None:
-    """Remove what a backfill that is done, or that was never asked for to the end, has left."""
-    if state.backfill_request.exists():
-        state.backfill_request.unlink()
-        sync_directory(state.backfill_request.parent)
-    decided = state.decisions("any").parent.glob(f"*/{BACKFILL}")
-    for directory in (*decided, state.flows):
-        if directory.exists():
-            shutil.rmtree(directory)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 
+from tidelog.pipelines.backfill import forget_backfill
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.source_options import start_json, start_of
@@ -43,11 +44,10 @@ def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | No
 def finish_refreshes(pipeline: Pipeline) -> None:
     """Forget what is marked, and what a backfill had still to bring to it."""
     state = pipeline.state
-    older = state._replace(backfill=True)
     for marker in state.refresh_marker("any").parent.glob("[a-z]*"):
         name = marker.name
+        forget_backfill(state, name)
         for directory in (
-            older.checkpoints(name),
             state.checkpoints(name),
             state.decisions(name),
             state.table(name),
@@ -59,6 +59,5 @@ def finish_refreshes(pipeline: Pipeline) -> None:
             replace_file(state.start_file(name), start)
         else:
             state.start_file(name).unlink(missing_ok=True)
-        for file in (older.start_file(name), older.end_file(name), state.schema_file(name)):
-            file.unlink(missing_ok=True)
+        state.schema_file(name).unlink(missing_ok=True)
         marker.unlink()
