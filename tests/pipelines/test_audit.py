@@ -16,6 +16,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.pipelines import audit as audit_module
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.comparison import OUTCOMES, PLACES, compared, outcomes
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.spec import OUTCOME
 from tidelog.pipelines.state import State
 from tidelog.pipelines.steps import DROPPED
@@ -93,6 +94,9 @@ def test_rows_that_no_partition_takes_belong_into_quarantine(session: SparkSessi
     assert [each[OUTCOME] for each in outcomes(given, []).collect()] == [None, None, "no"]
 
 
+SPARKS = "{spark: parquet}"
+
+
 @pytest.fixture
 def audited(
     describe: Describe, session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -119,8 +123,10 @@ def audited(
     return run
 
 
-@pytest.mark.parametrize("form", ["delta", "parquet"])
-def test_rows_of_a_table_whose_decisions_are_gone_are_findings(audited: Any, form: str) -> None:
+@pytest.mark.parametrize("form", ["delta", "parquet", SPARKS])
+def test_rows_of_a_table_whose_decisions_or_checkpoints_are_gone_are_findings(
+    audited: Any, form: str
+) -> None:
     found = audited(form, 3)
     assert (found.records, found.rows, found.quarantined, found.found) == (0, 3, 0, 3)
     assert [each.offset for each in found.findings] == [0, 1, 2]
@@ -135,3 +141,8 @@ def test_a_table_before_its_first_batch_has_no_findings(
     audited: Any, form: str, rows: int | None
 ) -> None:
     assert audited(form, rows) == TableAudit("orders", 0, 0, 0, 0, 0, [])
+
+
+def test_a_table_that_nobody_can_read_is_not_called_clean(audited: Any) -> None:
+    with pytest.raises(PipelineTrouble, match="orders cannot be judged: Spark cannot read it"):
+        audited(SPARKS, None)

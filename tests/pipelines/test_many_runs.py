@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from pyspark.sql import SparkSession
 from tests.spark.conftest import MakeTopic, Write
 
 from tidelog.model.errors import TidelogError
+from tidelog.pipelines import running
 from tidelog.pipelines.audit import audit_table
+from tidelog.pipelines.backfill import pending_backfill
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.running import prepare, run_once
 from tidelog.pipelines.spark_process import SparkProcess, spark_process
 from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
+from tidelog.pipelines.summary import TableSummary
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 FIRST = """
@@ -37,6 +40,7 @@ tables:
   bytes: {topics: words, format: parquet}
 """
 SECOND = "name: second\ntables: {own: {topics: objects, format: parquet, decode: {format: json, "
+LATE = "name: late\ntables: {late: {topics: past, start: latest, decode: text}}"
 MISSED = "Python worker failed to connect back"
 """Spark gives a process that plans a stream ten seconds, which a busy machine may not have."""
 
@@ -55,7 +59,7 @@ def runner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield process
 
 
-Run = Callable[..., None]
+Run = Callable[..., list[TableSummary]]
 
 
 @pytest.fixture
@@ -76,16 +80,19 @@ def describe_in(tmp_path: Path, bootstrap: str) -> Callable[[str, str], Pipeline
 def run(runner: SparkProcess) -> Run:
     """Brings a pipeline up to date, as often as Spark's processes miss each other."""
 
-    def bring_up_to_date(pipeline: Pipeline, *anew: str, start: str | None = None) -> None:
-        prepare(pipeline, print, anew, start)
+    def bring_up_to_date(
+        pipeline: Pipeline,
+        *anew: str,
+        start: str | None = None,
+        backfill: Collection[str] = (),
+    ) -> list[TableSummary]:
+        prepare(pipeline, print, anew, start, backfill)
         while True:
             try:
-                run_once(pipeline, runner, print)
+                return run_once(pipeline, runner, print)
             except TidelogError as error:
                 if MISSED not in str(error):
                     raise
-            else:
-                return
 
     return bring_up_to_date
 
@@ -166,3 +173,45 @@ def test_tables_of_every_format_go_on_over_changes_refreshes_and_a_second_pipeli
         run(changed)
     run(changed, "own")
     assert [each["id"] for each in rows_of(changed, "own")] == ["1", "2", "3", "three"]
+
+
+def test_a_backfill_that_dies_between_decision_and_commit_brings_every_older_record_once(
+    describe_in: Callable[[str, str], Pipeline],
+    run: Run,
+    make_topic: MakeTopic,
+    write: Write,
+    session: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_topic("past", partitions=1)
+    write("past", [b"one", b"\xff", b"three"])
+    pipeline = describe_in("late", LATE)
+    run(pipeline)
+    assert rows_of(pipeline, "late") == []
+    write("past", [b"four"])
+
+    def die(_: Pipeline) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "settle_backfill", die)
+    with pytest.raises(KeyboardInterrupt):
+        run(pipeline, start="earliest", backfill=["late"])
+    monkeypatch.undo()
+    forget_last_commit(pipeline)
+    assert rows_of(pipeline, "late") == [{"value": "four"}]
+
+    (late,) = run(pipeline, start="earliest", backfill=["late"])
+    assert rows_of(pipeline, "late") == [{"value": each} for each in ("one", "three", "four")]
+    assert reasons(pipeline, "late") == ["the value is not UTF-8"]
+    assert (late.rows_in, late.lag) == (0, 0), "all was decided by the run that died"
+    assert pending_backfill(pipeline) == []
+    expect_no_findings(session, pipeline)
+
+
+def forget_last_commit(pipeline: Pipeline) -> None:
+    """Make the table what it was when its backfill had decided and its quarantine was done."""
+    (flows,) = pending_backfill(pipeline)
+    max((flows.state.table("late") / "_delta_log").glob("*.json")).unlink()
+    (flows.state.decisions("late") / "backfill" / "carried_out").unlink()
+    for name in ("0", ".0.crc"):
+        (flows.state.checkpoints("late") / "late" / "0" / "commits" / name).unlink()

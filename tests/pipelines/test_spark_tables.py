@@ -8,6 +8,7 @@ import pytest
 from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.pipelines.audit import _ends
+from tidelog.pipelines.backfill import request_backfill
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.picture import as_text
 from tidelog.pipelines.project import read_format, table_source, write_project
@@ -60,6 +61,9 @@ def test_an_audit_goes_as_far_as_both_flows_have_come(describe: Describe) -> Non
     assert _ends(state, table) == {}
     plan(state, "a", 0, 10, committed=True)
     plan(state, "a", 1, 20, committed=True)
+    plan(state, "a_quarantine", 0, 15, committed=False)
+    with pytest.raises(PipelineTrouble, match="cannot be judged: of a and a_quarantine, one has"):
+        _ends(state, table)
     plan(state, "a_quarantine", 0, 15, committed=True)
     plan(state, "a_quarantine", 1, 20, committed=False)
     assert [each.offset for each in _ends(state, table).values()] == [15]
@@ -72,7 +76,11 @@ def test_a_view_waits_for_the_first_batch(describe: Describe) -> None:
     assert [each.name for each in computable_views(pipeline)] == ["v"]
 
 
-def test_a_table_of_sparks_is_dropped_by_its_owner_alone(describe: Describe) -> None:
+def test_a_table_of_sparks_is_dropped_by_its_owner_alone_and_never_backfilled(
+    describe: Describe,
+) -> None:
+    with pytest.raises(PipelineTrouble, match="a table of Spark's iceberg, whose sink may take"):
+        request_backfill(describe(ICEBERG), ["a"], "earliest", print)
     with pytest.raises(
         PipelineTrouble, match="a table of Spark's iceberg, which only you can drop"
     ):

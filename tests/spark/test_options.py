@@ -112,9 +112,10 @@ def test_columns_choose_what_is_read() -> None:
         read_schema(read_options({**BASE, "columns": "price"}))
 
 
-def test_a_stream_has_no_end() -> None:
-    with pytest.raises(OptionError, match="never ends"):
-        stream_options({**BASE, "endingOffsets": "latest"})
+def test_a_stream_may_end_but_not_where_it_begins() -> None:
+    assert stream_options({**BASE, "endingTimestamp": "5"}).end == At(5, {})
+    with pytest.raises(OptionError, match="ends at earliest reads nothing"):
+        stream_options({**BASE, "endingOffsets": "earliest"})
 
 
 def test_a_stream_is_delivered_exactly_once_unless_asked_otherwise() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.memory_log import Log
 
 from tidelog.model.ids import TopicPartition
-from tidelog.spark.errors import DataLoss, OptionError
+from tidelog.spark.errors import DataLoss, OtherPartitions
 from tidelog.spark.options import stream_options
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.schema import read_schema
@@ -106,9 +106,9 @@ def test_a_time_that_no_record_has_any_more_does_not_either() -> None:
 def test_a_start_that_is_refused_is_said_before_the_first_batch_is_planned() -> None:
     incomplete = query(Log((0, 10), (0, 5)), startingOffsets='{"orders": {"0": 4}}')
     start = incomplete.initialOffset()
-    with pytest.raises(OptionError, match="startingOffsets does not mention orders-1"):
+    with pytest.raises(OtherPartitions, match="startingOffsets does not mention orders-1"):
         plan(incomplete, start)
-    with pytest.raises(OptionError, match="startingOffsets does not mention orders-1"):
+    with pytest.raises(OtherPartitions, match="startingOffsets does not mention orders-1"):
         read(incomplete, start, {"orders": {"0": 10, "1": 5}})
 
 
@@ -125,6 +125,20 @@ def test_a_start_behind_the_end_of_its_batch_is_data_loss() -> None:
         read(moved, moved.initialOffset(), end)
     tolerant = query(log, startingOffsets="latest", failOnDataLoss="false")
     assert read(tolerant, tolerant.initialOffset(), end) == []
+
+
+def test_nothing_behind_an_end_that_is_given_is_read() -> None:
+    log = Log((0, 500), (0, 40))
+    reader = query(log, startingOffsets="earliest", endingOffsets='{"orders": {"0": 100, "1": 60}}')
+    start = reader.initialOffset()
+    first = plan(reader, start)
+    assert read(reader, start, first) == [(0, 0, 100), (1, 0, 40)]
+    log.grow(p0=(0, 900), p1=(0, 90))
+    second = plan(reader, first)
+    assert read(reader, first, second) == [(1, 40, 60)]
+    assert plan(reader, second) == second
+    beyond = query(log, endingOffsets='{"orders": {"0": 50, "1": 50}}')
+    assert read(beyond, second, plan(beyond, second)) == [], "offsets never go back"
 
 
 def test_an_offset_without_anything_new_stays_as_it_is() -> None:

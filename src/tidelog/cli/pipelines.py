@@ -99,27 +99,39 @@ def run(
         list[str] | None,
         typer.Option(metavar="TABLE", help="Build this table anew; may be repeated."),
     ] = None,
+    backfill: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Bring records from before its start to this table, and to those that go on from "
+            "it; may be repeated.",
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="START",
-            help="With --full-refresh: build from here on, for example 2026-01-31, -1 day or "
-            "{orders: {0: 42}}.",
+            help="With --backfill or --full-refresh: from here on, for example 2026-01-31, -1 day "
+            "or {orders: {0: 42}}.",
         ),
     ] = None,
     bootstrap: OtherBootstrap = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the tables up to date with their topics, and say what was done."""
-    if start is not None and not full_refresh:
-        raise typer.BadParameter("--from needs --full-refresh TABLE")
+    if full_refresh and backfill:
+        raise typer.BadParameter("--full-refresh and --backfill are two runs: keep one of them")
+    if start is not None and not full_refresh and not backfill:
+        raise typer.BadParameter("--from needs --backfill TABLE or --full-refresh TABLE")
+    if start is None and backfill:
+        raise typer.BadParameter("--backfill needs --from START")
     with answering():
         found = load(pipeline, bootstrap)
         from tidelog.pipelines.running import prepare, run_once
 
         def ready() -> None:
-            prepare(found, say, full_refresh or [], start)
+            prepare(found, say, full_refresh or [], start, backfill or [])
 
         with spark_for(found, master, ready) as spark:
             print_summaries(run_once(found, spark, say), as_json)
@@ -161,7 +173,8 @@ def audit(
     """Prove that each committed record is once in its table, or once in quarantine.
 
     Reads the topics again and compares positions, with Spark. The exit code is 1 and the records
-    are listed if one is lost or doubled.
+    are listed if one is lost, doubled, in the table instead of in quarantine or the reverse, there
+    although a step drops it, or there although no known batch brought it.
     """
     with answering():
         found = load(pipeline, bootstrap)
@@ -213,9 +226,8 @@ def spark_for(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from tidelog.pipelines.running import sole_run
     from tidelog.pipelines.spark_process import spark_process
-    from tidelog.pipelines.state import State
 
-    state = State(pipeline.storage)
+    state = pipeline.state
     with sole_run(pipeline) as lock:
         ready()
         shutil.rmtree(state.warehouse, ignore_errors=True)

@@ -3,31 +3,35 @@
 The records of all committed batches are read again from the topic and go through the same steps;
 their positions are compared with those in table and quarantine, each apart. Records that have aged
 out of the topic cannot be compared and are counted apart.
+
+Invariant  What cannot be judged is refused, never called clean.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.comparison import OUTCOMES, PLACE, PLACES, compared, offsets, outcomes
 from tidelog.pipelines.decisions import Decisions
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.project import read_format
 from tidelog.pipelines.source_options import (
+    assigned,
     client_options,
     ends_now,
     loss_options,
     pinned_start,
     start_json,
 )
-from tidelog.pipelines.spec import Pipeline, SparkOutput, Table, TableFormat, TableOutput
+from tidelog.pipelines.spec import Pipeline, Table, TableFormat, TableOutput
 from tidelog.pipelines.state import State
 from tidelog.pipelines.transformation import transformation
 from tidelog.spark.offsets import Position, Positions
@@ -61,15 +65,19 @@ class TableAudit(NamedTuple):
 
 def audit_table(spark: SparkSession, pipeline: Pipeline, project: Path, name: str) -> TableAudit:
     """Compare the table with its topics, up to its last committed batch."""
-    state, table = State(pipeline.storage), pipeline.tables[name]
+    state, table = pipeline.state, pipeline.tables[name]
     ends = _ends(state, table)
-    if not ends and isinstance(table.output, SparkOutput):
-        return TableAudit(name, 0, 0, 0, 0, 0, [])
     earliest, _ = ends_now(pipeline, name)
     ours = isinstance(table.output, TableOutput)
-    rows = _positions(spark, *read_format(pipeline, table), ours=ours)
+    try:
+        rows = _positions(spark, *read_format(pipeline, table), ours=ours)
+    except AnalysisException as error:
+        raise PipelineTrouble(
+            f"{name} cannot be judged: Spark cannot read it ({str(error).partition(chr(10))[0]}). "
+            "If it was never run, run it first"
+        ) from error
     refused = _positions(spark, *_quarantine(state, table))
-    if isinstance(table.output, SparkOutput):  # one of its flows may be ahead of the other
+    if ends and not ours:  # one of its flows may be ahead of the other
         end = offsets(spark, ends, "end")
         rows, refused = (_below(each, end) for each in (rows, refused))
     starts = _starts(state, name, ends, earliest)
@@ -108,13 +116,10 @@ def _expected(
     """What becomes of the records from the starts to the ends."""
     if not starts:
         return spark.createDataFrame([], OUTCOMES)
-    assigned: dict[str, list[int]] = {}
-    for each in starts:
-        assigned.setdefault(each.topic, []).append(each.partition)
     options = {
         **client_options(pipeline),
         **loss_options(pipeline, table.name),
-        "assign": json.dumps(assigned),
+        **assigned(starts),
         "includeLeaderEpoch": "true",
         "startingOffsets": start_json(starts),
         "endingOffsets": start_json({each: ends[each] for each in starts}),
@@ -161,5 +166,11 @@ def _ends(state: State, table: Table) -> Positions:
         if last is None or last.batch not in flow.batches():
             return {}
         return flow.end_of(last.batch)
-    one, other = (Checkpoint(state.checkpoints(each), each).position() for each in table.flows)
+    flows = [Checkpoint(state.checkpoints(each), each) for each in table.flows]
+    if any(each.batches() for each in flows) and not all(each.committed() for each in flows):
+        raise PipelineTrouble(
+            f"{table.name} cannot be judged: of {' and '.join(table.flows)}, one has no batch that "
+            "is known to be done. Run the pipeline; if that does not help, a checkpoint is gone"
+        )
+    one, other = (each.position() for each in flows)
     return {each: min(end, other[each]) for each, end in one.items() if each in other}

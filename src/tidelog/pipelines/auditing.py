@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from tidelog.pipelines.audit import TableAudit, audit_table
+from tidelog.pipelines.backfill import pending_backfill
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.project import CONFIGURATION, write_project
 from tidelog.pipelines.running import finish_batches, sole_run
@@ -29,6 +30,7 @@ def audit_pipeline(
             raise PipelineTrouble(f"there is no table {name}; {nearest(name, known)}")
     with sole_run(pipeline):
         finish_batches(pipeline)
+        _require_no_backfill(pipeline, tables or known)
         project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
         tell("starting Spark")
         spark = spark_session(
@@ -42,3 +44,13 @@ def audit_pipeline(
         finally:
             spark.stop()
             shutil.rmtree(project)
+
+
+def _require_no_backfill(pipeline: Pipeline, tables: Collection[str]) -> None:
+    """Between a backfill's start and its end nobody expects the rows that it has brought so far."""
+    for flows in pending_backfill(pipeline):
+        if unfinished := [name for name in flows.backfill if name in tables]:
+            names = ", ".join(unfinished)
+            raise PipelineTrouble(
+                f"a backfill of {names} is not done: run the pipeline, then audit"
+            )

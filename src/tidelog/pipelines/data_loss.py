@@ -6,15 +6,15 @@ Invariant  None is passed over in silence: a run is refused before Spark starts,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
+from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.source_options import ends_now, pinned_start
+from tidelog.pipelines.source_options import ends_now, pinned_end, pinned_start
 from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import OnDataLoss, Pipeline
-from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
 REMEDY: Final = (
@@ -25,7 +25,7 @@ REMEDY: Final = (
 
 def check_losses(pipeline: Pipeline, tell: Tell) -> None:
     """Refuse to run a table whose next records are gone, or say that it goes on without them."""
-    for name in pipeline.tables:
+    for name in (each.name for each in pipeline.filled):
         found = "; ".join(dict.fromkeys(_losses(pipeline, name)))
         if not found:
             continue
@@ -50,10 +50,20 @@ def gone(position: Positions, earliest: Positions, latest: Positions) -> Iterato
 
 
 def _losses(pipeline: Pipeline, name: str) -> Iterator[str]:
-    state = State(pipeline.storage)
+    state = pipeline.state
     start = pinned_start(state, name)
     flows = (Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows)
     if stands_at := [each for flow in flows if (each := {**start, **flow.position()})]:
         earliest, latest = ends_now(pipeline, name)
+        ends = pinned_end(state, name)
         for position in stands_at:
-            yield from gone(position, earliest, latest)
+            if pipeline.backfill:  # partitions that have come to their end lose nothing
+                due = [each for each, end in ends.items() if position[each].offset < end.offset]
+                yield from gone(*(only(each, due) for each in (position, earliest, latest)))
+            else:
+                yield from gone(position, earliest, latest)
+
+
+def only(positions: Positions, partitions: Collection[TopicPartition]) -> Positions:
+    """The positions of these partitions."""
+    return {each: at for each, at in positions.items() if each in partitions}

@@ -4,8 +4,8 @@ Invariant  A batch has one decision. It is created exclusively, so of two driver
            the first one's holds; whoever comes later carries out what is written.
 Invariant  What was carried out is noted, and from then on the files are the table's: its readers
            and its owner may merge and remove them.
-Invariant  Decisions of a table belong to one query: another checkpoint would give the same
-           numbers to other batches.
+Invariant  Decisions of a flow belong to one query: another checkpoint would give the same
+           numbers to other batches. A backfill is a flow of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tidelog.pipelines.durable import create_file, replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.table_files import FileWritten, file_from
 
+BACKFILL: Final = "backfill"
 _KEPT: Final = 20
 
 
@@ -93,16 +94,17 @@ class Decision:
 
 
 class Decisions:
-    """The decisions of one table, in a directory of their own."""
+    """The decisions of one flow of a table, in a directory of their own."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *, backfill: bool = False) -> None:
+        self._table = directory
+        self._directory = directory / BACKFILL if backfill else directory
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Alone with the table: an old driver may still be alive."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with open(self._directory / ".lock", "w") as file:
+        self._table.mkdir(parents=True, exist_ok=True)
+        with open(self._table / ".lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -119,7 +121,7 @@ class Decisions:
         before = self.last()
         if before is not None and before.query != decision.query:
             raise PipelineTrouble(
-                f"{self._directory.name} was written by another checkpoint, which is gone: rows "
+                f"{self._table.name} was written by another checkpoint, which is gone: rows "
                 "would be repeated. Run with --full-refresh to build the table anew"
             )
         create_file(self._path(decision.batch), decision.to_json())

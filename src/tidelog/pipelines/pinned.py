@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.spec import Column, Pipeline
-from tidelog.pipelines.state import State
 
 
 def pinned_columns(pipeline: Pipeline, table: str) -> tuple[Column, ...] | None:
@@ -34,4 +33,4 @@ def pin_columns(pipeline: Pipeline, table: str, found: tuple[Column, ...]) -> li
 
 
 def _path(pipeline: Pipeline, table: str) -> Path:
-    return State(pipeline.storage).schema_file(table)
+    return pipeline.state.schema_file(table)

@@ -14,17 +14,26 @@ from tidelog.pipelines.pinned import pin_columns, pinned_columns
 from tidelog.pipelines.source_options import ends_now, pinned_start, start_json, start_of
 from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import Pipeline, Table
-from tidelog.pipelines.state import State
 from tidelog.pipelines.summary import position_of
 from tidelog.spark.offsets import Positions
 
 
 def pin(pipeline: Pipeline, tell: Tell) -> None:
     """Settle what is not settled yet."""
+    pin_starts(pipeline)
+    pin_schemas(pipeline, tell)
+
+
+def pin_starts(pipeline: Pipeline) -> None:
+    """Settle where tables start, those that others go on from first."""
     by_depth = sorted(pipeline.tables, key=lambda name: len(pipeline.lineage(name)))
     for name in by_depth:
         pin_start(pipeline, name)
-    for table in pipeline.tables.values():
+
+
+def pin_schemas(pipeline: Pipeline, tell: Tell) -> None:
+    """Settle the columns of the records that its flows read next."""
+    for table in pipeline.filled:
         _pin_schema(pipeline, table, tell)
 
 
@@ -33,7 +42,7 @@ def pin_start(pipeline: Pipeline, name: str) -> None:
 
     A batch that was only planned is read again, and a read names every partition that is there.
     """
-    state = State(pipeline.storage)
+    state = pipeline.state
     flows = [Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows]
     if all(each.committed() for each in flows):
         return

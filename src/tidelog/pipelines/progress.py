@@ -9,15 +9,14 @@ from typing import Final
 
 from tidelog.pipelines.decisions import Counts, Decisions
 from tidelog.pipelines.spark_process import Tell
-from tidelog.pipelines.spec import Pipeline, TableOutput
-from tidelog.pipelines.state import State
+from tidelog.pipelines.spec import Pipeline, Table, TableOutput
 
 _EVERY_S: Final = 1.0
 
 
 def totals(pipeline: Pipeline) -> dict[str, Counts]:
     """What became of all records of each table so far."""
-    return {name: _total(pipeline, name) for name in pipeline.tables}
+    return {each.name: _total(pipeline, each) for each in pipeline.filled}
 
 
 @contextmanager
@@ -43,8 +42,8 @@ def progress(pipeline: Pipeline, before: Mapping[str, Counts], tell: Tell) -> It
         watcher.join()
 
 
-def _total(pipeline: Pipeline, name: str) -> Counts:
-    stored = isinstance(pipeline.tables[name].output, TableOutput)
-    decisions = State(pipeline.storage).decisions(name if stored else f"{name}_quarantine")
-    last = Decisions(decisions).last()
+def _total(pipeline: Pipeline, table: Table) -> Counts:
+    stored = isinstance(table.output, TableOutput)
+    directory = pipeline.state.decisions(table.name if stored else f"{table.name}_quarantine")
+    last = Decisions(directory, backfill=pipeline.state.backfill).last()
     return Counts() if last is None else last.total

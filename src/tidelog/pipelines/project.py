@@ -33,7 +33,6 @@ from tidelog.pipelines.spec import (
     View,
 )
 from tidelog.pipelines.sql_text import tables_in
-from tidelog.pipelines.state import State
 from tidelog.pipelines.transformation import transformation_source
 
 SPEC_FILE: Final = "spark-pipeline.yaml"
@@ -52,7 +51,7 @@ _AT_START: Final = ("spark.sql.extensions", "spark.sql.catalog", "spark.sql.ware
 def write_project(pipeline: Pipeline, directory: Path) -> None:
     """Write the project into a directory that is empty or not there."""
     (directory / "transformations").mkdir(parents=True)
-    for table in pipeline.tables.values():
+    for table in pipeline.filled:
         path = directory / "transformations" / f"{table.name}.py"
         path.write_text(table_source(pipeline, table), encoding="utf-8")
     for name in _referenced(pipeline):
@@ -81,11 +80,11 @@ def table_source(pipeline: Pipeline, table: Table) -> str:
 
 
 def _table_flow(pipeline: Pipeline, table: Table, output: TableOutput) -> str:
-    state = State(pipeline.storage)
+    state = pipeline.state
     options = {
         "path": str(state.table(table.name)),
         "quarantine": str(state.quarantine(table.name)),
-        "decisions": str(state.decisions(table.name)),
+        **_decisions(pipeline, table.name),
         "format": str(output.format),
         "partition_by": json.dumps(list(output.partition_by)),
     }
@@ -94,9 +93,14 @@ def _table_flow(pipeline: Pipeline, table: Table, output: TableOutput) -> str:
     )
 
 
+def _decisions(pipeline: Pipeline, name: str) -> dict[str, str]:
+    found = {"decisions": str(pipeline.state.decisions(name))}
+    return {**found, "backfill": "true"} if pipeline.backfill else found
+
+
 def spark_options(pipeline: Pipeline, name: str, output: SparkOutput) -> dict[str, str]:
     """How Spark finds a table of its own; among ours unless it is told a path."""
-    return {"path": str(State(pipeline.storage).table(name)), **output.options}
+    return {"path": str(pipeline.state.table(name)), **output.options}
 
 
 def _topic_rows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
@@ -107,11 +111,11 @@ def _topic_rows(pipeline: Pipeline, table: Table, output: TopicOutput) -> str:
 
 def _two_flows(pipeline: Pipeline, table: Table, sink: str, rows: str) -> str:
     """One to a sink that is not ours, and one to the quarantine beside it."""
-    state = State(pipeline.storage)
+    state = pipeline.state
     refused = f"{table.name}_quarantine"
     options = {
         "path": str(state.table(refused)),
-        "decisions": str(state.decisions(refused)),
+        **_decisions(pipeline, refused),
         "format": str(TableFormat.DELTA),
     }
     return (
@@ -141,7 +145,7 @@ def {name}_flow() -> DataFrame:
 def _write_spec(pipeline: Pipeline, directory: Path, name: str) -> None:
     spec = {
         "name": name,
-        "storage": State(pipeline.storage).root.as_uri(),
+        "storage": pipeline.state.flows.as_uri(),
         "configuration": {**CONFIGURATION, **_changeable(pipeline.spark)},
         "libraries": [{"glob": {"include": "transformations/**"}}],
     }
@@ -190,7 +194,7 @@ def read_format(pipeline: Pipeline, table: Table) -> tuple[str, dict[str, str]]:
     if isinstance(table.output, SparkOutput):
         return table.output.format, spark_options(pipeline, table.name, table.output)
     assert isinstance(table.output, TableOutput)
-    path = {"path": str(State(pipeline.storage).table(table.name))}
+    path = {"path": str(pipeline.state.table(table.name))}
     if table.output.format is TableFormat.DELTA:
         return "tidelog-table", path
     return "parquet", {**path, "mergeSchema": "true"}

@@ -3,7 +3,7 @@
 Invariant  Table, quarantine, decisions, start and checkpoint go together. The marker is written
            first and removed last, so a refresh that was cut short is finished by the next run.
 Invariant  Where a table is to start is found before anything is removed. The marker keeps it until
-           it is pinned, so a backfill that was cut short goes on as a backfill.
+           it is pinned, so a refresh that was cut short builds from there on.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 
+from tidelog.pipelines.backfill import forget_backfill
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.source_options import start_json, start_of
 from tidelog.pipelines.spec import Pipeline, SparkOutput, TopicOutput, starting_from
-from tidelog.pipelines.state import State
 
 
 def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | None = None) -> None:
@@ -38,14 +38,15 @@ def request_refresh(pipeline: Pipeline, tables: Collection[str], start: str | No
         moved = starting_from(pipeline, tables, start)
         starts = {name: start_json(start_of(moved, name)) for name in tables}
     for name, text in starts.items():
-        replace_file(State(pipeline.storage).refresh_marker(name), text)
+        replace_file(pipeline.state.refresh_marker(name), text)
 
 
 def finish_refreshes(pipeline: Pipeline) -> None:
-    """Forget what is marked."""
-    state = State(pipeline.storage)
+    """Forget what is marked, and what a backfill had still to bring to it."""
+    state = pipeline.state
     for marker in state.refresh_marker("any").parent.glob("[a-z]*"):
         name = marker.name
+        forget_backfill(state, name)
         for directory in (
             state.checkpoints(name),
             state.decisions(name),

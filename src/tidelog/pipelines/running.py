@@ -11,18 +11,18 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from tidelog.pipelines.backfill import pending_backfill, request_backfill, settle_backfill
 from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.pinning import pin
+from tidelog.pipelines.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.progress import progress, totals
 from tidelog.pipelines.project import VIEWS, write_project, write_views
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh
 from tidelog.pipelines.source_options import check_topics
 from tidelog.pipelines.spark_process import SparkProcess, Tell
 from tidelog.pipelines.spec import Pipeline, TableFormat, TableOutput
-from tidelog.pipelines.state import State
 from tidelog.pipelines.stored_tables import compact
-from tidelog.pipelines.summary import TableSummary, position_of, summarize
+from tidelog.pipelines.summary import TableSummary, Taken, position_of, summarize, taken
 from tidelog.pipelines.table_commit import TableCommit, TableTarget
 from tidelog.pipelines.views import computable_views, publish_views
 
@@ -30,7 +30,7 @@ from tidelog.pipelines.views import computable_views, publish_views
 @contextmanager
 def sole_run(pipeline: Pipeline) -> Iterator[int]:
     """Be the only run; gives the file that holds the lock."""
-    path = State(pipeline.storage).lock_file
+    path = pipeline.state.lock_file
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         try:
@@ -43,18 +43,29 @@ def sole_run(pipeline: Pipeline) -> Iterator[int]:
 
 
 def prepare(
-    pipeline: Pipeline, tell: Tell, anew: Collection[str] = (), start: str | None = None
+    pipeline: Pipeline,
+    tell: Tell,
+    anew: Collection[str] = (),
+    start: str | None = None,
+    backfill: Collection[str] = (),
 ) -> None:
-    """All that comes before Spark: repair, forget what is built anew, pin, generate."""
+    """All that comes before Spark: repair, forget what is built anew, pin, generate.
+
+    `start` is where tables that are built anew or backfilled begin.
+    """
     check_topics(pipeline)
     request_refresh(pipeline, anew, start)
     finish_refreshes(pipeline)
     finish_batches(pipeline)
-    pin(pipeline, tell)
-    check_losses(pipeline, tell)
-    project = State(pipeline.storage).project
-    shutil.rmtree(project, ignore_errors=True)
-    write_project(pipeline, project)
+    request_backfill(pipeline, backfill, start, tell)
+    pin_starts(pipeline)
+    flows = [pipeline, *pending_backfill(pipeline)]
+    for each in flows:
+        pin_schemas(each, tell)
+    for each in flows:
+        check_losses(each, tell)
+        shutil.rmtree(each.state.project, ignore_errors=True)
+        write_project(each, each.state.project)
 
 
 def finish_batches(pipeline: Pipeline) -> None:
@@ -65,11 +76,13 @@ def finish_batches(pipeline: Pipeline) -> None:
 
 def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableSummary]:
     """Bring every table and every view up to date."""
-    state = State(pipeline.storage)
-    before = totals(pipeline)
-    stood_at = {name: position_of(pipeline, name) for name in pipeline.tables}
-    with progress(pipeline, before, tell):
-        spark.run(state.project)
+    state = pipeline.state
+    found: dict[str, list[Taken]] = {name: [] for name in pipeline.tables}
+    for flows in (pipeline, *pending_backfill(pipeline)):
+        for name, part in _run_flows(flows, spark, tell).items():
+            found[name].append(part)
+        if flows.backfill:
+            settle_backfill(flows)
     if views := computable_views(pipeline):
         shutil.rmtree(state.project / VIEWS)
         write_views(pipeline, views, state.project / VIEWS)
@@ -78,15 +91,24 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
     for table in pipeline.stored_tables():
         if isinstance(table.output, TableOutput) and table.output.compact_files is not None:
             compact(state.table(table.name), table.output.compact_files)
-    return [
-        summarize(pipeline, name, total - before[name], stood_at[name])
+    return [summarize(pipeline, name, parts) for name, parts in found.items()]
+
+
+def _run_flows(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> dict[str, Taken]:
+    """Run the flows of one project to their end."""
+    before = totals(pipeline)
+    stood_at = {name: position_of(pipeline, name) for name in before}
+    with progress(pipeline, before, tell):
+        spark.run(pipeline.state.project)
+    return {
+        name: taken(pipeline, name, total - before[name], stood_at[name])
         for name, total in totals(pipeline).items()
-    ]
+    }
 
 
 def targets(pipeline: Pipeline) -> dict[str, TableTarget]:
     """Every table that our sink writes."""
-    state = State(pipeline.storage)
+    state = pipeline.state
     found = {}
     for table in pipeline.tables.values():
         if isinstance(table.output, TableOutput):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 
+from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.mistakes import Mistake, SpecError, nearest
 from tidelog.pipelines.spec import OnDataLoss, Pipeline, TopicOutput
 from tidelog.pipelines.starts import starting_options
@@ -23,18 +26,29 @@ def client_options(pipeline: Pipeline) -> dict[str, str]:
 
 def source_options(pipeline: Pipeline, table: str) -> dict[str, str]:
     """The options of a read of the topics behind a table, except where it starts."""
-    source = pipeline.source(table)
-    which = (
-        {"subscribe": ",".join(source.topics)}
-        if source.pattern is None
-        else {"subscribePattern": source.pattern}
-    )
     return {
         **client_options(pipeline),
-        **which,
+        **_partitions(pipeline, table),
         **loss_options(pipeline, table),
         "includeLeaderEpoch": "true",
     }
+
+
+def _partitions(pipeline: Pipeline, table: str) -> dict[str, str]:
+    if pipeline.backfill:
+        return assigned(pinned_end(pipeline.state, table))
+    source = pipeline.source(table)
+    if source.pattern is not None:
+        return {"subscribePattern": source.pattern}
+    return {"subscribe": ",".join(source.topics)}
+
+
+def assigned(partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    """The option with which exactly these partitions are read."""
+    found: dict[str, list[int]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each.partition)
+    return {"assign": json.dumps(found)}
 
 
 def loss_options(pipeline: Pipeline, table: str) -> dict[str, str]:
@@ -48,7 +62,9 @@ def stream_options(pipeline: Pipeline, table: str) -> dict[str, str]:
     found = source_options(pipeline, table)
     if pipeline.max_offsets_per_batch is not None:
         found["maxOffsetsPerTrigger"] = str(pipeline.max_offsets_per_batch)
-    pinned = State(pipeline.storage).start_file(table)
+    if ends := pinned_end(pipeline.state, table):
+        found["endingOffsets"] = start_json(ends)
+    pinned = pipeline.state.start_file(table)
     if pinned.exists():
         return {**found, "startingOffsets": pinned.read_text(encoding="utf-8").strip()}
     return {**found, **starting_options(pipeline.source(table).start)}
@@ -83,7 +99,15 @@ def positions_in(text: str) -> Positions:
 
 def pinned_start(state: State, table: str) -> Positions:
     """Where the first run started; empty where that is the first record of each partition."""
-    path = state.start_file(table)
+    return _positions(state.start_file(table))
+
+
+def pinned_end(state: State, table: str) -> Positions:
+    """Where the flow of a backfill ends; empty where there is none."""
+    return _positions(state.end_file(table))
+
+
+def _positions(path: Path) -> Positions:
     return positions_in(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 

@@ -18,8 +18,7 @@ _OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
 _PERMANENT: Final = {
     each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, LostTransaction, OptionError)
 }
-_OUTRUN: Final = re.compile(r"startingOffsets (?:does not mention|mentions) ")
-"""Partitions came or went between the settling of a start and the first batch."""
+"""`OtherPartitions` is none of them: partitions came or went after a start was settled."""
 
 _SQL_PERMANENT: Final = re.compile(r"SQLSTATE: (?:22|42|P0)")
 """The data are wrong, the query is wrong, somebody called `raise_error`."""
@@ -42,7 +41,7 @@ def failure_in(text: str) -> Failure:
         kind, why = ours[-1]
         if kind == DataLoss.__name__:
             why = _loss(text, why)
-        return Failure(why, kind not in _PERMANENT or _OUTRUN.match(why) is not None)
+        return Failure(why, kind not in _PERMANENT)
     first = text.strip().partition("\n")[0]
     return Failure(first, _SQL_PERMANENT.search(text) is None)
 

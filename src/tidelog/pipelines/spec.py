@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.starts import StartMistake, starting_options
+from tidelog.pipelines.state import State
 
 POSITION: Final = ("_topic", "_partition", "_offset", "_leader_epoch", "_timestamp")
 """Columns of every row: where the record stood in the log."""
@@ -213,6 +214,18 @@ class Pipeline:
     spark: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, Table]
     views: Mapping[str, View]
+    backfill: tuple[str, ...] = ()
+    """The tables whose flows bring older records; none: the flows of all tables go on."""
+
+    @property
+    def state(self) -> State:
+        """Where it keeps what."""
+        return State(self.storage, bool(self.backfill))
+
+    @property
+    def filled(self) -> list[Table]:
+        """The tables that its flows fill."""
+        return [self.tables[name] for name in self.backfill or self.tables]
 
     def lineage(self, name: str) -> list[Table]:
         """The table and those it goes on from, the first of which reads topics."""

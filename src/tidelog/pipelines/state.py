@@ -3,6 +3,7 @@
 tables/orders               a table
 tables/orders_quarantine    what could not become a row of it
 tables/_tidelog/            checkpoints, decisions, pinned schemas, starts, the project
+tables/_tidelog/backfill/   those of a backfill: its request, checkpoints, starts, ends, project
 """
 
 from __future__ import annotations
@@ -15,14 +16,25 @@ class State(NamedTuple):
     """The paths below a pipeline's `storage`."""
 
     storage: Path
+    backfill: bool = False
+    """Whether the flows are those of a backfill."""
 
     @property
     def root(self) -> Path:
         return self.storage / "_tidelog"
 
     @property
+    def flows(self) -> Path:
+        """What each set of flows has for itself."""
+        return self.root / "backfill" if self.backfill else self.root
+
+    @property
     def project(self) -> Path:
-        return self.root / "project"
+        return self.flows / "project"
+
+    @property
+    def backfill_request(self) -> Path:
+        return self.root / "backfill" / "request.json"
 
     @property
     def lock_file(self) -> Path:
@@ -47,9 +59,14 @@ class State(NamedTuple):
         return self.root / "schemas" / f"{table}.json"
 
     def start_file(self, table: str) -> Path:
-        return self.root / "starts" / f"{table}.json"
+        return self.flows / "starts" / f"{table}.json"
+
+    def end_file(self, table: str) -> Path:
+        """Where the flow of a backfill ends."""
+        return self.flows / "ends" / f"{table}.json"
 
     def decisions(self, table: str) -> Path:
+        """Those of all flows, which share a lock."""
         return self.root / "decisions" / table
 
     def refresh_marker(self, table: str) -> Path:
@@ -57,4 +74,4 @@ class State(NamedTuple):
 
     def checkpoints(self, table: str) -> Path:
         """Spark's: one directory per sink, flow and generation."""
-        return self.root / "_checkpoints" / f"{table}_sink"
+        return self.flows / "_checkpoints" / f"{table}_sink"

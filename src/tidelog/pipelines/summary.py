@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.decisions import Counts
 from tidelog.pipelines.source_options import ends_now, pinned_start
 from tidelog.pipelines.spec import Pipeline, TableOutput
-from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
 
@@ -24,15 +24,29 @@ class TableSummary(NamedTuple):
     lag: int
 
 
-def summarize(pipeline: Pipeline, name: str, counts: Counts, stood_at: Positions) -> TableSummary:
-    """The line of one table, which stood at these positions before the run."""
-    earliest, latest = ends_now(pipeline, name)
-    stands_at = position_of(pipeline, name)
-    lag = behind(stands_at, earliest, latest)
+class Taken(NamedTuple):
+    """What flows have brought to a table."""
+
+    read: int
+    counts: Counts
+
+
+def taken(pipeline: Pipeline, name: str, counts: Counts, stood_at: Positions) -> Taken:
+    """What was taken since its flow stood there; a sink that is not ours counts nothing."""
+    if isinstance(pipeline.tables[name].output, TableOutput):
+        return Taken(counts.all, counts)
+    earliest, _ = ends_now(pipeline, name)
+    return Taken(passed(stood_at, position_of(pipeline, name), earliest), counts)
+
+
+def summarize(pipeline: Pipeline, name: str, parts: Collection[Taken]) -> TableSummary:
+    """The line of one table."""
+    read = sum(each.read for each in parts)
+    counts = sum((each.counts for each in parts), Counts())
+    lag = lag_of(pipeline, name)
     if not isinstance(pipeline.tables[name].output, TableOutput):
-        read = passed(stood_at, stands_at, earliest)
         return TableSummary(name, read, None, counts.quarantined, None, lag)
-    return TableSummary(name, counts.all, counts.rows, counts.quarantined, counts.dropped, lag)
+    return TableSummary(name, read, counts.rows, counts.quarantined, counts.dropped, lag)
 
 
 def lag_of(pipeline: Pipeline, name: str) -> int:
@@ -43,7 +57,7 @@ def lag_of(pipeline: Pipeline, name: str) -> int:
 
 def position_of(pipeline: Pipeline, name: str) -> Positions:
     """Everything below it was taken; of a partition that is missing, nothing."""
-    state = State(pipeline.storage)
+    state = pipeline.state
     checkpoint = Checkpoint(state.checkpoints(name), name)
     return {**pinned_start(state, name), **checkpoint.position()}
 

@@ -7,7 +7,7 @@ in the same batch again; both do what is missing and nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,8 @@ class TableTarget:
     decisions: Path
     format: TableFormat
     partition_by: tuple[str, ...] = ()
+    backfill: bool = False
+    """Whether the batches are those of a backfill."""
 
     def stores(self) -> tuple[StoredTable, StoredTable]:
         table = stored_table(self.table, self.format, self.partition_by)
@@ -72,7 +74,8 @@ class TableCommit:
     """The batches of one table."""
 
     def __init__(self, target: TableTarget) -> None:
-        self._decisions = Decisions(target.decisions)
+        self._target = target
+        self._decisions = Decisions(target.decisions, backfill=target.backfill)
         self._table, self._quarantine = target.stores()
 
     def commit(self, batch: int, schema: pa.Schema, parts: Sequence[PartWritten]) -> None:
@@ -93,14 +96,18 @@ class TableCommit:
             self._discard_others(self._decisions.of(batch), parts)
 
     def finish(self) -> None:
-        """Carry out what a run that died had decided, and clear what it had not."""
+        """Carry out what a run that died had decided, in any flow, and clear what it had not."""
         with self._decisions.locked():
-            decision = self._decisions.last()
-            if decision is not None:
-                self.prepare(Schema.from_json(decision.table_schema))
-                self.carry_out(decision)
+            for backfill in (False, True):
+                TableCommit(replace(self._target, backfill=backfill)).carry_out_last()
             clear_staging(self._table)
             clear_staging(self._quarantine)
+
+    def carry_out_last(self) -> None:
+        decision = self._decisions.last()
+        if decision is not None:
+            self.prepare(Schema.from_json(decision.table_schema))
+            self.carry_out(decision)
 
     def prepare(self, columns: Schema) -> None:
         self._table.prepare(columns)

@@ -35,7 +35,7 @@ from tidelog.pipelines.table_commit import (
 )
 from tidelog.pipelines.table_files import TableFiles
 
-OPTIONS: Final = ("path", "quarantine", "decisions", "format", "partition_by")
+OPTIONS: Final = ("path", "quarantine", "decisions", "format", "partition_by", "backfill")
 _REQUIRED: Final = ("path", "decisions")
 _SPARKS_OWN: Final = ("queryname", "checkpointlocation")
 
@@ -55,6 +55,7 @@ def target_of(options: Mapping[str, str]) -> TableTarget:
         decisions=Path(given["decisions"]),
         format=TableFormat(given.get("format", TableFormat.DELTA)),
         partition_by=tuple(json.loads(given.get("partition_by", "[]"))),
+        backfill=json.loads(given.get("backfill", "false")),
     )
 
 

@@ -19,7 +19,6 @@ from deltalake.transaction import AddAction
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.spec import Pipeline, SparkOutput, TableFormat, TableOutput, View
 from tidelog.pipelines.sql_text import tables_in
-from tidelog.pipelines.state import State
 from tidelog.pipelines.table_files import STAGING, stats_of
 
 
@@ -35,15 +34,15 @@ def computable_views(pipeline: Pipeline) -> list[View]:
 def publish_views(pipeline: Pipeline, views: Iterable[View], warehouse: Path) -> None:
     """Replace these views by what Spark has computed."""
     for view in views:
-        _publish(warehouse / view.name, State(pipeline.storage).table(view.name))
+        _publish(warehouse / view.name, pipeline.state.table(view.name))
 
 
 def _can_be_read(pipeline: Pipeline, name: str) -> bool:
     """A Delta table says itself what its columns are; of a Parquet table only its files do."""
-    path = State(pipeline.storage).table(name)
+    path = pipeline.state.table(name)
     output = pipeline.tables[name].output
     if isinstance(output, SparkOutput):
-        return bool(Checkpoint(State(pipeline.storage).checkpoints(name), name).position())
+        return bool(Checkpoint(pipeline.state.checkpoints(name), name).position())
     assert isinstance(output, TableOutput)
     if output.format is TableFormat.DELTA:
         return DeltaTable.is_deltatable(str(path))

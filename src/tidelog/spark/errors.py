@@ -11,6 +11,10 @@ class OptionError(ConfigError):
     """An option is unknown, contradicts another one, or has a value that cannot work."""
 
 
+class OtherPartitions(OptionError):
+    """Offsets are given for other partitions than the query reads; some came or went since."""
+
+
 class SourceError(TidelogError):
     """The cluster does not give what the query asks for."""
 

@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 _STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-_BATCH_ONLY: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -129,14 +128,20 @@ def batch_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.read`."""
     _refuse(options, _STREAM_ONLY, "has no meaning in a batch query")
     read = read_options(options)
-    _refuse_backward(read)
+    if read.start == End(LATEST) or _names(read.start, LATEST):
+        raise OptionError(
+            "startingOffsets: a batch query that starts at latest reads nothing; "
+            "start at earliest, at an offset, or at -100 for the last hundred records"
+        )
+    _refuse_no_records(read)
     return read
 
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.readStream`."""
-    _refuse(options, _BATCH_ONLY, "has no meaning in a stream, which never ends")
-    return read_options(options)
+    read = read_options(options)
+    _refuse_no_records(read)
+    return read
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
@@ -237,14 +242,9 @@ def _refuse_both(client: Mapping[str, str], given: _Given) -> None:
         raise OptionError("kafka.group.id and groupIdPrefix contradict each other: keep one")
 
 
-def _refuse_backward(read: ReadOptions) -> None:
-    if read.start == End(LATEST) or _names(read.start, LATEST):
-        raise OptionError(
-            "startingOffsets: a batch query that starts at latest reads nothing; "
-            "start at earliest, at an offset, or at -100 for the last hundred records"
-        )
+def _refuse_no_records(read: ReadOptions) -> None:
     if read.end == End(EARLIEST) or _names(read.end, EARLIEST):
-        raise OptionError("endingOffsets: a batch query that ends at earliest reads nothing")
+        raise OptionError("endingOffsets: a query that ends at earliest reads nothing")
 
 
 def _names(position: Position | None, end: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark import positions
-from tidelog.spark.errors import OptionError
+from tidelog.spark.errors import OptionError, OtherPartitions
 from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.positions import Ago, At, Before, End, Offsets
 from tidelog.spark.topics import NO_RECORD, Topics
@@ -79,7 +79,9 @@ def _require_all(
     missing, unknown = set(partitions) - named, named - set(partitions)
     if missing:
         listed = ", ".join(map(str, sorted(missing)))
-        raise OptionError(f"{name} does not mention {listed}; name every partition that is read")
+        raise OtherPartitions(
+            f"{name} does not mention {listed}; name every partition that is read"
+        )
     if unknown:
         listed = ", ".join(map(str, sorted(unknown)))
-        raise OptionError(f"{name} mentions {listed}, which this query does not read")
+        raise OtherPartitions(f"{name} mentions {listed}, which this query does not read")

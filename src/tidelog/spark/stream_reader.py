@@ -4,6 +4,8 @@ Invariant  Positions live in Spark's checkpoint, never here; what this object re
            of AvailableNow, the time of the last batch, the last ends seen) is for the run only.
 Invariant  A batch that is repeated after a crash reads what was planned: its end carries its
            starts, and they win over whatever `initialOffset` finds by then.
+Invariant  Nothing behind an end that the options give is read; the query then waits, or ends with
+           AvailableNow.
 Invariant  Offsets never go back. A log that is shorter than what was read, or whose leader knows
            an earlier end of an epoch, has lost records, and that is said.
 """
@@ -29,8 +31,8 @@ from pyspark.sql.types import StructType
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.admission import admit, waiting
-from tidelog.spark.errors import DataLoss, OptionError, SourceError
-from tidelog.spark.offsets import Positions, from_json, starts_in, to_json
+from tidelog.spark.errors import DataLoss, OptionError, OtherPartitions, SourceError
+from tidelog.spark.offsets import Position, Positions, from_json, starts_in, to_json
 from tidelog.spark.options import ReadOptions
 from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import LATEST, End
@@ -40,6 +42,7 @@ from tidelog.spark.shipping import Shipped
 from tidelog.spark.topics import Topics
 
 _REFUSED: Final = "@refused"
+_REFUSALS: Final = {each.__name__: each for each in (OptionError, OtherPartitions)}
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +85,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 latest_if_too_young=self._options.latest_if_no_record_is_that_young,
             )
         except OptionError as refusal:
-            return {_REFUSED: str(refusal)}
+            return {_REFUSED: [type(refusal).__name__, str(refusal)]}
         return to_json(starts, starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -177,7 +180,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     f"{starts[each].offset}"
                 )
                 ends = {**ends, each: starts[each]}
-        return {**starts, **ends}
+        return {**starts, **self._bounded(starts, ends)}
+
+    def _bounded(self, starts: Positions, ends: Positions) -> Positions:
+        """The ends, but none behind the one that the options give."""
+        if self._options.end == End(LATEST):
+            return ends
+        last = find_positions(
+            self._topics, self._options.end, ends, name="endingOffsets", latest_if_too_young=True
+        )
+        return {
+            each: max(min(end, last[each]), starts.get(each, Position(0)))
+            for each, end in ends.items()
+        }
 
     def _show_progress(self, done: Positions) -> None:
         """Everything below the start of the next batch is processed; say so to the group.
@@ -209,5 +224,6 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 def _positions(start: dict[str, Any]) -> Positions:
     """Where a batch starts; a start that was refused is said here."""
     if _REFUSED in start:
-        raise OptionError(start[_REFUSED])
+        kind, why = start[_REFUSED]
+        raise _REFUSALS[kind](why)
     return from_json(start)
