@@ -34,7 +34,7 @@ REPEATED = {
     ),
     ApiKey.WRITE_TXN_MARKERS: (
         ("twice", "often", f"{BESIDE} markers", f"{BESIDE} topics"),
-        "There a partition that is named twice for one producer keeps the answer from coming.",
+        "There a producer is answered for once, whatever it is named with, and at times never.",
     ),
 }
 """What is named more than once is left out of these, as only brokers ask for them: how, and why."""

@@ -21,6 +21,7 @@ FOREVER_MS = (1 << 63) - 1
 MEMBERLESS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.OFFSET_COMMIT: {"generation_id_or_member_epoch": -1, "member_id": ""},
     ApiKey.TXN_OFFSET_COMMIT: {"generation_id": -1, "member_id": ""},
+    ApiKey.OFFSET_DELETE: {},
 }
 
 
@@ -221,7 +222,7 @@ def test_a_topic_with_a_partition_that_does_not_exist_is_answered_for_once(
     client: Client, asked: list[list[int]], told: list[list[int]]
 ) -> None:
     client.init()
-    topics = [{"name": "orders", "partitions": [place(each) for each in few]} for few in asked]
+    commit(client.peer, 5, name="orders")
     in_transaction = {
         "transactional_id": "tx",
         "producer_id": client.producer.producer_id,
@@ -230,7 +231,10 @@ def test_a_topic_with_a_partition_that_does_not_exist_is_answered_for_once(
     for api, version, more in (
         (ApiKey.OFFSET_COMMIT, 5, {}),
         (ApiKey.TXN_OFFSET_COMMIT, 5, in_transaction),
+        (ApiKey.OFFSET_DELETE, 0, {}),
     ):
+        named = (lambda index: {"partition_index": index}) if api is ApiKey.OFFSET_DELETE else place
+        topics = [{"name": "orders", "partitions": [*map(named, few)]} for few in asked]
         client.peer.send(api, version, group_id="group", topics=topics, **MEMBERLESS[api], **more)
         client.settle()
         answer: Any = decode_response(api, version, client.peer.answer())[1]
@@ -262,3 +266,13 @@ def test_a_transaction_that_takes_in_nothing_answers_for_everything_once(
         for topic in answer.results_by_topic_v3_and_below
     ]
     assert indexes == told
+
+
+def test_a_transaction_is_described_as_often_and_a_strange_state_named_once(client: Client) -> None:
+    answer = client.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx", "", "tx"])
+    assert [each.transactional_id for each in answer.transaction_states] == ["tx", "", "tx"]
+    states = ["Strange", "Ongoing", "Strange"]
+    answer = client.peer.ask(
+        ApiKey.LIST_TRANSACTIONS, 0, state_filters=states, producer_id_filters=[]
+    )
+    assert list(answer.unknown_state_filters) == ["Strange"]

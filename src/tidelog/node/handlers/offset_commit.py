@@ -8,7 +8,7 @@ from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.commit_answers import commit_answer
+from tidelog.node.offset_verdicts import offset_verdicts
 from tidelog.node.request import Reply, Request
 from tidelog.wire.messages import field, milliseconds
 
@@ -39,13 +39,13 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                     )
                 )
     if not wishes:
-        return commit_answer(topics, refused, ())
+        return offset_verdicts(topics, refused, ())
     later = request.park()
 
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
         if isinstance(outcome, Refusal):
             outcome = (outcome.code,) * len(wishes)
-        request.answer(commit_answer(topics, refused, outcome))
+        request.answer(offset_verdicts(topics, refused, outcome))
 
     wish = _wish(request, wishes)
     broker.groups.ask(

@@ -18,7 +18,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.commit_answers import commit_answer
+from tidelog.node.offset_verdicts import offset_verdicts
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.node.transaction_joining import Verdicts, ask_coordinator
 from tidelog.wire.messages import field
@@ -52,7 +52,7 @@ class _Question:
     def answer(self, outcome: tuple[ErrorCode, ...] | ErrorCode) -> Fields:
         """The verdicts on the wishes, or the one on all of them, beside what was refused."""
         codes = outcome if isinstance(outcome, tuple) else (outcome,) * len(self.wishes)
-        return commit_answer(self._topics, self._refused, codes)
+        return offset_verdicts(self._topics, self._refused, codes)
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -155,4 +155,4 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 
 def _refuse_all(topics: Sequence[Any], code: ErrorCode) -> Fields:
     partitions = [partition for topic in topics for partition in topic.partitions]
-    return commit_answer(topics, [None] * len(partitions), [code] * len(partitions))
+    return offset_verdicts(topics, [None] * len(partitions), [code] * len(partitions))

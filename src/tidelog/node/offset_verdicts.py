@@ -1,4 +1,4 @@
-"""Answers to commits of offsets, topic by topic, put together as Kafka does.
+"""Verdicts on offsets to commit or to forget, topic by topic, put together as Kafka does.
 
 Invariant  Every partition is answered for as often as it was named.
 Invariant  So is every topic; but once a partition was refused before the coordinator was asked,
@@ -24,7 +24,7 @@ class _Verdict(NamedTuple):
     error_code: ErrorCode
 
 
-def commit_answer(
+def offset_verdicts(
     topics: Sequence[Any], refused: Iterable[ErrorCode | None], decided: Iterable[ErrorCode]
 ) -> Fields:
     """Verdicts in the order of the request: why a partition was refused, or what was decided."""
