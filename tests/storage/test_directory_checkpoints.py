@@ -330,6 +330,23 @@ def test_a_deleted_log_is_forgotten_for_good_without_waiting_for_the_disk(
     assert checkpoint(survivor, RECOVERY_POINTS) == {}
 
 
+def test_a_job_before_all_was_loaded_keeps_what_is_written_down(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 3)
+    directory.load_metadata_log(NOW, LogConfig())
+    directory.close(high_watermarks={ORDERS: 3})
+    directory = LogDirectory(files, PATH, Dice())
+    directory.begin()
+    log = directory.load_metadata_log(NOW, LogConfig())
+    add(log)
+    log.sync()
+
+    write_down(directory)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 3, METADATA: 1}
+    assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 3}
+
+
 def test_jobs_that_failed_condemn_the_directory(files: MemoryFileSystem) -> None:
     directory = started(files)
     create(directory, ORDERS, 4)

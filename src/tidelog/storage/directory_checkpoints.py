@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tidelog.model.errors import invariant
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from tidelog.storage.filesystem import FileSystem
@@ -64,36 +63,41 @@ class DirectoryCheckpoints:
             self._write(self.first_dirty, self._first_dirty())
 
     def _write(self, checkpoint: KeptCheckpoint, offsets: Offsets) -> None:
-        """Write offsets down, beside what still holds for logs that are yet to be loaded."""
-        if not self.all_loaded:
-            loaded = {log.partition for log in self._logs()}
-            offsets = {**checkpoint.without(loaded), **offsets}
-        checkpoint.write(offsets)
+        checkpoint.write(self._completed(checkpoint, offsets))
 
     # By jobs
 
     def jobs(self, high_watermarks: Callable[[], Offsets]) -> list[CheckpointJob]:
         """For whatever changed, but for how far logs are cleaned, which the cleaner sees to."""
-        return self._jobs(
-            self.recovery_points.job(self._recovery_points),
-            self.log_starts.job(self._log_starts),
-            self.high_watermarks.job(high_watermarks),
-        )
+        return [
+            *self._jobs(self.recovery_points, self._recovery_points),
+            *self._jobs(self.log_starts, self._log_starts),
+            *self.high_watermark_jobs(high_watermarks),
+        ]
 
     def high_watermark_jobs(self, high_watermarks: Callable[[], Offsets]) -> list[CheckpointJob]:
         """For the high watermarks alone, if one changed."""
-        return self._jobs(self.high_watermarks.job(high_watermarks))
+        return self._jobs(self.high_watermarks, high_watermarks)
 
     def first_dirty_jobs(self) -> list[CheckpointJob]:
         """For how far every log is cleaned, also one that is compacted no longer: it may be one
         again."""
-        return self._jobs(self.first_dirty.job(self._first_dirty))
+        return self._jobs(self.first_dirty, self._first_dirty)
 
-    def _jobs(self, *jobs: CheckpointJob | None) -> list[CheckpointJob]:
-        invariant(self.all_loaded, "what is not loaded cannot be written down")
-        return [job for job in jobs if job is not None]
+    def _jobs(
+        self, checkpoint: KeptCheckpoint, offsets: Callable[[], Offsets]
+    ) -> list[CheckpointJob]:
+        job = checkpoint.job(lambda: self._completed(checkpoint, offsets()))
+        return [] if job is None else [job]
 
     # What is true
+
+    def _completed(self, checkpoint: KeptCheckpoint, offsets: Offsets) -> Offsets:
+        """The offsets, beside what still holds for logs that are yet to be loaded."""
+        if self.all_loaded:
+            return offsets
+        loaded = {log.partition for log in self._logs()}
+        return {**checkpoint.without(loaded), **offsets}
 
     def _recovery_points(self) -> dict[TopicPartition, int]:
         return {log.partition: log.recovery_point for log in self._logs()}
