@@ -14,6 +14,9 @@ Fields = Mapping[str, Any]
 SERVING = 100
 """The broker that is needed for the rest."""
 
+BESIDE = "beside the same"
+"""What was changed and, after this, which part of the request is there as it was, too."""
+
 _TEXTS = (
     "",
     ".",
@@ -67,7 +70,7 @@ def _odd_arrays(field: FieldSchema, fields: Fields) -> Iterator[tuple[str, Any]]
     yield "often", [first] * 300
     for what, inner in _vary(field.struct, first):
         yield what, [inner, *given[1:]]
-        yield f"{what} beside the same", [inner, *given]
+        yield f"{what} {BESIDE} {field.name}", [inner, *given]
 
 
 def _odd_numbers(kind: str) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from tidelog.storage.checkpoint import (
     OffsetCheckpoint,
 )
 from tidelog.storage.crash import after_crash
+from tidelog.storage.disk_operation import Renamed
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench
@@ -126,6 +127,72 @@ def test_nothing_is_written_down_before_the_logs_are_loaded(
     slow = bench.again(after_crash(bench.files), holds_jobs=True)
     slow.wait(50_000)
     assert (checkpoint(slow, RECOVERY_POINTS), checkpoint(slow, HIGH_WATERMARKS)) == before
+
+
+def test_no_checkpoint_is_written_or_synced_on_the_loop(
+    new_bench: NewBench, batch: NewBatch
+) -> None:
+    bench = new_bench(log_cleaner_enable="false")
+    bench.create_topic("orders")
+    bench.connect().produce("orders", batch(b"a", b"b", b"c"))
+    bench.partition("orders").raise_start_to(2)
+    bench.partition("orders").log.sync()
+    bench.holds_jobs = True
+    bench.wait(90_000)
+    assert bench.jobs
+
+    on_the_loop: set[type] = set()
+    while bench.jobs:
+        job = bench.jobs[0]
+        job.work()
+        done = len(bench.files.trace)
+        bench.jobs[0] = job._replace(work=lambda: None)
+        bench.run_job()
+        on_the_loop |= {type(operation) for operation in bench.files.trace[done:]}
+
+    assert on_the_loop == {Renamed}
+    assert checkpoint(bench, RECOVERY_POINTS)[ORDERS] == 3
+    assert checkpoint(bench, LOG_STARTS)[ORDERS] == 2
+    assert checkpoint(bench, HIGH_WATERMARKS)[ORDERS] == 3
+
+
+def test_a_slow_disk_has_one_checkpoint_of_a_kind_to_write_at_a_time(
+    new_bench: NewBench, batch: NewBatch
+) -> None:
+    bench = new_bench(log_cleaner_enable="false")
+    bench.create_topic("orders")
+    peer = bench.connect()
+    bench.holds_jobs = True
+    under_way = []
+    for _ in range(4):
+        peer.produce("orders", batch(b"a"))
+        bench.wait(5000)
+        under_way.append(len(bench.jobs))
+
+    assert set(under_way) == {under_way[0]}
+    bench.run_jobs()
+    assert checkpoint(bench, HIGH_WATERMARKS)[ORDERS] == 1
+    bench.wait(5000)
+    bench.run_jobs()
+    assert checkpoint(bench, HIGH_WATERMARKS)[ORDERS] == 4
+
+
+def test_a_stop_waits_for_a_checkpoint_under_way_and_writes_the_last_one(
+    new_bench: NewBench, batch: NewBatch
+) -> None:
+    bench = new_bench(log_cleaner_enable="false")
+    bench.create_topic("orders")
+    peer = bench.connect()
+    peer.produce("orders", batch(b"a"))
+    bench.holds_jobs = True
+    bench.wait(5000)
+    peer.produce("orders", batch(b"b"))
+    bench.stop()
+    while bench.jobs:
+        bench.run_job()
+
+    assert checkpoint(bench, HIGH_WATERMARKS)[ORDERS] == 2
+    assert checkpoint(bench, RECOVERY_POINTS)[ORDERS] == 2
 
 
 # The rest

@@ -117,7 +117,12 @@ _LOADS_NO_END_OF_GROUPS = _without_tombstones_of(GroupMetadataKey)
 
 
 SEEDS_MOST = 13
-SHOWN_BY = {"answers do not wait": 4, "partitions are given twice": 2, "any generation commits": 7}
+SHOWN_BY = {
+    "answers do not wait": 4,
+    "partitions are given twice": 2,
+    "any generation commits": 7,
+    "a group outlives its deletion": 28,
+}
 """Runs that are known to show it come first."""
 SHARD = GroupShard
 PARTITION = CoordinatedPartition

@@ -311,3 +311,20 @@ def new_bench() -> NewBench:
 def bench(new_bench: NewBench) -> LogBench:
     """A bench with a new log with small steps between index entries."""
     return new_bench(index_interval_bytes=200)
+
+
+@pytest.fixture
+def filled(new_bench: NewBench) -> LogBench:
+    """Ten batches of two records in three segments, with epochs, producers and a transaction."""
+    bench = new_bench(index_interval_bytes=150)
+    for at in range(10):
+        if at in (4, 7):
+            bench.log.roll(bench.now)
+        bench.append(
+            2, epoch=1 + at // 4, timestamp=bench.now.wall_ms + at, producer_id=at % 2,
+            producer_epoch=0, base_sequence=at // 2 * 2,
+        )  # fmt: skip
+    bench.append(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True, epoch=3)
+    bench.end_transaction(9, committed=False, epoch=3)
+    bench.append(producer_id=8, producer_epoch=0, base_sequence=0, transactional=True, epoch=3)
+    return bench

@@ -19,6 +19,7 @@ from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.partition_log import PartitionLog
 
 PATH: Final = "/data"
+MARKER: Final = f"{PATH}/.kafka_cleanshutdown"
 ORDERS: Final = TopicPartition("orders", 0)
 PAYMENTS: Final = TopicPartition("payments", 3)
 NOW: Final = Now(0, 1_700_000_000_000)

@@ -193,9 +193,20 @@ def test_segments_that_the_cleaner_emptied_are_no_end_of_the_log(
     assert holed.log.damage == []
 
 
+def test_a_clean_stop_vouches_for_the_holes_though_every_checkpoint_is_gone(
+    holed: LogBench,
+) -> None:
+    end = holed.log.end_offset
+    holed.load(clean=True, recovery_point=None, cleaned_to=0)
+    assert table(holed) == {b"rare": b"0", b"often": b"11", b"d": b"last"}
+    assert (holed.log.end_offset, holed.log.recovery_point) == (end, end)
+
+
 def test_a_hole_between_segments_that_no_checkpoint_tells_of_is_the_end_of_the_log(
     holed: LogBench,
 ) -> None:
+    """It may be a loss: a follower's segment that is full of fetched gaps and lost its end in a
+    power cut looks the same, and so does one that was never cleaned."""
     holed.load(recovery_point=0, cleaned_to=0)
     assert table(holed) == {b"rare": b"0"}
     assert holed.log.end_offset == holed.batches()[-1].header.next_offset

@@ -98,10 +98,10 @@ class Life:
                 swap(log, compaction.finished, now)
                 compaction.finished = None
         log.first_dirty_offset = compaction.cleaned_to
-        job = self.directory.first_dirty_job()
-        if job is not None:
+        jobs = self.directory.checkpoints.first_dirty_jobs()
+        for job in jobs:
             job.run()
-            self.directory.first_dirty_written(job, None)
+        self.directory.checkpoints_written(jobs, None)
 
     def crash_in(self, beginning: int) -> None:
         """Power goes somewhere behind an operation; the next start must find the same table."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.storage.test_recovery import filled, rewrite
+from tests.storage.test_recovery import rewrite
 
 from tidelog.records.batch import whole_batches
 from tidelog.storage.crash import after_crash
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench
-
-__all__ = ["filled"]
 
 EPOCHS = "leader-epoch-checkpoint"
 

@@ -37,10 +37,9 @@ def test_how_far_a_log_was_cleaned_stays_written_down_when_it_is_compacted_no_lo
 
 
 def write_first_dirty(directory: LogDirectory) -> None:
-    job = directory.first_dirty_job()
-    assert job is not None
+    (job,) = directory.checkpoints.first_dirty_jobs()
     job.run()
-    directory.first_dirty_written(job, None)
+    directory.checkpoints_written([job], None)
 
 
 def test_how_far_logs_are_cleaned_is_written_and_synced_by_a_job_alone(
@@ -50,17 +49,16 @@ def test_how_far_logs_are_cleaned_is_written_and_synced_by_a_job_alone(
     create(directory, ORDERS, 4).first_dirty_offset = 3
     before = len(files.trace)
 
-    job = directory.first_dirty_job()
+    (job,) = directory.checkpoints.first_dirty_jobs()
 
-    assert job is not None
     assert len(files.trace) == before
     job.run()
     assert checkpoint(files, FIRST_DIRTY) == {}
     written = len(files.trace)
-    directory.first_dirty_written(job, None)
+    directory.checkpoints_written([job], None)
     assert [type(operation) for operation in files.trace[written:]] == [Renamed]
     assert checkpoint(files, FIRST_DIRTY) == {ORDERS: 3}
-    assert directory.first_dirty_job() is None
+    assert directory.checkpoints.first_dirty_jobs() == []
 
 
 @pytest.mark.parametrize("cut_at", ["before the job runs", "after it ran"])
@@ -70,15 +68,14 @@ def test_a_job_that_would_claim_more_than_a_cut_left_changes_nothing(
     directory = started(files)
     log = create(directory, ORDERS, 4)
     log.first_dirty_offset = 3
-    job = directory.first_dirty_job()
-    assert job is not None
+    (job,) = directory.checkpoints.first_dirty_jobs()
     if cut_at == "before the job runs":
         log.truncate_to(2, NOW)
     job.run()
     if cut_at == "after it ran":
         log.truncate_to(2, NOW)
 
-    directory.first_dirty_written(job, None)
+    directory.checkpoints_written([job], None)
 
     assert checkpoint(files, FIRST_DIRTY) == {}
 
@@ -88,13 +85,12 @@ def test_a_job_that_still_knows_a_deleted_log_changes_nothing(files: MemoryFileS
     create(directory, ORDERS, 4).first_dirty_offset = 3
     write_first_dirty(directory)
     create(directory, PAYMENTS, 2).first_dirty_offset = 1
-    job = directory.first_dirty_job()
-    assert job is not None
+    (job,) = directory.checkpoints.first_dirty_jobs()
     directory.delete_log(ORDERS, NOW)
     create(directory, ORDERS, 4)
     job.run()
 
-    directory.first_dirty_written(job, None)
+    directory.checkpoints_written([job], None)
 
     assert checkpoint(files, FIRST_DIRTY) == {}
 
@@ -119,10 +115,9 @@ def test_no_power_cut_brings_back_how_far_a_deleted_log_was_cleaned(
 def test_a_job_that_failed_condemns_the_directory(files: MemoryFileSystem) -> None:
     directory = started(files)
     create(directory, ORDERS, 4).first_dirty_offset = 3
-    job = directory.first_dirty_job()
-    assert job is not None
+    (job,) = directory.checkpoints.first_dirty_jobs()
 
-    directory.first_dirty_written(job, "no space left")
+    directory.checkpoints_written([job], "no space left")
 
     assert directory.offline_reason == "no space left"
 

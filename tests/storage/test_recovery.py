@@ -7,31 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.records.batch import HEADER_SIZE, CorruptBatch, read_header
+from tidelog.records.batch import HEADER_SIZE
 from tidelog.storage.crash import after_crash, data_lost, names_undone
 from tidelog.storage.disk_operation import FileRead
 from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
-
-
-@pytest.fixture
-def filled(new_bench: NewBench) -> LogBench:
-    """Ten batches of two records in three segments, with epochs, producers and a transaction."""
-    bench = new_bench(index_interval_bytes=150)
-    for at in range(10):
-        if at in (4, 7):
-            bench.log.roll(bench.now)
-        bench.append(
-            2, epoch=1 + at // 4, timestamp=bench.now.wall_ms + at, producer_id=at % 2,
-            producer_epoch=0, base_sequence=at // 2 * 2,
-        )  # fmt: skip
-    bench.append(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True, epoch=3)
-    bench.end_transaction(9, committed=False, epoch=3)
-    bench.append(producer_id=8, producer_epoch=0, base_sequence=0, transactional=True, epoch=3)
-    return bench
 
 
 def rewrite(files: MemoryFileSystem, path: str, content: bytes) -> None:
@@ -403,112 +385,4 @@ def test_a_directory_without_segments_becomes_an_empty_log(filled: LogBench) -> 
     filled.load(recovery_point=23, log_start=40)
 
     assert (filled.log.start_offset, filled.log.end_offset) == (40, 40)
-    filled.check()
-
-
-# Damage in the flushed part
-
-
-def damage_batch(bench: LogBench, number: int, byte: int) -> Segment:
-    batch = bench.batches()[number]
-    [segment] = [
-        segment
-        for slot, segment in enumerate(bench.log.segments)
-        if segment.base_offset
-        <= batch.header.base_offset
-        < bench.log.segments.end_of(slot, bench.log.end_offset)
-    ]
-    bench.files.damage(segment.path, batch.position + byte, bytes([batch.data[byte] ^ 0x40]))
-    return segment
-
-
-@pytest.mark.parametrize("byte", [*range(HEADER_SIZE), HEADER_SIZE + 3])
-def test_damage_in_the_flushed_part_is_reported_and_nothing_behind_it_is_dropped(
-    filled: LogBench, byte: int
-) -> None:
-    whole = filled.batches()
-    filled.log.sync()
-    bad = whole[8]
-    segment = damage_batch(filled, 8, byte)
-
-    filled.load(recovery_point=23)
-
-    [damage] = filled.log.damage
-    assert (damage.first_offset, damage.next_offset, damage.in_place) == (16, 18, True)
-    assert damage.base_offset == segment.base_offset
-    assert (damage.position, damage.end_position) == (
-        bad.position,
-        bad.position + bad.header.size,
-    )
-    assert filled.log.end_offset == 23
-    assert filled.log.cut_bytes == 0
-
-
-def test_damaged_records_are_never_handed_out_and_those_around_them_are(filled: LogBench) -> None:
-    whole = filled.contents()
-    filled.log.sync()
-    damage_batch(filled, 8, 30)
-    filled.load(recovery_point=23)
-
-    with pytest.raises(CorruptBatch):
-        filled.log.read(16, 1 << 20, 23)
-    with pytest.raises(CorruptBatch):
-        filled.log.read(17, 1 << 20, 23)
-    before = filled.log.read(14, 1 << 20, 23)
-    behind = filled.log.read(18, 1 << 20, 23)
-    assert before is not None
-    assert behind is not None
-    assert before.read() == whole[7]
-    assert behind.read() == b"".join(whole[9:])
-    filled.append(epoch=3)
-    tail = filled.log.read(23, 1, 24)
-    assert tail is not None
-    assert read_header(tail.read()).base_offset == 23
-
-
-def test_damage_up_to_the_end_of_a_rolled_segment_leaves_the_next_one(filled: LogBench) -> None:
-    filled.log.sync()
-    damage_batch(filled, 6, 9)
-
-    filled.load(recovery_point=13)
-
-    [damage] = filled.log.damage
-    assert (damage.first_offset, damage.next_offset) == (12, 14)
-    assert filled.log.end_offset == 23
-
-
-def test_a_flushed_end_that_is_lost_is_cut_and_reported(filled: LogBench) -> None:
-    whole = filled.contents()
-    filled.log.sync()
-    damage_batch(filled, len(whole) - 1, 25)
-
-    filled.load(recovery_point=23)
-
-    [damage] = filled.log.damage
-    assert (damage.first_offset, damage.next_offset, damage.in_place) == (22, 23, False)
-    assert filled.contents() == whole[:-1]
-    filled.append(epoch=5)
-    found = filled.log.read(22, 1, 23)
-    assert found is not None
-    filled.check()
-
-
-def test_a_damaged_log_can_still_be_searched_and_cut(filled: LogBench) -> None:
-    filled.log.sync()
-    damage_batch(filled, 8, 9)
-    filled.load(recovery_point=23)
-
-    found = filled.log.offset_for_timestamp(filled.now.wall_ms + 10, 23)
-    assert found is not None
-    assert found.offset == 19
-    latest = filled.log.max_timestamp_offset(23)
-    assert latest is not None
-    assert latest.offset == 19
-    assert filled.log.truncate_to(20, filled.now)
-    assert len(filled.log.damage) == 1
-    assert filled.log.read(18, 1, 20) is not None
-    assert filled.log.truncate_to(16, filled.now)
-    assert filled.log.damage == []
-    filled.check()
-    filled.append(epoch=5)
     filled.check()

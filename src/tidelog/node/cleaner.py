@@ -10,12 +10,14 @@ Invariant  How far a log is cleaned is written down only after the swapped names
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import write_down
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.replication.partition import Partition
 from tidelog.storage.cleanable import (
@@ -142,17 +144,12 @@ class Cleaner:
 
     def _write_down(self, partition: Partition, now: Now) -> None:
         directory = self._directory_of(partition)
-        job = directory.first_dirty_job() if directory is not None else None
-        if directory is None or job is None:
+        if directory is None:
             self._look_after(0, now)
-            return
-
-        def finished(later: Now, error: str | None) -> None:
-            with suppress(DiskError):  # noted in `offline_reason`
-                directory.first_dirty_written(job, error)
-            self._look_after(0, later)
-
-        self._broker.jobs.run(job.run, finished)
+        else:
+            jobs = directory.checkpoints.first_dirty_jobs()
+            go_on = partial(self._look_after, 0)
+            write_down(self._broker.jobs, now, directory, jobs, go_on)
 
     def _failed(self, partition: Partition, error: str, now: Now) -> None:
         self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS

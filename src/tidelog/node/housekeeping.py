@@ -1,21 +1,24 @@
 """What a broker does on its own, by the clock: checkpoints, retention, cleaning, flushes.
 
 Invariant  Nothing here is needed for an answer to be right; it bounds disk use and restart time.
+Invariant  Checkpoints are written and synced by jobs; the last ones are written when logs close.
 Invariant  A chore that fails takes its directory offline, where that is noted, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import write_down
 from tidelog.node.cleaner import Cleaner
 from tidelog.observe.events import SegmentDeleted
 from tidelog.replication.partition import Partition
+from tidelog.storage.kept_checkpoint import Offsets
 from tidelog.storage.log_directory import LogDirectory
 
 SWEEP_INTERVAL_MS: Final = 1000
@@ -71,15 +74,16 @@ class Housekeeping:
 
     def _checkpoint_marks(self, now: Now) -> None:
         for directory in self._online():
-            with suppress(DiskError):
-                marks = self._broker.replicas.high_watermarks(directory.logs)
-                directory.write_high_watermarks(marks)
+            jobs = directory.checkpoints.high_watermark_jobs(self._marks_of(directory))
+            write_down(self._broker.jobs, now, directory, jobs)
 
     def _checkpoint_everything(self, now: Now) -> None:
         for directory in self._online():
-            with suppress(DiskError):
-                marks = self._broker.replicas.high_watermarks(directory.logs)
-                directory.write_checkpoints(marks)
+            jobs = directory.checkpoints.jobs(self._marks_of(directory))
+            write_down(self._broker.jobs, now, directory, jobs)
+
+    def _marks_of(self, directory: LogDirectory) -> Callable[[], Offsets]:
+        return lambda: self._broker.replicas.high_watermarks(directory.logs)
 
     def _expire_producers(self, now: Now) -> None:
         for partition in self._broker.replicas:

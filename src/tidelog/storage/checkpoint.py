@@ -47,11 +47,15 @@ class OffsetCheckpoint:
         write_atomically(self._files, self.path, _encoded(offsets))
 
     def write_beside(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write what the file shall hold next beside it. May block: run it in a job."""
+        """Write what the file shall hold next beside it, and make durable what it holds now.
+
+        May block: run it in a job.
+        """
         write_whole(self._files, self.path + _NEXT, _encoded(offsets))
+        self._files.sync_directory(self.path.rpartition("/")[0])
 
     def put_in_place(self) -> None:
-        """Replace the file by what was written beside it; after a crash it has either content."""
+        """Replace the file by what was written beside it; a power cut may undo that, no more."""
         self._files.rename(self.path + _NEXT, self.path)
 
 

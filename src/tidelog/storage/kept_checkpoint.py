@@ -1,61 +1,87 @@
 """A checkpoint file whose content is remembered, so that it is written only when it changes.
 
-Invariant  `offsets` is what the file has; after a power cut it may have less of what a job wrote,
-           but never an entry that `offsets` does not have.
-Invariant  What a job wrote takes the file's place only if it claims no more than is true by then.
+Invariant  `offsets` has every entry that the file has or, after a power cut, may have again.
+Invariant  What a job wrote takes the file's place only if nothing was written since the job was
+           made, and if it claims no more than is true by then: nothing old replaces what is newer.
+Invariant  No second job is made before what the first one wrote was taken, or thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tidelog.model.ids import TopicPartition
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.filesystem import FileSystem
+
+Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointJob:
     """Content to be written; `run` blocks and may be called from any thread, once."""
 
+    kept: KeptCheckpoint
     file: OffsetCheckpoint
-    offsets: Mapping[TopicPartition, int]
+    offsets: Offsets
+    true_now: Callable[[], Offsets]
+    revision: int
 
     def run(self) -> None:
         """Write it beside the file; raises `DiskError` when that fails."""
         self.file.write_beside(self.offsets)
 
+    def take(self) -> None:
+        """It has run: let the file have what was written."""
+        self.kept.take(self)
+
 
 class KeptCheckpoint:
     """One offset checkpoint of a log directory."""
 
-    __slots__ = ("_file", "offsets")
+    __slots__ = ("_content", "_file", "_is_written_elsewhere", "_revision", "offsets")
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._file = OffsetCheckpoint(files, path)
-        self.offsets: Mapping[TopicPartition, int] = {}
+        self._content: Offsets = {}
+        self._revision = 0
+        self._is_written_elsewhere = False
+        self.offsets: Offsets = {}
 
     def read(self) -> None:
-        self.offsets = self._file.read()
+        self._now_has(self._file.read())
 
     def without(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """What is on disk about all other partitions."""
         return {name: at for name, at in self.offsets.items() if name not in partitions}
 
-    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def write(self, offsets: Offsets) -> None:
+        """Replace the content, durably, unless it is the same."""
         if offsets != self.offsets:
             self._file.write(offsets)
-            self.offsets = dict(offsets)
+            self._now_has(dict(offsets))
 
-    def job(self, offsets: Mapping[TopicPartition, int]) -> CheckpointJob | None:
-        """These offsets beside all others, as a job to run elsewhere; then call `take`."""
-        merged = {**self.offsets, **offsets}
-        return CheckpointJob(self._file, merged) if merged != self.offsets else None
+    def job(self, true_now: Callable[[], Offsets]) -> CheckpointJob | None:
+        """Replace the content elsewhere, if it changed and no job is at it; then `take` that."""
+        offsets = true_now()
+        if self._is_written_elsewhere or offsets == self.offsets:
+            return None
+        self._is_written_elsewhere = True
+        return CheckpointJob(self, self._file, dict(offsets), true_now, self._revision)
 
-    def take(self, job: CheckpointJob, true: Mapping[TopicPartition, int]) -> None:
-        """The job has run: let the file have what it wrote, unless a log was cut meanwhile."""
-        news = job.offsets.items() - self.offsets.items()
-        if all(offset <= true.get(name, 0) for name, offset in news):
+    def take(self, job: CheckpointJob) -> None:
+        """The job has run: let the file have what it wrote, unless that is no longer so."""
+        self._is_written_elsewhere = False
+        true = job.true_now()
+        news = job.offsets.items() - self._content.items()
+        if job.revision == self._revision and all(at <= true.get(name, 0) for name, at in news):
+            before = self._content
             self._file.put_in_place()
-            self.offsets = job.offsets
+            self._now_has(job.offsets)
+            self.offsets = {**before, **job.offsets}
+
+    def _now_has(self, offsets: Offsets) -> None:
+        self._content = self.offsets = offsets
+        self._revision += 1

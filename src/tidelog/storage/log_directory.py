@@ -2,14 +2,12 @@
 
 Invariant  The mark of a clean stop is gone for good before anything is loaded, and comes back only
            when all that was loaded is closed and durable.
-Invariant  No recovery point on disk is above what is durable, nor a log start above the log's own;
-           what is written down of a log that is yet to be loaded stays.
 Invariant  After a failure in the directory nothing in it is written down any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -18,12 +16,7 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError, DiskError, invariant
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.model.time import Now
-from tidelog.storage.checkpoint import (
-    FIRST_DIRTY,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-)
+from tidelog.storage.directory_checkpoints import DirectoryCheckpoints
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import (
@@ -35,7 +28,7 @@ from tidelog.storage.identity import (
     read_topic_id,
     write_clean_shutdown,
 )
-from tidelog.storage.kept_checkpoint import CheckpointJob, KeptCheckpoint
+from tidelog.storage.kept_checkpoint import CheckpointJob, Offsets
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
@@ -67,18 +60,8 @@ class LogDirectory:
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self._files = files
         self._entropy = entropy
-        self._recovery_points = KeptCheckpoint(files, f"{path}/{RECOVERY_POINTS}")
-        self._log_starts = KeptCheckpoint(files, f"{path}/{LOG_STARTS}")
-        self._high_watermarks = KeptCheckpoint(files, f"{path}/{HIGH_WATERMARKS}")
-        self._first_dirty = KeptCheckpoint(files, f"{path}/{FIRST_DIRTY}")
-        self._checkpoints = (
-            self._recovery_points,
-            self._log_starts,
-            self._high_watermarks,
-            self._first_dirty,
-        )
+        self.checkpoints = DirectoryCheckpoints(files, path, self._all_logs)
         self._begun = False
-        self._loaded = False
         self._removals: list[tuple[int, str, PartitionLog | None]] = []
 
     @property
@@ -87,9 +70,9 @@ class LogDirectory:
         return self.health.offline_reason
 
     @property
-    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+    def high_watermarks(self) -> Offsets:
         """As they were last written down."""
-        return self._high_watermarks.offsets
+        return self.checkpoints.high_watermarks.offsets
 
     # Starting
 
@@ -101,8 +84,7 @@ class LogDirectory:
             if broker_epoch is not None:
                 self.previous_broker_epoch = broker_epoch
             delete_clean_shutdown(self._files, self.path)
-            for checkpoint in self._checkpoints:
-                checkpoint.read()
+            self.checkpoints.read()
             self._begun = True
 
     def load(
@@ -113,7 +95,7 @@ class LogDirectory:
         with self.health:
             for name in self._files.list(self.path):
                 self._load_entry(name, now, config_of)
-            self._loaded = True
+            self.checkpoints.all_loaded = True
         return self.logs
 
     def load_metadata_log(self, now: Now, config: LogConfig) -> PartitionLog:
@@ -121,7 +103,7 @@ class LogDirectory:
         invariant(self._begun, "the mark of a clean stop is read before any log")
         with self.health:
             place = self._place(METADATA_PARTITION)
-            known = METADATA_PARTITION in self._recovery_points.offsets
+            known = METADATA_PARTITION in self.checkpoints.recovery_points.offsets
             if known or self._has_begun(place.directory):  # formatting leaves no log
                 self._files.make_directory(place.directory)
                 log = self._load_log(METADATA_PARTITION, METADATA_TOPIC_ID, config, now)
@@ -153,7 +135,7 @@ class LogDirectory:
     def _load_log(
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
     ) -> PartitionLog:
-        cleaned_to = self._first_dirty.offsets.get(partition, 0)
+        cleaned_to = self.checkpoints.first_dirty.offsets.get(partition, 0)
         log = load_log(
             partition,
             topic_id,
@@ -161,8 +143,8 @@ class LogDirectory:
             self._place(partition),
             now,
             clean=self.was_clean,
-            recovery_point=self._recovery_points.offsets.get(partition),
-            log_start=self._log_starts.offsets.get(partition),
+            recovery_point=self.checkpoints.recovery_points.offsets.get(partition),
+            log_start=self.checkpoints.log_starts.offsets.get(partition),
             cleaned_to=cleaned_to,
         )
         log.first_dirty_offset = cleaned_to
@@ -193,13 +175,15 @@ class LogDirectory:
         self, partition: TopicPartition, topic_id: UUID, config: LogConfig, now: Now
     ) -> PartitionLog:
         """An empty log for a new partition."""
-        invariant(self._loaded, "what is on disk is known before anything new is made")
+        invariant(
+            self.checkpoints.all_loaded, "what is on disk is known before anything new is made"
+        )
         invariant(partition not in self.logs, f"{partition} is in {self.path} already")
         with self.health:
             place = self._place(partition)
             if self._files.is_directory(place.directory):
                 self._rename(partition, _STRAY)
-            self._forget_deleted(partition)
+            self.checkpoints.forget_deleted(partition)
             log = create_log(partition, topic_id, config, place, now)
         self.logs[partition] = log
         return log
@@ -249,76 +233,25 @@ class LogDirectory:
 
     # Writing down
 
-    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write down recovery points, log starts and high watermarks, where they changed."""
+    def write_checkpoints(self, high_watermarks: Offsets) -> None:
+        """Write down all that changed, durably. Blocks; who may not block takes a job."""
         if self.health.offline_reason is None:
             with self.health:
-                self._write(self._recovery_points, self._recovery_points_now())
-                self._write(self._log_starts, self._log_starts_now())
-                self._write(self._high_watermarks, high_watermarks)
+                self.checkpoints.write(high_watermarks)
 
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write down the high watermarks alone, if one changed."""
-        if self.health.offline_reason is None:
-            with self.health:
-                self._write(self._high_watermarks, high_watermarks)
-
-    def first_dirty_job(self) -> CheckpointJob | None:
-        """Write down elsewhere how far every log is cleaned, if that changed, also one that is
-        compacted no longer: it may be one again. Then call `first_dirty_written`."""
-        invariant(self._loaded, "nothing is cleaned before all is loaded")
-        return self._first_dirty.job(self._first_dirty_now())
-
-    def first_dirty_written(self, job: CheckpointJob, error: str | None) -> None:
-        """The job has run."""
+    def checkpoints_written(self, jobs: Iterable[CheckpointJob], error: str | None) -> None:
+        """Jobs of `checkpoints` have run."""
         if error is not None:
             self.health.fail(error)
         elif self.health.offline_reason is None:
             with self.health:
-                self._first_dirty.take(job, self._first_dirty_now())
-
-    def _write(self, checkpoint: KeptCheckpoint, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write offsets down, beside what still holds for logs that are yet to be loaded."""
-        if not self._loaded:
-            loaded = {log.partition for log in self._all_logs()}
-            offsets = {**checkpoint.without(loaded), **offsets}
-        checkpoint.write(offsets)
-
-    def _forget_deleted(self, partition: TopicPartition) -> None:
-        """What is written down of an earlier log of that name must not speak for a new one."""
-        for checkpoint in self._checkpoints:
-            if partition in checkpoint.offsets:
-                here = {log.partition for log in self._all_logs()}
-                checkpoint.write(checkpoint.without(checkpoint.offsets.keys() - here))
+                for job in jobs:
+                    job.take()
 
     def _lower(self, partition: TopicPartition) -> None:
-        """A log is about to be cut: nothing on disk may claim more for it than will be there."""
         log = self.metadata_log if partition == METADATA_PARTITION else self.logs.get(partition)
-        if log is None:
-            return
-        if self._recovery_points.offsets.get(partition, 0) > log.recovery_point:
-            self._write(self._recovery_points, self._recovery_points_now())
-        if self._log_starts.offsets.get(partition, 0) > log.start_offset:
-            self._write(self._log_starts, self._log_starts_now())
-        if self._first_dirty.offsets.get(partition, 0) > log.first_dirty_offset:
-            self._write(self._first_dirty, self._first_dirty_now())
-
-    def _recovery_points_now(self) -> dict[TopicPartition, int]:
-        return {log.partition: log.recovery_point for log in self._all_logs()}
-
-    def _log_starts_now(self) -> dict[TopicPartition, int]:
-        return {
-            log.partition: log.start_offset
-            for log in self._all_logs()
-            if log.start_offset > log.segments.first.base_offset
-        }
-
-    def _first_dirty_now(self) -> dict[TopicPartition, int]:
-        return {
-            log.partition: log.first_dirty_offset
-            for log in self.logs.values()
-            if log.first_dirty_offset > 0
-        }
+        if log is not None:
+            self.checkpoints.lower(log)
 
     def _all_logs(self) -> Iterator[PartitionLog]:
         yield from self.logs.values()
@@ -330,7 +263,7 @@ class LogDirectory:
     def close(
         self,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
-        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        high_watermarks: Offsets | None = None,
     ) -> None:
         """Close every log; after a failure, or before all was loaded, the stop is not a clean one.
 
@@ -341,10 +274,7 @@ class LogDirectory:
                 log.close()
             marks = self.high_watermarks if high_watermarks is None else high_watermarks
             self.write_checkpoints(marks)
-            if self.health.offline_reason is None:
-                with self.health:
-                    self._write(self._first_dirty, self._first_dirty_now())
-            if self._loaded and self.health.offline_reason is None:
+            if self.checkpoints.all_loaded and self.health.offline_reason is None:
                 with self.health:
                     write_clean_shutdown(self._files, self.path, broker_epoch)
-        self._loaded = False
+        self.checkpoints.all_loaded = False

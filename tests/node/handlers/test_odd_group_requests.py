@@ -18,6 +18,11 @@ from tidelog.wire.messages import decode_response
 
 NewBench = Callable[..., NodeBench]
 FOREVER_MS = (1 << 63) - 1
+MEMBERLESS: dict[ApiKey, dict[str, Any]] = {
+    ApiKey.OFFSET_COMMIT: {"generation_id_or_member_epoch": -1, "member_id": ""},
+    ApiKey.TXN_OFFSET_COMMIT: {"generation_id": -1, "member_id": ""},
+    ApiKey.OFFSET_DELETE: {},
+}
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def place(index: int) -> dict[str, Any]:
     }
 
 
-def commit(peer: Peer, version: int, **topic: Any) -> list[int]:
+def commit(peer: Peer, version: int, **topic: Any) -> dict[int, int]:
     answer = peer.ask(
         ApiKey.OFFSET_COMMIT,
         version,
@@ -60,7 +65,7 @@ def commit(peer: Peer, version: int, **topic: Any) -> list[int]:
         retention_time=FOREVER_MS // 1_000_000,
         topics=[{**topic, "partitions": [place(1), place(2), place(-1)]}],
     )
-    return [each.error_code for each in answer.topics[0].partitions]
+    return {each.partition_index: each.error_code for each in answer.topics[0].partitions}
 
 
 @pytest.mark.parametrize("version", [2, 9, 10])
@@ -70,7 +75,7 @@ def test_offsets_of_partitions_that_do_not_exist_are_not_committed(
     topic_id = bench.node.broker.image.topics_by_name["orders"].topic_id
     topic = {"topic_id": topic_id} if version >= 10 else {"name": "orders"}
     missing = ErrorCode.unknown_topic_or_partition
-    assert commit(peer, version, **topic) == [ErrorCode.none, missing, missing]
+    assert commit(peer, version, **topic) == {1: ErrorCode.none, 2: missing, -1: missing}
     stored = peer.ask(ApiKey.OFFSET_FETCH, 5, group_id="group", topics=None)
     assert [each.partition_index for each in stored.topics[0].partitions] == [1]
 
@@ -108,9 +113,9 @@ def test_offsets_in_a_transaction_are_judged_partition_by_partition(client: Clie
         return [each.error_code for topic in answer.topics for each in topic.partitions]
 
     missing = ErrorCode.unknown_topic_or_partition
-    fenced, *others = outcomes(group_id="group")
+    elsewhere, fenced, nowhere = outcomes(group_id="group")
     assert fenced not in (ErrorCode.none, missing)
-    assert others == [missing, missing]
+    assert elsewhere == nowhere == missing
     assert outcomes(group_id="group", topics=topics[1:]) == [missing]
     assert set(outcomes(group_id="")) == {ErrorCode.invalid_group_id}
 
@@ -177,3 +182,97 @@ def test_clients_add_no_internal_topic_to_a_transaction(client: Client) -> None:
         OFFSETS_TOPIC: ErrorCode.topic_authorization_failed,
         "orders": ErrorCode.operation_not_attempted,
     }
+
+
+# Named more than once
+
+
+@pytest.mark.parametrize(
+    "indexes",
+    [[[0], [1]], [[0], [0]], [[0, 0], [1]]],
+)
+def test_a_topic_is_answered_for_as_often_as_offsets_are_asked_for(
+    peer: Peer, indexes: list[list[int]]
+) -> None:
+    commit(peer, 5, name="orders")
+    topics = [{"name": "orders", "partition_indexes": each} for each in indexes]
+    answer = peer.ask(ApiKey.OFFSET_FETCH, 5, group_id="group", topics=topics)
+    told = [[each.partition_index for each in topic.partitions] for topic in answer.topics]
+    assert told == indexes
+
+
+def test_a_topic_of_which_something_is_committed_and_something_not_is_answered_for_once(
+    peer: Peer,
+) -> None:
+    commit(peer, 5, name="orders")
+    topics = [{"name": "orders", "partition_indexes": [0, 1]}]
+    [topic] = peer.ask(ApiKey.OFFSET_FETCH, 5, group_id="group", topics=topics).topics
+    assert [each.committed_offset for each in topic.partitions] == [-1, 7]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([[0], [0, 1]], [[0], [0, 1]]),
+        ([[0], [9, 1]], [[9, 0, 1]]),
+        ([[9], [8]], [[9, 8]]),
+    ],
+)
+def test_a_topic_with_a_partition_that_does_not_exist_is_answered_for_once(
+    client: Client, asked: list[list[int]], told: list[list[int]]
+) -> None:
+    client.init()
+    commit(client.peer, 5, name="orders")
+    in_transaction = {
+        "transactional_id": "tx",
+        "producer_id": client.producer.producer_id,
+        "producer_epoch": client.producer.producer_epoch,
+    }
+    for api, version, more in (
+        (ApiKey.OFFSET_COMMIT, 5, {}),
+        (ApiKey.TXN_OFFSET_COMMIT, 5, in_transaction),
+        (ApiKey.OFFSET_DELETE, 0, {}),
+    ):
+        named = (lambda index: {"partition_index": index}) if api is ApiKey.OFFSET_DELETE else place
+        topics = [{"name": "orders", "partitions": [*map(named, few)]} for few in asked]
+        client.peer.send(api, version, group_id="group", topics=topics, **MEMBERLESS[api], **more)
+        client.settle()
+        answer: Any = decode_response(api, version, client.peer.answer())[1]
+        indexes = [[each.partition_index for each in topic.partitions] for topic in answer.topics]
+        assert indexes == told
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([[0, 0], [0]], [[0, 0], [0]]),
+        ([[9, 0, 9], [0]], [[0, 9]]),
+    ],
+)
+def test_a_transaction_that_takes_in_nothing_answers_for_everything_once(
+    client: Client, asked: list[list[int]], told: list[list[int]]
+) -> None:
+    client.init()
+    answer = client.peer.ask(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=client.producer.producer_id,
+        v3_and_below_producer_epoch=client.producer.producer_epoch,
+        v3_and_below_topics=[{"name": "orders", "partitions": few} for few in asked],
+    )
+    indexes = [
+        [each.partition_index for each in topic.results_by_partition]
+        for topic in answer.results_by_topic_v3_and_below
+    ]
+    assert indexes == told
+
+
+def test_a_transaction_is_described_as_often_and_a_strange_state_named_once(client: Client) -> None:
+    answer = client.peer.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx", "", "tx"])
+    assert [each.transactional_id for each in answer.transaction_states] == ["tx", "", "tx"]
+    states = ["Strange", "Ongoing", "Strange"]
+    answer = client.peer.ask(
+        ApiKey.LIST_TRANSACTIONS, 0, state_filters=states, producer_id_filters=[]
+    )
+    assert list(answer.unknown_state_filters) == ["Strange"]

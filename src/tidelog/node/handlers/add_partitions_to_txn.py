@@ -6,11 +6,12 @@ partition on behalf of a client or only to ask whether it takes part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.transactions.records import by_topic
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
@@ -21,6 +22,10 @@ from tidelog.node.transaction_joining import Verdicts, ask_here
 
 MANY_SINCE: Final = 4
 FENCED_SINCE: Final = 2
+_NOT_ASKED: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization_failed}
+)
+"""Verdicts on partitions on whose account the coordinator was not asked."""
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -31,7 +36,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     topics = body.v3_and_below_topics
     refused = _refused(topics)
     if refused:
-        return {"results_by_topic_v3_and_below": _by_topic(topics, refused)}
+        return {"results_by_topic_v3_and_below": _told(topics, refused)}
     later = request.park()
     asked = Joining(
         body.v3_and_below_transactional_id,
@@ -42,7 +47,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     def known(outcomes: Verdicts) -> None:
         if request.api_version < FENCED_SINCE:
             outcomes = {name: _as_old(code) for name, code in outcomes.items()}
-        request.answer({"results_by_topic_v3_and_below": _by_topic(topics, outcomes)})
+        request.answer({"results_by_topic_v3_and_below": _told(topics, outcomes)})
 
     ask_here(broker, request.now, asked, adds=True, then=known)
     return later
@@ -65,7 +70,7 @@ def _handle_many(broker: BrokerState, request: Request) -> Reply:
         results = [
             {
                 "transactional_id": transaction.transactional_id,
-                "topic_results": _by_topic(transaction.topics, verdicts),
+                "topic_results": _told(transaction.topics, verdicts),
             }
             for transaction, verdicts in zip(transactions, outcomes, strict=True)
         ]
@@ -96,17 +101,23 @@ def _names(topics: Sequence[Any]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _by_topic(topics: Sequence[Any], outcomes: Mapping[TopicPartition, ErrorCode]) -> list[Fields]:
-    return [
-        {
-            "name": topic.name,
-            "results_by_partition": [
-                {
-                    "partition_index": index,
-                    "partition_error_code": outcomes[TopicPartition(topic.name, index)],
-                }
-                for index in topic.partitions
-            ],
-        }
-        for topic in topics
-    ]
+def _told(topics: Sequence[Any], outcomes: Verdicts) -> list[Fields]:
+    """Everything as it was named; or once, if the coordinator was not asked."""
+    if not _NOT_ASKED.isdisjoint(outcomes.values()):
+        return [
+            _topic(topic, partitions, outcomes) for topic, partitions in by_topic(outcomes).items()
+        ]
+    return [_topic(topic.name, topic.partitions, outcomes) for topic in topics]
+
+
+def _topic(topic: str, partitions: Iterable[int], outcomes: Verdicts) -> Fields:
+    return {
+        "name": topic,
+        "results_by_partition": [
+            {
+                "partition_index": index,
+                "partition_error_code": outcomes[TopicPartition(topic, index)],
+            }
+            for index in partitions
+        ],
+    }

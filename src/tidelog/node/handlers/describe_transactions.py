@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from tidelog.coordinator.decision import Decision
@@ -10,27 +11,27 @@ from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.gathering import gather
 from tidelog.node.request import Fields, Reply, Request
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Describe each of them."""
-    wanted = tuple(dict.fromkeys(request.body.transactional_ids))
-    if not wanted:
-        return {"transaction_states": []}
+    wanted = request.body.transactional_ids
     later = request.park()
-    described: dict[str, Fields] = {}
 
-    def known(transactional_id: str, outcome: Transaction | Refusal | None) -> None:
-        described[transactional_id] = _describe(transactional_id, outcome)
-        if len(described) == len(wanted):
-            request.answer({"transaction_states": [described[name] for name in wanted]})
+    def ask(transactional_id: str, then: Callable[[Transaction | Refusal | None], None]) -> None:
+        if transactional_id:
+            look_up = partial(_look_up, transactional_id)
+            broker.transactions.ask(request.now, transactional_id, look_up, then)
+        else:
+            then(Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
 
-    for name in wanted:
-        if not name:
-            known(name, Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
-            continue
-        broker.transactions.ask(request.now, name, partial(_look_up, name), partial(known, name))
+    def known(outcomes: list[Transaction | Refusal | None]) -> None:
+        described = [_describe(*each) for each in zip(wanted, outcomes, strict=True)]
+        request.answer({"transaction_states": described})
+
+    gather(wanted, ask, known)
     return later
 
 

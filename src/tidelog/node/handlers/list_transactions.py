@@ -23,7 +23,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     asked = request.body.state_filters
     return {
         "error_code": ErrorCode.none,
-        "unknown_state_filters": [name for name in asked if name not in known],
+        "unknown_state_filters": [name for name in dict.fromkeys(asked) if name not in known],
         "transaction_states": [
             {
                 "transactional_id": transaction.transactional_id,

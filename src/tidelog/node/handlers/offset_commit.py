@@ -8,7 +8,8 @@ from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.request import Fields, Reply, Request
+from tidelog.node.offset_verdicts import offset_verdicts
+from tidelog.node.request import Reply, Request
 from tidelog.wire.messages import field, milliseconds
 
 BY_ID_SINCE: Final = 10
@@ -16,15 +17,16 @@ BY_ID_SINCE: Final = 10
 
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Commit the offsets of partitions that exist; the answer waits until they are safe."""
-    outcomes: list[ErrorCode | None] = []
+    topics = request.body.topics
+    refused: list[ErrorCode | None] = []
     wishes: list[OffsetWish] = []
-    for topic in request.body.topics:
+    for topic in topics:
         name, topic_id, error = _topic(broker, request, topic)
         for partition in topic.partitions:
             unknown = error
             if broker.image.partition(name, partition.partition_index) is None:
                 unknown = error or ErrorCode.unknown_topic_or_partition
-            outcomes.append(unknown)
+            refused.append(unknown)
             if unknown is None:
                 wishes.append(
                     OffsetWish(
@@ -37,13 +39,13 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                     )
                 )
     if not wishes:
-        return _fields(request, outcomes, ())
+        return offset_verdicts(topics, refused, ())
     later = request.park()
 
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
         if isinstance(outcome, Refusal):
             outcome = (outcome.code,) * len(wishes)
-        request.answer(_fields(request, outcomes, outcome))
+        request.answer(offset_verdicts(topics, refused, outcome))
 
     wish = _wish(request, wishes)
     broker.groups.ask(
@@ -81,29 +83,3 @@ def _wish(request: Request, wishes: list[OffsetWish]) -> CommitWish:
         offsets=wishes,
         retention_ms=None if retention_ms == -1 else retention_ms,
     )
-
-
-def _fields(
-    request: Request, outcomes: list[ErrorCode | None], committed: tuple[ErrorCode, ...]
-) -> Fields:
-    """Outcomes in the order of the request; those not known before are `committed`'s."""
-    known = iter(outcomes)
-    rest = iter(committed)
-
-    def code() -> ErrorCode:
-        outcome = next(known)
-        return next(rest) if outcome is None else outcome
-
-    return {
-        "topics": [
-            {
-                "name": field(topic, "name", ""),
-                "topic_id": field(topic, "topic_id", None),
-                "partitions": [
-                    {"partition_index": partition.partition_index, "error_code": code()}
-                    for partition in topic.partitions
-                ],
-            }
-            for topic in request.body.topics
-        ]
-    }

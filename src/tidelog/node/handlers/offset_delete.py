@@ -5,7 +5,8 @@ from __future__ import annotations
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.request import Fields, Reply, Request
+from tidelog.node.offset_verdicts import offset_verdicts
+from tidelog.node.request import Reply, Request
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -18,14 +19,19 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         for topic in body.topics
         for partition in topic.partitions
     ]
-    known = [each for each in asked if broker.image.partition(*each) is not None]
+    refused = [
+        ErrorCode.unknown_topic_or_partition if broker.image.partition(*each) is None else None
+        for each in asked
+    ]
+    known = [each for each, why in zip(asked, refused, strict=True) if why is None]
     later = request.park()
 
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
         if isinstance(outcome, Refusal):
             request.answer({"error_code": outcome.code, "topics": []})
         else:
-            request.answer(_fields(request, dict(zip(known, outcome, strict=True))))
+            verdicts = offset_verdicts(body.topics, refused, outcome)
+            request.answer({"error_code": ErrorCode.none, **verdicts})
 
     broker.groups.ask(
         request.now,
@@ -34,25 +40,3 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         answer,
     )
     return later
-
-
-def _fields(request: Request, outcomes: dict[TopicPartition, ErrorCode]) -> Fields:
-    missing = ErrorCode.unknown_topic_or_partition
-    return {
-        "error_code": ErrorCode.none,
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": each.partition_index,
-                        "error_code": outcomes.get(
-                            TopicPartition(topic.name, each.partition_index), missing
-                        ),
-                    }
-                    for each in topic.partitions
-                ],
-            }
-            for topic in request.body.topics
-        ],
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,26 +27,40 @@ class _Question:
         self.group_id: str = asked.group_id
         self.member_id: str | None = field(asked, "member_id", None)
         self.member_epoch: int = field(asked, "member_epoch", -1)
-        self.wanted: list[WantedOffset] | None = None
-        self.unknown: list[FetchedOffset] = []
+        self._topics: list[list[WantedOffset]] | None = None
+        """As they were named; None when all that the group has are asked for."""
+        self._unknown: list[list[FetchedOffset]] = []
         """Partitions of topic ids that nobody knows."""
         if asked.topics is not None:
-            self.wanted = []
+            self._topics = []
             for topic in asked.topics:
-                self._ask_for(broker, topic)
+                self._ask_for(self._topics, broker, topic)
 
-    def _ask_for(self, broker: BrokerState, topic: Any) -> None:
+    def _ask_for(self, topics: list[list[WantedOffset]], broker: BrokerState, topic: Any) -> None:
         topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
         name = field(topic, "name", None)
         if name is None:
             name = broker.topic_name(topic_id)
-        for index in topic.partition_indexes:
-            partition = TopicPartition(name or "", index)
-            if name is None:
-                error = ErrorCode.unknown_topic_id
-                self.unknown.append(FetchedOffset(partition, topic_id, error=error))
-            elif self.wanted is not None:
-                self.wanted.append(WantedOffset(partition, topic_id))
+        partitions = [TopicPartition(name or "", index) for index in topic.partition_indexes]
+        if name is None:
+            error = ErrorCode.unknown_topic_id
+            self._unknown.append(
+                [FetchedOffset(each, topic_id, error=error) for each in partitions]
+            )
+        else:
+            topics.append([WantedOffset(each, topic_id) for each in partitions])
+
+    @property
+    def wanted(self) -> list[WantedOffset] | None:
+        """The partitions that the coordinator is asked for; None for all it knows."""
+        return None if self._topics is None else list(chain.from_iterable(self._topics))
+
+    def by_topic(self, outcome: Iterable[FetchedOffset]) -> list[list[FetchedOffset]]:
+        """The coordinator's answer, topic by topic as they were named; then the unknown ones."""
+        rest = iter(outcome)
+        if self._topics is None:
+            return [list(rest)]
+        return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._unknown]
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -100,42 +114,31 @@ def _group(
             outcome = [FetchedOffset(*each, error=error) for each in question.wanted or ()]
     return {
         "error_code": error,
-        "topics": _topics(broker, request, [*outcome, *question.unknown]),
+        "topics": [
+            {**identity, "partitions": [_partition(each) for each in offsets]}
+            for topic in question.by_topic(outcome)
+            for identity, offsets in groupby(topic, lambda each: _identity(broker, request, each))
+            if identity
+        ],
     }
 
 
-def _topics(
-    broker: BrokerState, request: Request, offsets: Iterable[FetchedOffset]
-) -> list[Fields]:
-    """Offsets by topic; by id only those whose topic still has one."""
-    topics: list[Fields] = []
-    for identity, group in groupby(offsets, key=lambda each: _identity(broker, request, each)):
-        if identity is None:
-            continue
-        topics.append(
-            {
-                **identity,
-                "partitions": [
-                    {
-                        "partition_index": each.partition.partition,
-                        "committed_offset": each.offset,
-                        "committed_leader_epoch": each.leader_epoch,
-                        "metadata": each.metadata,
-                        "error_code": each.error,
-                    }
-                    for each in group
-                ],
-            }
-        )
-    return topics
-
-
-def _identity(broker: BrokerState, request: Request, fetched: FetchedOffset) -> Fields | None:
-    """The topic as the version names it, whether or not its id was known at the commit."""
-    name, topic_id = fetched.partition.topic, fetched.topic_id
+def _identity(broker: BrokerState, request: Request, fetched: FetchedOffset) -> Fields:
+    """What a topic goes by; nothing if that is an id, and it has none any more."""
+    name = fetched.partition.topic
     if request.api_version < BY_ID_SINCE:
         return {"name": name}
-    if topic_id == ZERO_UUID and name:
-        known = broker.image.topics_by_name.get(name)
-        return None if known is None else {"topic_id": known.topic_id}
-    return {"topic_id": topic_id}
+    if fetched.topic_id != ZERO_UUID or not name:
+        return {"topic_id": fetched.topic_id}
+    known = broker.image.topics_by_name.get(name)
+    return {} if known is None else {"topic_id": known.topic_id}
+
+
+def _partition(fetched: FetchedOffset) -> Fields:
+    return {
+        "partition_index": fetched.partition.partition,
+        "committed_offset": fetched.offset,
+        "committed_leader_epoch": fetched.leader_epoch,
+        "metadata": fetched.metadata,
+        "error_code": fetched.error,
+    }

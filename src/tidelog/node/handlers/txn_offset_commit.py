@@ -6,6 +6,7 @@ partition; from version 5 on the offsets' partition is added on behalf of the cl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
@@ -17,6 +18,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.offset_verdicts import offset_verdicts
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.node.transaction_joining import Verdicts, ask_coordinator
 from tidelog.wire.messages import field
@@ -33,18 +35,38 @@ _COORDINATOR_IS_AWAY: Final = (
 """Or it has not heard yet of the partition that keeps the offsets."""
 
 
+class _Question:
+    """What can be committed of a request, and why the rest cannot."""
+
+    def __init__(self, broker: BrokerState, request: Request) -> None:
+        self._topics = request.body.topics
+        self._refused: list[ErrorCode | None] = []
+        self.wishes: list[OffsetWish] = []
+        for topic in self._topics:
+            for partition in topic.partitions:
+                exists = broker.image.partition(topic.name, partition.partition_index) is not None
+                self._refused.append(None if exists else ErrorCode.unknown_topic_or_partition)
+                if exists:
+                    self.wishes.append(_wish(broker, topic.name, partition))
+
+    def answer(self, outcome: tuple[ErrorCode, ...] | ErrorCode) -> Fields:
+        """The verdicts on the wishes, or the one on all of them, beside what was refused."""
+        codes = outcome if isinstance(outcome, tuple) else (outcome,) * len(self.wishes)
+        return offset_verdicts(self._topics, self._refused, codes)
+
+
 def handle(broker: BrokerState, request: Request) -> Reply:
     """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
     if not body.group_id:
-        return _fields(request, {}, ErrorCode.invalid_group_id)
-    known = _known(broker, request)
-    if not known:
-        return _fields(request, {}, ErrorCode.unknown_topic_or_partition)
+        return _refuse_all(body.topics, ErrorCode.invalid_group_id)
+    asked = _Question(broker, request)
+    if not asked.wishes:
+        return asked.answer(())
     group_partition = broker.groups.partition_of(body.group_id)
     partition = broker.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
     if partition is None or not partition.is_leader:
-        return _all(request, known, ErrorCode.not_coordinator)
+        return asked.answer(ErrorCode.not_coordinator)
     later = request.park()
     producer = Producer(body.producer_id, body.producer_epoch)
     adds = request.api_version >= ADDS_SINCE
@@ -63,28 +85,28 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         request.now = now
         (code,) = verdicts.values()
         if code:
-            request.answer(_all(request, known, _told(code, request.api_version)))
+            request.answer(asked.answer(_told(code, request.api_version)))
         elif not producers.is_confirmed(*producer, question):
-            request.answer(_all(request, known, ErrorCode.invalid_txn_state))
+            request.answer(asked.answer(ErrorCode.invalid_txn_state))
         else:
             _commit(broker, request, producer)
 
     version = EPOCH_PER_TRANSACTION if adds else 0
-    asked = Joining(body.transactional_id, producer, frozenset({partition.name}), version)
-    ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
+    joining = Joining(body.transactional_id, producer, frozenset({partition.name}), version)
+    ask_coordinator(broker, request.now, joining, adds=adds, then=answered)
     return later
 
 
 def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
     body = request.body
-    known = _known(broker, request)
+    asked = _Question(broker, request)
     wish = CommitWish(
         version=request.api_version,
         group_id=body.group_id,
         generation=field(body, "generation_id", -1),
         member_id=field(body, "member_id", ""),
         instance_id=field(body, "group_instance_id", None),
-        offsets=[_wish(broker, topic.name, partition) for topic, partition in known],
+        offsets=asked.wishes,
         producer=producer,
     )
 
@@ -93,13 +115,9 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
             code = outcome.code
             if code is ErrorCode.coordinator_load_in_progress:
                 code = _told(code, request.api_version)
-            request.answer(_all(request, known, code))
-            return
-        outcomes = {
-            (topic.name, partition.partition_index): code
-            for (topic, partition), code in zip(known, outcome, strict=True)
-        }
-        request.answer(_fields(request, outcomes, ErrorCode.unknown_topic_or_partition))
+            request.answer(asked.answer(code))
+        else:
+            request.answer(asked.answer(outcome))
 
     broker.groups.ask(
         request.now,
@@ -107,16 +125,6 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
         lambda shard: shard.commit_offsets(wish, request.now),
         committed,
     )
-
-
-def _known(broker: BrokerState, request: Request) -> list[tuple[Any, Any]]:
-    """Topics and partitions of the request that exist."""
-    return [
-        (topic, partition)
-        for topic in request.body.topics
-        for partition in topic.partitions
-        if broker.image.partition(topic.name, partition.partition_index) is not None
-    ]
 
 
 def _wish(broker: BrokerState, topic: str, partition: Any) -> OffsetWish:
@@ -145,28 +153,6 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _all(request: Request, known: list[tuple[Any, Any]], code: ErrorCode) -> Fields:
-    outcomes = {(topic.name, partition.partition_index): code for topic, partition in known}
-    return _fields(request, outcomes, ErrorCode.unknown_topic_or_partition)
-
-
-def _fields(
-    request: Request, outcomes: dict[tuple[str, int], ErrorCode], otherwise: ErrorCode
-) -> Fields:
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": partition.partition_index,
-                        "error_code": outcomes.get(
-                            (topic.name, partition.partition_index), otherwise
-                        ),
-                    }
-                    for partition in topic.partitions
-                ],
-            }
-            for topic in request.body.topics
-        ]
-    }
+def _refuse_all(topics: Sequence[Any], code: ErrorCode) -> Fields:
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    return offset_verdicts(topics, [None] * len(partitions), [code] * len(partitions))

@@ -1,0 +1,36 @@
+"""Writing down where logs stand, away from the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from tidelog.model.errors import DiskError
+from tidelog.model.time import Now
+from tidelog.node.jobs import Jobs
+from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.log_directory import LogDirectory
+
+
+def write_down(
+    jobs: Jobs,
+    now: Now,
+    directory: LogDirectory,
+    checkpoints: Sequence[CheckpointJob],
+    then: Callable[[Now], None] = lambda _: None,
+) -> None:
+    """Write and sync the checkpoints elsewhere, put them in place here; go on after that."""
+    if not checkpoints:
+        then(now)
+        return
+
+    def work() -> None:
+        for checkpoint in checkpoints:
+            checkpoint.run()
+
+    def finished(later: Now, error: str | None) -> None:
+        with suppress(DiskError):  # noted in `offline_reason`
+            directory.checkpoints_written(checkpoints, error)
+        then(later)
+
+    jobs.run(work, finished)

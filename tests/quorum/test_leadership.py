@@ -1,0 +1,169 @@
+"""How one voter follows a leader, loses it, resigns and starts again, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.quorum.voter_bench import TIMEOUTS, VoterBench, address, key, member
+
+from tidelog.model.errors import ErrorCode, InvariantBroken
+from tidelog.quorum.election_state import ElectionState
+from tidelog.quorum.messages import EpochBegun, EpochEnded
+from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
+from tidelog.quorum.voter_set import VoterSet
+
+# Following
+
+
+def test_an_epoch_with_two_leaders_stops_the_node() -> None:
+    bench = VoterBench()
+    bench.follow(2, 5)
+    with pytest.raises(InvariantBroken):
+        bench.elections.epoch_begun(EpochBegun(5, 3, key(1), address(3)), bench.now)
+
+
+@pytest.mark.parametrize("become", [VoterBench.win, lambda bench: resign(bench)])
+def test_another_leader_of_an_epoch_that_this_node_led_stops_it(
+    become: Callable[[VoterBench], object],
+) -> None:
+    bench = VoterBench()
+    become(bench)
+    with pytest.raises(InvariantBroken):
+        bench.elections.epoch_begun(EpochBegun(4, 3, key(1), address(3)), bench.now)
+
+
+def resign(bench: VoterBench) -> None:
+    bench.win()
+    bench.elections.resign(bench.now)
+
+
+def test_a_follower_stands_when_its_leader_was_silent_for_the_fetch_timeout() -> None:
+    bench = VoterBench()
+    bench.follow(2, 5)
+    bench.wait(1000)
+    bench.elections.leader_answered(bench.now)
+    bench.wait(1999)
+    assert bench.state == ("follower", 5, 2)
+    bench.wait(1)
+    assert bench.state == ("prospective", 5, 2)
+
+
+@pytest.mark.parametrize(("own", "leader", "waits_ms"), [(1, 3, 100), (2, 3, 200), (3, 1, 200)])
+def test_voters_whose_leader_hung_up_stand_one_after_the_other(
+    own: int, leader: int, waits_ms: int
+) -> None:
+    bench = VoterBench(own=own)
+    begun = EpochBegun(5, leader, key(own), address(leader))
+    bench.elections.epoch_begun(begun, bench.now)
+    bench.elections.leader_answered(bench.now)
+    bench.elections.leader_hung_up(bench.now)
+    bench.wait(waits_ms - 1)
+    assert bench.state[0] == "follower"
+    bench.wait(1)
+    assert bench.state[0] == "prospective"
+    assert bench.elections.lost_leader == leader
+
+
+def test_a_leader_that_answers_again_is_not_lost() -> None:
+    bench = VoterBench()
+    bench.follow(2, 5)
+    bench.elections.leader_hung_up(bench.now)
+    bench.elections.leader_answered(bench.now)
+    bench.wait(1999)
+    assert bench.state == ("follower", 5, 2)
+    assert bench.elections.lost_leader is None
+
+
+def test_without_a_grace_time_a_closed_connection_tells_nothing() -> None:
+    assert QuorumTimeouts(disconnect_grace_ms=0).after_hang_up(0, 2) is None
+
+
+# Resigning
+
+
+@pytest.mark.parametrize(
+    ("rank", "successors", "waits_ms"),
+    [(0, 3, 0), (1, 3, 250), (2, 3, 500), (1, 2, 500), (None, 3, 1000), (4, 5, 496)],
+)
+def test_successors_of_a_leader_that_resigned_wait_by_their_rank(
+    rank: int | None, successors: int, waits_ms: int
+) -> None:
+    assert TIMEOUTS.after_resignation(rank, successors) == waits_ms
+
+
+def test_the_first_successor_stands_at_once_and_is_encouraged_by_the_others() -> None:
+    first, second = VoterBench(), VoterBench()
+    for bench, successors in ((first, (1, 3)), (second, (3, 1))):
+        bench.follow(2, 5)
+        bench.elections.leader_answered(bench.now)
+        ended = EpochEnded(5, 2, tuple(map(key, successors)), address(2))
+        assert bench.elections.epoch_ended(ended, bench.now).error == ErrorCode.none
+        bench.wait(0)
+    assert first.state == ("prospective", 5, 2)
+    assert second.state == ("follower", 5, 2)
+    assert second.ask_vote(3, 5, pre_vote=True).granted
+
+
+@pytest.mark.parametrize("begin", [VoterBench.wait_until_due, VoterBench.campaign, None])
+def test_a_voter_that_is_removed_while_it_waits_leaves_elections_to_the_others(
+    begin: Callable[[VoterBench], object] | None,
+) -> None:
+    bench = VoterBench()
+    if begin is not None:
+        begin(bench)
+    bench.members = VoterSet(1, (member(2), member(3)))
+    bench.letters()
+    bench.wait(60_000)
+
+    assert bench.state[0] == "unattached"
+    assert bench.elections.due_ms == NEVER_MS
+    assert bench.letters() == []
+
+
+def test_a_leader_without_a_majority_resigns_and_says_so() -> None:
+    bench = VoterBench()
+    bench.win()
+    bench.wait(2999)
+    assert bench.state == ("leader", 4, 1)
+    bench.letters()
+    bench.wait(1)
+    assert bench.state == ("resigned", 4, -1)
+    said = [letter.question for letter in bench.letters()]
+    assert said == [EpochEnded(4, 1, (key(2), key(3)), address(1))] * 2
+
+
+def test_who_resigned_begins_a_new_epoch_when_nobody_else_does() -> None:
+    bench = VoterBench()
+    bench.win()
+    bench.elections.resign(bench.now)
+    bench.wait(1499)
+    assert bench.state == ("resigned", 4, -1)
+    bench.wait(1)
+    assert bench.state == ("unattached", 5, -1)
+    assert bench.stored[-1] == ElectionState(5)
+
+
+# Starting again
+
+
+def test_nobody_leads_an_epoch_again_after_a_restart() -> None:
+    bench = VoterBench(stored=ElectionState(7, 1))
+    assert bench.state == ("resigned", 7, -1)
+    assert not bench.ask_vote(2, 7).granted
+    bench.wait_until_due()
+    assert bench.state == ("unattached", 8, -1)
+
+
+def test_an_epoch_in_the_log_is_adopted_when_the_stored_one_is_earlier() -> None:
+    bench = VoterBench(stored=ElectionState(2, 2, *key(2)))
+    assert bench.state == ("unattached", 3, -1)
+    assert bench.stored[-1] == ElectionState(3)
+
+
+def test_a_leader_that_was_known_is_remembered_but_has_to_be_found_anew() -> None:
+    bench = VoterBench(stored=ElectionState(5, 2))
+    assert bench.state == ("unattached", 5, 2)
+    assert bench.elections.leader_address is None
+    bench.elections.heard_of(5, 2, None, bench.now)
+    assert bench.elections.leader_address == address(2)
