@@ -30,9 +30,9 @@ from typing import Final, Self
 from tests.integration.raw import until
 from tests.pipelines.comparing import committed_records, expect_places
 from tests.pipelines.moments import STEPS, checkpoint_of, reached
-from tests.pipelines.processes import kill_group, processes_below, python_workers, tidelog
-from tests.pipelines.standalone import Standalone, standalone
 from tests.spark.conftest import create_topic, write_records
+from tests.spark.processes import kill_group, processes_below, python_workers, tidelog
+from tests.spark.standalone import Standalone, standalone
 
 from tidelog.pipelines.parsing import load_pipeline
 from tidelog.pipelines.state import State

@@ -12,8 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.integration.raw import until
 from tests.pipelines.killing import RECORDS, Killing
-from tests.pipelines.processes import tidelog
 from tests.spark.conftest import MakeTopic, Write
+from tests.spark.processes import tidelog
 
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.example import write_example

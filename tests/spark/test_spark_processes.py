@@ -12,27 +12,24 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import pyspark
 import pytest
 from tests.integration.raw import until
 from tests.spark.conftest import MakeTopic, Write
 from tests.spark.delivery_rounds import visible
-
-from tidelog.testing.ports import free_ports
+from tests.spark.processes import kill_group
+from tests.spark.standalone import SPARK_ENVIRONMENT, Standalone, standalone
 
 ROOT = Path(__file__).parents[2]
-SPARK = Path(pyspark.__file__).parent
 ROWS = 900
 BATCH = 300
 SMALL_BATCH = 30
 START_S = 180
 
-SPARK_ENVIRONMENT = {
+DRIVER_ENVIRONMENT = {
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "PYTHONPATH": "",
-    "SPARK_HOME": str(SPARK),
-    "SPARK_LOCAL_IP": "127.0.0.1",
+    **SPARK_ENVIRONMENT,
 }
 PLAIN_JOB = """
 import sys
@@ -53,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as cleanup:
 
         def run(name: str, *command: str, **more: str) -> subprocess.Popen[bytes]:
-            environment = {**os.environ, **SPARK_ENVIRONMENT, **more}
+            environment = {**os.environ, **DRIVER_ENVIRONMENT, **more}
             log = cleanup.enter_context((tmp_path / f"{name}.log").open("ab"))
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env=environment
@@ -63,11 +60,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return process
 
         yield run
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def copy_command(
@@ -121,22 +113,10 @@ def bare_python(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def master(start: Start, tmp_path: Path) -> str:
-    """A standalone cluster: a master and two workers that never heard of us."""
-    port, *ports = free_ports(4)
-    spark_class = str(SPARK / "bin" / "spark-class")
-    deploy = "org.apache.spark.deploy"
-    start("master", spark_class, f"{deploy}.master.Master", "--host", "127.0.0.1",
-          "--port", str(port), "--webui-port", str(ports[0]))  # fmt: skip
-    url = f"spark://127.0.0.1:{port}"
-    for number, web_port in enumerate(ports[1:]):
-        start(f"worker{number}", spark_class, f"{deploy}.worker.Worker", url, "--cores", "1",
-              "--memory", "1g", "--webui-port", str(web_port),
-              "--work-dir", str(tmp_path / f"work{number}"), WITHOUT_TIDELOG="1")  # fmt: skip
-    for number in range(2):
-        log = tmp_path / f"worker{number}.log"
-        until(partial(says, log, "Successfully registered"), within_s=START_S)
-    return url
+def workers(tmp_path: Path) -> Iterator[Standalone]:
+    """A master and two workers that never heard of us."""
+    with standalone(tmp_path / "spark", cores=1, PYTHONPATH="", WITHOUT_TIDELOG="1") as running:
+        yield running
 
 
 def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
@@ -144,7 +124,7 @@ def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
     make_topic: MakeTopic,
     write: Write,
     start: Start,
-    master: str,
+    workers: Standalone,
     bare_python: str,
     tmp_path: Path,
 ) -> None:
@@ -152,15 +132,15 @@ def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
     write(source, [b"%d" % each for each in range(ROWS)])
     driver = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python,
               "PYTHONPATH": str(ROOT / "src")}  # fmt: skip
-    without = start("without", sys.executable, "-c", PLAIN_JOB, master, bootstrap, source,
+    without = start("without", sys.executable, "-c", PLAIN_JOB, workers.url, bootstrap, source,
                     **driver)  # fmt: skip
     assert without.wait(START_S) != 0
     assert says(tmp_path / "without.log", "has no module tidelog: run `pip install")
 
-    copy = copy_command(bootstrap, source, target, tmp_path, "--master", master)
+    copy = copy_command(bootstrap, source, target, tmp_path, "--master", workers.url)
     copying = start("driver", *copy, **driver)
     until(lambda: len(visible(bootstrap, target)) >= BATCH, within_s=START_S)
-    executors = executor_processes(tmp_path)
+    executors = workers.executors()
     assert len(executors) == 2, "each worker runs an executor"
     os.kill(executors[0], signal.SIGKILL)
     assert copying.wait(START_S) == 0, (tmp_path / "driver.log").read_text()
@@ -169,18 +149,3 @@ def test_the_package_reaches_executors_that_lack_it_and_one_of_them_is_killed(
 
 def says(log: Path, words: str) -> bool:
     return words in log.read_text()
-
-
-def executor_processes(place: Path) -> list[int]:
-    """The JVMs that run tasks for the workers of this test."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes()
-                ours = str(place).encode() in os.readlink(entry / "cwd").encode()
-            except OSError:
-                continue
-            if b"CoarseGrainedExecutorBackend" in line and ours:
-                found.append(int(entry.name))
-    return found
