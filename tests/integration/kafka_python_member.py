@@ -1,6 +1,6 @@
 """A member of a group with kafka-python, in a process of its own.
 
-Prints every value it has read, once what it read is committed; ends when it is terminated.
+Prints every value it has read, once a commit went well; ends when it is terminated.
 
 Two habits of kafka-python 3.0.12 that it lives with, whatever the broker: poll() raises what other
 clients keep to themselves, for instance that a broker refused the connection; the next call goes

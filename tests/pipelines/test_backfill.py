@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,18 @@ from tidelog.cli.main import app
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines import backfill, data_loss, pinning
 from tidelog.pipelines.auditing import audit_pipeline
-from tidelog.pipelines.backfill import pending_backfill, request_backfill, settle_backfill
+from tidelog.pipelines.backfill import (
+    drop_gone,
+    forget_backfill,
+    pending_backfill,
+    request_backfill,
+    settle_backfill,
+)
 from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.decisions import Decisions
 from tidelog.pipelines.durable import replace_file
 from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.pipelines.pinning import pin_schemas
+from tidelog.pipelines.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.progress import totals
 from tidelog.pipelines.project import SPEC_FILE, write_project
 from tidelog.pipelines.refresh import finish_refreshes, request_refresh
@@ -84,6 +91,12 @@ def commit_to(state: State, flow: str, offset: int) -> None:
         path.write_text(text)
 
 
+def commit_all(flows: Pipeline, offset: int) -> None:
+    for name in flows.backfill:
+        for flow in flows.tables[name].flows:
+            commit_to(flows.state, flow, offset)
+
+
 @pytest.fixture
 def begun(describe: Describe) -> Pipeline:
     """A pipeline whose tables have taken a batch; `other` began with the first record."""
@@ -136,8 +149,8 @@ def test_starts_move_back_when_all_is_there_and_nothing_is_left_to_bring(
 ) -> None:
     asked.backfill(begun, "a")
     (flows,) = pending_backfill(begun)
-    commit_to(flows.state, "a", 10)
-    settle_backfill(flows)
+    commit_all(flows, 10)
+    settle_backfill(flows, asked.told.append)
     assert pending_backfill(begun) == []
     assert offsets(pinned_start(begun.state, "a")) == [3, 20]
     assert offsets(pinned_start(begun.state, "b")) == [3, 30]
@@ -180,6 +193,8 @@ def test_the_same_asked_again_goes_on_and_another_one_waits(begun: Pipeline, ask
     asked.backfill(begun, "a")
     assert asked.told[-1] == "going on with the backfill of b, a"
     assert offsets(pinned_start(flows.state, "a")) == [3]
+    asked.backfill(begun, "a", "a")
+    assert asked.told[-1] == "going on with the backfill of b, a"
     with pytest.raises(PipelineTrouble, match="of b, a is not done: run without --backfill first"):
         asked.backfill(begun, "a", start="earliest")
 
@@ -199,9 +214,82 @@ def test_one_that_was_not_asked_for_to_the_end_leaves_nothing_to_the_next(
         asked.backfill(begun, "a")
     assert pending_backfill(begun) == []
     monkeypatch.setattr(backfill, "replace_file", replace_file)
-    asked.start = at(50, 25)
+    replace_file(begun.state.start_file("other"), '{"o": {"0": 10, "1": 10}}')
+    asked.backfill(begun, "other")
+    assert pending_backfill(begun)[0].backfill == ("other",)
+
+
+def test_one_that_has_not_come_to_its_end_stays(begun: Pipeline, asked: Asked) -> None:
     asked.backfill(begun, "a")
+    (flows,) = pending_backfill(begun)
+    commit_all(flows, 10)
+    commit_to(flows.state, "b_quarantine", 9)
+    settle_backfill(flows, asked.told.append)
     assert pending_backfill(begun)[0].backfill == ("b",)
+    assert offsets(pinned_start(begun.state, "b")) == [10, 30]
+    told = "b: the backfill has not come to its end; the next run goes on with it"
+    assert asked.told[-1] == told
+
+
+@pytest.mark.parametrize("on_data_loss", ["fail", "go_on"])
+def test_a_partition_that_went_away_is_dropped_or_refused(
+    describe: Describe, asked: Asked, on_data_loss: str
+) -> None:
+    pipeline = describe(
+        f"name: x\ntables: {{a: {{pattern: o, start: latest, on_data_loss: {on_data_loss}}}}}"
+    )
+    replace_file(pipeline.state.start_file("a"), '{"o": {"0": 10, "1": 45}}')
+    commit_to(pipeline.state, "a", 50)
+    asked.backfill(pipeline, "a")
+    (flows,) = pending_backfill(pipeline)
+    commit_to(flows.state, "a", 10)
+    asked.latest = {SECOND: Position(50)}
+    drop_gone(pipeline, asked.told.append)  # it had been read to its end
+    assert pinned_start(flows.state, "a").keys() == pinned_end(flows.state, "a").keys() == {SECOND}
+    del asked.told[:]
+    asked.latest = {}
+    if on_data_loss == "fail":
+        with pytest.raises(PipelineTrouble, match="o-1 went away before its backfill was done"):
+            drop_gone(pipeline, asked.told.append)
+        assert pending_backfill(pipeline)
+    else:
+        drop_gone(pipeline, asked.told.append)
+        told = "a: o-1 went away before its backfill was done; going on with what is left"
+        assert asked.told == [told]
+        assert not pending_backfill(pipeline)
+
+
+def test_a_table_that_comes_while_another_is_backfilled_starts_where_that_will_have(
+    begun: Pipeline, describe: Describe, asked: Asked
+) -> None:
+    asked.backfill(begun, "a")
+    more = describe(CHAIN + "  c: {from: a}\n")
+    pin_starts(more)
+    for flows in pending_backfill(more):
+        commit_all(flows, 10)
+        settle_backfill(flows, asked.told.append)
+    assert offsets(pinned_start(more.state, "c")) == offsets(pinned_start(more.state, "a"))
+
+
+def test_one_that_dies_while_it_is_forgotten_has_carried_out_what_it_decided(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = describe("name: x\ntables: {orders: {topics: o, format: parquet}}")
+    (target,) = targets(pipeline).values()
+    older = replace(target, backfill=True)
+    columns = Schema.from_arrow(COLUMNS)
+    commit = TableCommit(older)
+    commit.prepare(columns)
+    commit.decide(0, columns, [write_part(older, 0, 0, RULES["third"])])
+    TableCommit(target).finish()
+    for file in target.table.rglob("*.parquet"):  # they are their owner's by now
+        file.unlink()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "rmtree", die)
+        forget_backfill(pipeline.state, "orders")
+    (target.decisions / "backfill" / "carried_out").unlink()
+    TableCommit(target).finish()
+    assert Decisions(target.decisions, backfill=True).last() is None
 
 
 @pytest.mark.parametrize("moment", ["sync_directory", "forget_backfill"])
@@ -210,13 +298,13 @@ def test_one_that_dies_while_it_settles_is_settled_once(
 ) -> None:
     asked.backfill(begun, "a")
     (flows,) = pending_backfill(begun)
-    commit_to(flows.state, "a", 10)
+    commit_all(flows, 10)
     monkeypatch.setattr(backfill, moment, die)
     with pytest.raises(KeyboardInterrupt):
-        settle_backfill(flows)
+        settle_backfill(flows, asked.told.append)
     monkeypatch.undo()
     for each in pending_backfill(begun):
-        settle_backfill(each)
+        settle_backfill(each, asked.told.append)
     assert pending_backfill(begun) == []
     assert offsets(pinned_start(begun.state, "a")) == [3, 20]
 
@@ -270,8 +358,7 @@ def test_only_what_a_backfill_has_still_to_read_can_be_lost_to_it(
     asked.backfill(begun, "a")
     (flows,) = pending_backfill(begun)
     check_losses(flows, asked.told.append)
-    for flow in ("a", "b", "b_quarantine"):
-        commit_to(flows.state, flow, 10)  # the first partition is done
+    commit_all(flows, 10)  # the first partition is done
     asked.earliest = at(40, 5)
     check_losses(flows, asked.told.append)
     asked.earliest = at(40, 7)

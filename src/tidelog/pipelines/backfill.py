@@ -4,6 +4,8 @@ Invariant  A backfill goes on in every run from the moment its request is writte
            and ends of its tables. The end of a table is the first to go once all is there.
 Invariant  A record is brought by one flow: those of the backfill end where a table had started. The
            start moves back when they are at their end and the table's own flow has begun.
+Invariant  Nobody but a table that is built anew is freed of a backfill before its end, and no
+           partition but one that is no longer there.
 """
 
 from __future__ import annotations
@@ -13,15 +15,22 @@ import shutil
 from collections.abc import Collection
 from dataclasses import replace
 
+from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.data_loss import gone, only
+from tidelog.pipelines.data_loss import REMEDY, due, gone, only, standing
 from tidelog.pipelines.decisions import BACKFILL
 from tidelog.pipelines.durable import replace_file, sync_directory
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.pinning import pin_starts
-from tidelog.pipelines.source_options import ends_now, pinned_start, start_json, start_of
+from tidelog.pipelines.source_options import (
+    ends_now,
+    pinned_end,
+    pinned_start,
+    start_json,
+    start_of,
+)
 from tidelog.pipelines.spark_process import Tell
-from tidelog.pipelines.spec import Pipeline, SparkOutput, starting_from
+from tidelog.pipelines.spec import OnDataLoss, Pipeline, SparkOutput, starting_from
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
@@ -36,16 +45,17 @@ def request_backfill(
     if not tables or start is None:
         return
     wanted = _with_following(pipeline, tables)
-    request = json.dumps({"tables": sorted(tables), "from": start})
+    request = json.dumps({"tables": sorted(set(tables)), "from": start})
     if _goes_on(pipeline, request, tell):
         return
     pin_starts(pipeline)
     moved = starting_from(pipeline, tables, start)
-    found = {name: _older(pipeline, moved, name) for name in wanted}
+    asked = {name: start_of(moved, name) for name in tables}
+    roots = {name: pipeline.lineage(name)[0].name for name in wanted}
+    found = {name: _older(pipeline, name, asked[roots[name]]) for name in wanted}
     state = pipeline.state._replace(backfill=True)
-    state.backfill_request.unlink(missing_ok=True)
+    _forget_all(pipeline)
     for name, starts in found.items():
-        forget_backfill(state, name)
         present = pinned_start(pipeline.state, name)
         if not starts:
             tell(f"{name} has all records from there on: nothing to backfill")
@@ -62,17 +72,45 @@ def request_backfill(
 
 def pending_backfill(pipeline: Pipeline) -> list[Pipeline]:
     """The flows that bring what was asked for and is not all there; none, or those of one."""
-    state = pipeline.state._replace(backfill=True)
-    tables = tuple(name for name in pipeline.tables if state.end_file(name).exists())
-    if not tables or not state.backfill_request.exists():
-        return []
-    return [replace(pipeline, views={}, backfill=tables)]
+    tables = tuple(name for name in pipeline.tables if pipeline.state.is_backfilled(name))
+    return [replace(pipeline, views={}, backfill=tables)] if tables else []
 
 
-def settle_backfill(pipeline: Pipeline) -> None:
-    """The flows of a backfill are at their end: their starts are those of the tables."""
+def drop_gone(pipeline: Pipeline, tell: Tell) -> None:
+    """Read no partition that is no longer there; whether that is a loss, the table decides."""
+    for flows in pending_backfill(pipeline):
+        for name in flows.backfill:
+            _, latest = ends_now(pipeline, name)
+            starts, ends = pinned_start(flows.state, name), pinned_end(flows.state, name)
+            if lost := (starts.keys() | ends.keys()) - latest.keys():
+                _tell_lost(flows, name, lost, tell)
+                if not (left := ends.keys() - lost):
+                    forget_backfill(pipeline.state, name)
+                    continue
+                replace_file(flows.state.end_file(name), start_json(only(ends, left)))
+                replace_file(flows.state.start_file(name), start_json(only(starts, left)))
+
+
+def _tell_lost(flows: Pipeline, name: str, lost: Collection[TopicPartition], tell: Tell) -> None:
+    ends = only(pinned_end(flows.state, name), lost)
+    unread = {each for position in standing(flows, name) for each in due(position, ends)}
+    if not unread:
+        return
+    listed = ", ".join(map(str, sorted(unread)))
+    told = f"{name}: {listed} went away before its backfill was done"
+    if flows.source(name).on_data_loss is OnDataLoss.FAIL:
+        raise PipelineTrouble(f"{told}. {REMEDY}")
+    tell(f"{told}; going on with what is left")
+
+
+def settle_backfill(pipeline: Pipeline, tell: Tell) -> None:
+    """Where the flows of a backfill are at their end, their starts are those of the tables."""
     own = pipeline.state._replace(backfill=False)
     for name in pipeline.backfill:
+        ends = pinned_end(pipeline.state, name)
+        if any(due(position, ends) for position in standing(pipeline, name)):
+            tell(f"{name}: the backfill has not come to its end; the next run goes on with it")
+            continue
         starts = {**pinned_start(own, name), **pinned_start(pipeline.state, name)}
         replace_file(own.start_file(name), start_json(starts))
         forget_backfill(own, name)
@@ -86,9 +124,23 @@ def forget_backfill(state: State, table: str) -> None:
         sync_directory(older.end_file(table).parent)
     older.start_file(table).unlink(missing_ok=True)
     for flow in (table, f"{table}_quarantine"):
-        for directory in (older.checkpoints(flow), older.decisions(flow) / BACKFILL):
+        decisions = older.decisions(flow) / BACKFILL
+        for each in decisions.glob("*.json"):  # before the note that they were carried out
+            each.unlink()
+        for directory in (older.checkpoints(flow), decisions):
             if directory.exists():
                 shutil.rmtree(directory)
+                sync_directory(directory.parent)
+
+
+def _forget_all(pipeline: Pipeline) -> None:
+    """Whatever a request that was cut short has left, none of it speaks for the next one."""
+    request = pipeline.state.backfill_request
+    if request.exists():
+        request.unlink()
+        sync_directory(request.parent)
+    for name in pipeline.tables:
+        forget_backfill(pipeline.state, name)
 
 
 def _with_following(pipeline: Pipeline, tables: Collection[str]) -> list[str]:
@@ -125,12 +177,12 @@ def _goes_on(pipeline: Pipeline, request: str, tell: Tell) -> bool:
     return False
 
 
-def _older(pipeline: Pipeline, moved: Pipeline, name: str) -> Positions:
+def _older(pipeline: Pipeline, name: str, asked: Positions) -> Positions:
     """Where partitions are to start that have started later; no record from there on is gone."""
     present = pinned_start(pipeline.state, name)
     starts = {
         each: at
-        for each, at in start_of(moved, name).items()
+        for each, at in asked.items()
         if each in present and at.offset < present[each].offset
     }
     if lost := "; ".join(gone(starts, *(only(each, starts) for each in ends_now(pipeline, name)))):

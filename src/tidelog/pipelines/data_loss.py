@@ -49,17 +49,26 @@ def gone(position: Positions, earliest: Positions, latest: Positions) -> Iterato
             yield f"offsets 0 to {earliest[each].offset - 1} of {each} were gone before it was seen"
 
 
-def _losses(pipeline: Pipeline, name: str) -> Iterator[str]:
+def standing(pipeline: Pipeline, name: str) -> list[Positions]:
+    """Where each flow of a table has come to, as far as it is known to have begun."""
     state = pipeline.state
     start = pinned_start(state, name)
     flows = (Checkpoint(state.checkpoints(each), each) for each in pipeline.tables[name].flows)
-    if stands_at := [each for flow in flows if (each := {**start, **flow.position()})]:
+    return [each for flow in flows if (each := {**start, **flow.position()})]
+
+
+def due(position: Positions, ends: Positions) -> list[TopicPartition]:
+    """The partitions that are still to be read up to their ends."""
+    return [each for each, end in ends.items() if position[each].offset < end.offset]
+
+
+def _losses(pipeline: Pipeline, name: str) -> Iterator[str]:
+    if found := standing(pipeline, name):
         earliest, latest = ends_now(pipeline, name)
-        ends = pinned_end(state, name)
-        for position in stands_at:
+        for position in found:
             if pipeline.backfill:  # partitions that have come to their end lose nothing
-                due = [each for each, end in ends.items() if position[each].offset < end.offset]
-                yield from gone(*(only(each, due) for each in (position, earliest, latest)))
+                wanted = due(position, pinned_end(pipeline.state, name))
+                yield from gone(*(only(each, wanted) for each in (position, earliest, latest)))
             else:
                 yield from gone(position, earliest, latest)
 

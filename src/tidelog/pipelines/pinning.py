@@ -52,7 +52,10 @@ def pin_start(pipeline: Pipeline, name: str) -> None:
         return  # it began with the first records, whatever description and root say by now
     if before:
         earliest, _ = ends_now(pipeline, name)
-        found = started(pinned_start(state, before[0]), earliest, inherited=before[0] != name)
+        pinned = pinned_start(state, before[0])
+        if before[0] != name and state.is_backfilled(root):
+            pinned |= pinned_start(state._replace(backfill=True), root)
+        found = started(pinned, earliest, inherited=before[0] != name)
     elif pipeline.source(name).start == "earliest":
         return
     else:

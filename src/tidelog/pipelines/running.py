@@ -11,7 +11,12 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from tidelog.pipelines.backfill import pending_backfill, request_backfill, settle_backfill
+from tidelog.pipelines.backfill import (
+    drop_gone,
+    pending_backfill,
+    request_backfill,
+    settle_backfill,
+)
 from tidelog.pipelines.data_loss import check_losses
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.pinning import pin_schemas, pin_starts
@@ -58,6 +63,7 @@ def prepare(
     finish_refreshes(pipeline)
     finish_batches(pipeline)
     request_backfill(pipeline, backfill, start, tell)
+    drop_gone(pipeline, tell)
     pin_starts(pipeline)
     flows = [pipeline, *pending_backfill(pipeline)]
     for each in flows:
@@ -82,7 +88,7 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
         for name, part in _run_flows(flows, spark, tell).items():
             found[name].append(part)
         if flows.backfill:
-            settle_backfill(flows)
+            settle_backfill(flows, tell)
     if views := computable_views(pipeline):
         shutil.rmtree(state.project / VIEWS)
         write_views(pipeline, views, state.project / VIEWS)

@@ -69,6 +69,11 @@ class State(NamedTuple):
         """Those of all flows, which share a lock."""
         return self.root / "decisions" / table
 
+    def is_backfilled(self, table: str) -> bool:
+        """Whether a backfill of the table was asked for and is not done."""
+        older = self._replace(backfill=True)
+        return self.backfill_request.exists() and older.end_file(table).exists()
+
     def refresh_marker(self, table: str) -> Path:
         return self.root / "refresh" / table
 

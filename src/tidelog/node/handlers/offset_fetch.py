@@ -108,10 +108,10 @@ def _group(
 ) -> Fields:
     error = ErrorCode.none
     if isinstance(outcome, Refusal):
+        if request.api_version >= GROUP_ERROR_SINCE:
+            return {"error_code": outcome.code, "topics": []}
         error = outcome.code
-        outcome = []
-        if request.api_version < GROUP_ERROR_SINCE:
-            outcome = [FetchedOffset(*each, error=error) for each in question.wanted or ()]
+        outcome = [FetchedOffset(*each, error=error) for each in question.wanted or ()]
     return {
         "error_code": error,
         "topics": [
