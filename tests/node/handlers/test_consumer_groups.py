@@ -11,6 +11,7 @@ from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.apis import SUPPORTED, ApiKey
 
 
@@ -137,3 +138,11 @@ def test_settings_that_a_group_cannot_have_are_refused(
     peer: Peer, name: str, key: str, value: str, error: ErrorCode
 ) -> None:
     assert alter(peer, name, key, value) == error
+
+
+def test_offsets_that_a_stranger_asks_for_are_refused_with_no_topics(peer: Peer) -> None:
+    heartbeat(peer)
+    wanted = [{"topic_id": ZERO_UUID, "partition_indexes": [0]}]
+    group = {"group_id": "group", "member_id": "nobody", "member_epoch": 7, "topics": wanted}
+    [refused] = peer.ask(ApiKey.OFFSET_FETCH, 10, groups=[group]).groups
+    assert (refused.error_code, refused.topics) == (ErrorCode.unknown_member_id, ())
