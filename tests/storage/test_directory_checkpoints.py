@@ -254,6 +254,22 @@ def test_what_was_written_since_a_job_was_made_is_not_replaced_by_something_olde
     assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 2}
 
 
+def test_jobs_that_were_overtaken_change_nothing(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.sync()
+    jobs = jobs_of(directory, orders=4)
+    for job in jobs:
+        job.run()
+    add(log)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+
+    directory.checkpoints_written(jobs, None)
+
+    assert checkpoint(files, RECOVERY_POINTS) == checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 5}
+
+
 @pytest.mark.parametrize("cut_at", ["before the jobs run", "after they ran"])
 def test_jobs_that_would_claim_more_than_a_cut_left_change_nothing(
     files: MemoryFileSystem, cut_at: str
