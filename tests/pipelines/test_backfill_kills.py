@@ -217,7 +217,7 @@ def run(
             settle_backfill(each, print)
 
 
-@pytest.mark.parametrize("world", range(150), indirect=True)
+@pytest.mark.parametrize("world", range(80), indirect=True)
 def test_every_record_comes_to_every_flow_once_whenever_runs_die(
     world: World, describe: Describe
 ) -> None:

@@ -14,6 +14,7 @@ from tidelog.pipelines.backfill import pending_backfill
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
 from tidelog.pipelines.project import CONFIGURATION, write_project
 from tidelog.pipelines.running import finish_batches, sole_run
+from tidelog.pipelines.source_options import check_topics
 from tidelog.pipelines.spark_failures import failure_in
 from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import Pipeline
@@ -31,6 +32,7 @@ def audit_pipeline(
     with sole_run(pipeline):
         finish_batches(pipeline)
         _require_no_backfill(pipeline, tables or known)
+        check_topics(pipeline)
         project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
         tell("starting Spark")
         spark = spark_session(
