@@ -18,9 +18,10 @@ from tidelog.pipelines.audit import Finding, TableAudit, _ends
 from tidelog.pipelines.auditing import audit_pipeline
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.running import targets
+from tidelog.pipelines.spec import Pipeline
 from tidelog.pipelines.state import State
 from tidelog.pipelines.table_commit import TableCommit
-from tidelog.spark.errors import DataLoss
+from tidelog.spark.errors import DataLoss, SourceError
 
 ONE = "name: x\ntables: {orders: {topics: orders}}"
 
@@ -43,6 +44,7 @@ def test_what_was_decided_is_carried_out_before_the_tables_are_compared(
     commit.prepare(columns)
     commit.decide(0, columns, [write_part(target, 0, 0, lambda offset: False)])  # it died here
     assert DeltaTable(str(target.table)).to_pyarrow_table().num_rows == 0
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
     monkeypatch.setattr(auditing, "spark_session", no_spark)
     with pytest.raises(SparkIsAsked):
         audit_pipeline(pipeline, [], None, lambda _: None)
@@ -79,12 +81,25 @@ def test_what_is_lost_while_an_audit_reads_is_told_in_words_of_the_description(
         lost = DataLoss("Offsets out of range: orders-0 has offsets [0, 3)")
         raise PySparkException(f"Traceback:\ntidelog.spark.errors.DataLoss: {lost}\n")
 
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
     monkeypatch.setattr(auditing, "spark_session", lambda *_: Stopped())
     monkeypatch.setattr(auditing, "audit_table", lose)
     with pytest.raises(PipelineTrouble) as refused:
         audit_pipeline(describe(ONE), [], None, lambda _: None)
     assert str(refused.value).startswith("the audit failed: Offsets out of range: orders-0 has")
     assert "`on_data_loss: go_on`" in str(refused.value)
+
+
+def test_a_cluster_that_is_away_is_told_before_spark_starts(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Pipeline) -> None:
+        raise SourceError("no broker answers")
+
+    monkeypatch.setattr(auditing, "check_topics", away)
+    monkeypatch.setattr(auditing, "spark_session", no_spark)
+    with pytest.raises(SourceError):
+        audit_pipeline(describe(ONE), [], None, lambda _: None)
 
 
 def test_all_findings_are_counted_although_not_all_are_listed(
