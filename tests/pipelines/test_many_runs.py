@@ -190,7 +190,7 @@ def test_a_backfill_that_dies_between_decision_and_commit_brings_every_older_rec
     assert rows_of(pipeline, "late") == []
     write("past", [b"four"])
 
-    def die(_: Pipeline) -> None:
+    def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "settle_backfill", die)
