@@ -244,18 +244,20 @@ def test_a_partition_that_went_away_is_dropped_or_refused(
     (flows,) = pending_backfill(pipeline)
     commit_to(flows.state, "a", 10)
     asked.latest = {SECOND: Position(50)}
-    drop_gone(pipeline, asked.told.append)  # it had been read to its end
+    check_losses(flows, asked.told.append)
+    drop_gone(pipeline)  # it had been read to its end
     assert pinned_start(flows.state, "a").keys() == pinned_end(flows.state, "a").keys() == {SECOND}
     del asked.told[:]
     asked.latest = {}
     if on_data_loss == "fail":
-        with pytest.raises(PipelineTrouble, match="o-1 went away before its backfill was done"):
-            drop_gone(pipeline, asked.told.append)
-        assert pending_backfill(pipeline)
+        with pytest.raises(PipelineTrouble, match="o-1 is no longer there, it was read up to"):
+            check_losses(flows, asked.told.append)
     else:
-        drop_gone(pipeline, asked.told.append)
-        told = "a: o-1 went away before its backfill was done; going on with what is left"
-        assert asked.told == [told]
+        check_losses(flows, asked.told.append)
+        assert asked.told == [
+            "a: o-1 is no longer there, it was read up to offset 40; going on with what is left"
+        ]
+        drop_gone(pipeline)
         assert not pending_backfill(pipeline)
 
 

@@ -205,10 +205,10 @@ def run(
         request_backfill(pipeline, backfilled, start, print)
     except PipelineTrouble as refused:
         assert "is not done: run without --backfill first" in str(refused)
-    drop_gone(pipeline, print)
     pin_starts(pipeline)
     for each in (pipeline, *pending_backfill(pipeline)):
         check_losses(each, print)
+    drop_gone(pipeline)
     for each in (pipeline, *pending_backfill(pipeline)):
         for table in each.filled:
             for name in table.flows:

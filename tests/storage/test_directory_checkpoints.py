@@ -328,6 +328,23 @@ def test_no_power_cut_brings_back_what_was_said_of_a_deleted_log(files: MemoryFi
         assert checkpoint(survivor, RECOVERY_POINTS).get(ORDERS, 0) == 0
 
 
+def test_a_deleted_log_is_forgotten_for_good_before_a_new_one_is_on_disk(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).sync()
+    write_down(directory, orders=4)
+    directory.delete_log(ORDERS, NOW)
+    write_down(directory)  # a power cut may still undo this
+    before = len(files.trace)
+
+    create(directory, ORDERS)
+
+    paths = [operation.path for operation in files.trace[before:]]
+    news = next(at for at, path in enumerate(paths) if path.startswith(f"{PATH}/{ORDERS}"))
+    assert f"{PATH}/{RECOVERY_POINTS}.tmp" in paths[:news], paths
+
+
 def test_a_deleted_log_is_forgotten_for_good_without_waiting_for_the_disk(
     files: MemoryFileSystem,
 ) -> None:

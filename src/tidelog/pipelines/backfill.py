@@ -15,9 +15,8 @@ import shutil
 from collections.abc import Collection
 from dataclasses import replace
 
-from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.data_loss import REMEDY, due, gone, only, standing
+from tidelog.pipelines.data_loss import due, gone, only, standing
 from tidelog.pipelines.decisions import BACKFILL
 from tidelog.pipelines.durable import replace_file, sync_directory
 from tidelog.pipelines.mistakes import PipelineTrouble, nearest
@@ -30,7 +29,7 @@ from tidelog.pipelines.source_options import (
     start_of,
 )
 from tidelog.pipelines.spark_process import Tell
-from tidelog.pipelines.spec import OnDataLoss, Pipeline, SparkOutput, starting_from
+from tidelog.pipelines.spec import Pipeline, SparkOutput, starting_from
 from tidelog.pipelines.state import State
 from tidelog.spark.offsets import Positions
 
@@ -76,31 +75,19 @@ def pending_backfill(pipeline: Pipeline) -> list[Pipeline]:
     return [replace(pipeline, views={}, backfill=tables)] if tables else []
 
 
-def drop_gone(pipeline: Pipeline, tell: Tell) -> None:
-    """Read no partition that is no longer there; whether that is a loss, the table decides."""
+def drop_gone(pipeline: Pipeline) -> None:
+    """Read no partition that is no longer there; if that is a loss, it has been told."""
     for flows in pending_backfill(pipeline):
         for name in flows.backfill:
             _, latest = ends_now(pipeline, name)
             starts, ends = pinned_start(flows.state, name), pinned_end(flows.state, name)
-            if lost := (starts.keys() | ends.keys()) - latest.keys():
-                _tell_lost(flows, name, lost, tell)
-                if not (left := ends.keys() - lost):
-                    forget_backfill(pipeline.state, name)
-                    continue
-                replace_file(flows.state.end_file(name), start_json(only(ends, left)))
+            if starts.keys() | ends.keys() <= latest.keys():
+                continue
+            if left := only(ends, latest):
+                replace_file(flows.state.end_file(name), start_json(left))
                 replace_file(flows.state.start_file(name), start_json(only(starts, left)))
-
-
-def _tell_lost(flows: Pipeline, name: str, lost: Collection[TopicPartition], tell: Tell) -> None:
-    ends = only(pinned_end(flows.state, name), lost)
-    unread = {each for position in standing(flows, name) for each in due(position, ends)}
-    if not unread:
-        return
-    listed = ", ".join(map(str, sorted(unread)))
-    told = f"{name}: {listed} went away before its backfill was done"
-    if flows.source(name).on_data_loss is OnDataLoss.FAIL:
-        raise PipelineTrouble(f"{told}. {REMEDY}")
-    tell(f"{told}; going on with what is left")
+            else:
+                forget_backfill(pipeline.state, name)
 
 
 def settle_backfill(pipeline: Pipeline, tell: Tell) -> None:

@@ -7,6 +7,7 @@ Invariant  None is passed over in silence: a run is refused before Spark starts,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Final
 
 from tidelog.model.ids import TopicPartition
@@ -64,7 +65,7 @@ def due(position: Positions, ends: Positions) -> list[TopicPartition]:
 
 def _losses(pipeline: Pipeline, name: str) -> Iterator[str]:
     if found := standing(pipeline, name):
-        earliest, latest = ends_now(pipeline, name)
+        earliest, latest = ends_now(replace(pipeline, backfill=()), name)
         for position in found:
             if pipeline.backfill:  # partitions that have come to their end lose nothing
                 wanted = due(position, pinned_end(pipeline.state, name))

@@ -63,13 +63,14 @@ def prepare(
     finish_refreshes(pipeline)
     finish_batches(pipeline)
     request_backfill(pipeline, backfill, start, tell)
-    drop_gone(pipeline, tell)
     pin_starts(pipeline)
+    for each in (pipeline, *pending_backfill(pipeline)):
+        check_losses(each, tell)
+    drop_gone(pipeline)
     flows = [pipeline, *pending_backfill(pipeline)]
     for each in flows:
         pin_schemas(each, tell)
     for each in flows:
-        check_losses(each, tell)
         shutil.rmtree(each.state.project, ignore_errors=True)
         write_project(each, each.state.project)
 
