@@ -1,0 +1,86 @@
+"""Tables that have begun, and a cluster that a test moves, for backfills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.pipelines.conftest import Describe
+
+from tidelog.model.ids import TopicPartition
+from tidelog.pipelines import backfill, data_loss, pinning
+from tidelog.pipelines.backfill import (
+    request_backfill,
+)
+from tidelog.pipelines.durable import replace_file
+from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.state import State
+from tidelog.spark.offsets import Position, Positions
+
+FIRST, SECOND = TopicPartition("o", 0), TopicPartition("o", 1)
+CHAIN = """
+name: x
+tables:
+  b: {from: a, to_topic: p}
+  a: {topics: o, start: latest, decode: {format: json}}
+  other: {topics: o}
+"""
+
+
+def at(first: int, second: int) -> Positions:
+    return {FIRST: Position(first), SECOND: Position(second)}
+
+
+def offsets(positions: Positions) -> list[int]:
+    return [each.offset for _, each in sorted(positions.items())]
+
+
+class Asked:
+    """A cluster that a test moves, and what it was told."""
+
+    def __init__(self) -> None:
+        self.earliest, self.latest, self.start = at(0, 0), at(50, 50), at(3, 40)
+        self.told: list[str] = []
+
+    def ends_now(self, *_: Any) -> tuple[Positions, Positions]:
+        return self.earliest, self.latest
+
+    def backfill(self, pipeline: Pipeline, *tables: str, start: str = "-2") -> None:
+        request_backfill(pipeline, tables, start, self.told.append)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    found = Asked()
+    for module in (backfill, data_loss, pinning):
+        monkeypatch.setattr(module, "ends_now", found.ends_now)
+    monkeypatch.setattr(backfill, "start_of", lambda *_: found.start)
+    return found
+
+
+def commit_to(state: State, flow: str, offset: int) -> None:
+    for kind, text in (("offsets", f'v1\n{{}}\n{{"o": {{"0": {offset}}}}}'), ("commits", "v1")):
+        path = state.checkpoints(flow) / flow / "0" / kind / "0"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def commit_all(flows: Pipeline, offset: int) -> None:
+    for name in flows.backfill:
+        for flow in flows.tables[name].flows:
+            commit_to(flows.state, flow, offset)
+
+
+@pytest.fixture
+def begun(describe: Describe) -> Pipeline:
+    """A pipeline whose tables have taken a batch; `other` began with the first record."""
+    pipeline = describe(CHAIN)
+    for name, second in (("a", 20), ("b", 30)):
+        replace_file(pipeline.state.start_file(name), f'{{"o": {{"0": 10, "1": {second}}}}}')
+    for flow in ("a", "b", "b_quarantine", "other"):
+        commit_to(pipeline.state, flow, 50)
+    return pipeline
+
+
+def die(*_: Any) -> None:
+    raise KeyboardInterrupt

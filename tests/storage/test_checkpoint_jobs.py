@@ -1,0 +1,257 @@
+"""What is written down about the logs of a directory by jobs, away from the loop."""
+
+from __future__ import annotations
+
+import pytest
+from tests.storage.log_directories import (
+    NOW,
+    ORDERS,
+    PATH,
+    PAYMENTS,
+    Dice,
+    add,
+    checkpoint,
+    create,
+    formatted,
+    started,
+)
+
+from tidelog.model.ids import METADATA_TOPIC, TopicPartition
+from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.crash import after_crash, data_kept, names_kept, names_undone
+from tidelog.storage.disk_operation import Renamed
+from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.memory_filesystem import MemoryFileSystem
+
+METADATA = TopicPartition(METADATA_TOPIC, 0)
+
+
+@pytest.fixture
+def files() -> MemoryFileSystem:
+    return formatted()
+
+
+def jobs_of(directory: LogDirectory, **marks: int) -> list[CheckpointJob]:
+    """Jobs for all that changed; the high watermarks stay the same until they have run."""
+    names = {"orders": ORDERS, "payments": PAYMENTS}
+    true = {names[topic]: mark for topic, mark in marks.items()}
+    return directory.checkpoints.jobs(lambda: true)
+
+
+def write_down(directory: LogDirectory, **marks: int) -> None:
+    jobs = jobs_of(directory, **marks)
+    for job in jobs:
+        job.run()
+    directory.checkpoints_written(jobs, None)
+
+
+def test_jobs_write_and_sync_elsewhere_and_the_loop_only_changes_names(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.raise_start_to(1)
+    log.sync()
+    before = len(files.trace)
+
+    jobs = jobs_of(directory, orders=3)
+
+    assert len(files.trace) == before
+    for job in jobs:
+        job.run()
+    assert checkpoint(files, RECOVERY_POINTS) == {}
+    written = len(files.trace)
+    directory.checkpoints_written(jobs, None)
+    assert [type(operation) for operation in files.trace[written:]] == [Renamed] * 3
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 4}
+    assert checkpoint(files, LOG_STARTS) == {ORDERS: 1}
+    assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 3}
+    assert jobs_of(directory, orders=3) == []
+
+
+def test_what_a_job_writes_is_there_before_another_job_is_made(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4)
+    first = jobs_of(directory, orders=1)
+
+    assert jobs_of(directory, orders=2) == []
+    for job in first:
+        job.run()
+    directory.checkpoints_written(first, None)
+
+    (second,) = jobs_of(directory, orders=2)
+    assert second.offsets == {ORDERS: 2}
+
+
+def test_what_was_written_since_a_job_was_made_is_not_replaced_by_something_older(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    other = create(directory, PAYMENTS, 4)
+    other.sync()
+    write_down(directory)
+    add(log)
+    log.sync()
+    jobs = jobs_of(directory, orders=2)
+    add(log)
+    log.sync()
+    other.truncate_to(1, NOW)
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 6, PAYMENTS: 0}
+
+    for job in jobs:
+        job.run()
+    directory.checkpoints_written(jobs, None)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 6, PAYMENTS: 0}
+    assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 2}
+
+
+def test_jobs_that_were_overtaken_change_nothing(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.sync()
+    jobs = jobs_of(directory, orders=4)
+    for job in jobs:
+        job.run()
+    add(log)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+
+    directory.checkpoints_written(jobs, None)
+
+    assert checkpoint(files, RECOVERY_POINTS) == checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 5}
+
+
+@pytest.mark.parametrize("cut_at", ["before the jobs run", "after they ran"])
+def test_jobs_that_would_claim_more_than_a_cut_left_change_nothing(
+    files: MemoryFileSystem, cut_at: str
+) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.raise_start_to(3)
+    log.sync()
+    jobs = jobs_of(directory)
+    if cut_at == "before the jobs run":
+        log.truncate_to(2, NOW)
+    for job in jobs:
+        job.run()
+    if cut_at == "after they ran":
+        log.truncate_to(2, NOW)
+
+    directory.checkpoints_written(jobs, None)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {}
+    assert checkpoint(files, LOG_STARTS) == {}
+
+
+def test_jobs_that_still_know_a_deleted_log_do_not_speak_for_a_new_one(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).sync()
+    true = {ORDERS: 4}
+    jobs = directory.checkpoints.jobs(lambda: true)
+    for job in jobs:
+        job.run()
+    directory.delete_log(ORDERS, NOW)
+    create(directory, ORDERS, 1)
+    true = {ORDERS: 0}
+
+    directory.checkpoints_written(jobs, None)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {}
+    assert checkpoint(files, HIGH_WATERMARKS) == {}
+
+
+def test_no_power_cut_brings_back_what_was_said_of_a_deleted_log(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).sync()
+    write_down(directory, orders=4)
+    files.sync_directory(PATH)
+    directory.delete_log(ORDERS, NOW)
+    create(directory, PAYMENTS, 2)
+    write_down(directory, payments=1)
+    assert checkpoint(files, HIGH_WATERMARKS) == {PAYMENTS: 1}
+    create(directory, ORDERS, 1)
+
+    for names in (names_kept, names_undone):
+        survivor = after_crash(files, data_kept, names)
+        assert ORDERS not in checkpoint(survivor, HIGH_WATERMARKS)
+        assert checkpoint(survivor, RECOVERY_POINTS).get(ORDERS, 0) == 0
+
+
+def test_a_deleted_log_is_forgotten_for_good_before_a_new_one_is_on_disk(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).sync()
+    write_down(directory, orders=4)
+    directory.delete_log(ORDERS, NOW)
+    write_down(directory)  # a power cut may still undo this
+    before = len(files.trace)
+
+    create(directory, ORDERS)
+
+    paths = [operation.path for operation in files.trace[before:]]
+    news = next(at for at, path in enumerate(paths) if path.startswith(f"{PATH}/{ORDERS}"))
+    assert f"{PATH}/{RECOVERY_POINTS}.tmp" in paths[:news], paths
+
+
+def test_a_deleted_log_is_forgotten_for_good_without_waiting_for_the_disk(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4).sync()
+    write_down(directory, orders=4)
+    directory.delete_log(ORDERS, NOW)
+    write_down(directory)
+    write_down(directory)
+    before = len(files.trace)
+
+    create(directory, ORDERS, 1)
+
+    assert not any(RECOVERY_POINTS in operation.path for operation in files.trace[before:])
+    survivor = after_crash(files, data_kept, names_undone)
+    assert checkpoint(survivor, RECOVERY_POINTS) == {}
+
+
+def test_a_job_before_all_was_loaded_keeps_what_is_written_down(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 3)
+    directory.load_metadata_log(NOW, LogConfig())
+    directory.close(high_watermarks={ORDERS: 3})
+    directory = LogDirectory(files, PATH, Dice())
+    directory.begin()
+    log = directory.load_metadata_log(NOW, LogConfig())
+    add(log)
+    log.sync()
+
+    write_down(directory)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 3, METADATA: 1}
+    assert checkpoint(files, HIGH_WATERMARKS) == {ORDERS: 3}
+
+
+def test_jobs_that_failed_condemn_the_directory(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    create(directory, ORDERS, 4)
+
+    directory.checkpoints_written(jobs_of(directory), "no space left")
+
+    assert directory.offline_reason == "no space left"
+
+
+def test_a_stop_writes_down_what_no_job_has(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    write_down(directory, orders=1)
+    add(log)
+
+    directory.close(high_watermarks={ORDERS: 5})
+
+    survivor = after_crash(files, data_kept, names_undone)
+    assert checkpoint(survivor, RECOVERY_POINTS) == {ORDERS: 5}
+    assert checkpoint(survivor, HIGH_WATERMARKS) == {ORDERS: 5}
