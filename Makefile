@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients up demo test quick check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,7 +42,10 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
+quick: setup ## What answers in two minutes: unit, property and protocol tests, some seeds, a few stock clients
+	@TIDELOG_TIER=quick $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
 	@scripts/require-java

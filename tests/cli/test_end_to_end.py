@@ -20,6 +20,8 @@ from tidelog.testing.ports import free_ports
 
 TIMEOUT_S = 60
 
+pytestmark = pytest.mark.long
+
 
 def tidelog(
     *arguments: str, stdin: str = "", **environment: str
@@ -276,6 +278,7 @@ def test_the_files_of_a_running_broker_can_be_dumped(
     assert topic in [each.get("name") for each in records if each.get("record") == "TopicRecord"]
 
 
+@pytest.mark.smoke
 def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
     data = ("--data", str(tmp_path / "cluster"))
 

@@ -43,6 +43,7 @@ async def round_trip(bootstrap: str, topic: str, codec: str | None, count: int) 
     return found
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_of_every_codec_come_back_as_sent(
     bootstrap: str, topic: str, codec: str | None

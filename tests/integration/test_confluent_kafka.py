@@ -84,6 +84,7 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> Ad
     return admin
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_of_every_codec_come_back_as_sent(bootstrap: str, topic: str, codec: str) -> None:
     create(bootstrap, topic)

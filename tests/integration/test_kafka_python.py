@@ -11,6 +11,7 @@ import pytest
 CLIENT = Path(__file__).with_name("kafka_python_client.py")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_of_every_codec_come_back_as_sent(bootstrap: str, topic: str, codec: str) -> None:
     command = [sys.executable, str(CLIENT), bootstrap, topic, codec]

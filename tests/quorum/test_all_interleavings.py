@@ -13,6 +13,8 @@ from tests.quorum.exploration.scopes import SCOPES
 from tests.quorum.exploration.search import CounterExample, Found, Search
 from tests.quorum.mutants import MUTANTS, Mutant
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 
 def searched(scope: Scope) -> Found:
     """Everything in the scope, and what comes of it when the quorum is left in peace."""

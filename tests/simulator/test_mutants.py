@@ -16,6 +16,8 @@ from tidelog.simulator.runner import run_seed
 from tidelog.simulator.transcript import replay
 from tidelog.simulator.violation import Violation
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 SEEDS_MOST: Final = 20
 """So many seeds are tried at most, the run that is known to show it first."""
 

@@ -1,16 +1,19 @@
-"""Five hundred worlds, each with its own faults: every promise is kept in all of them."""
+"""Hundreds of worlds, each with its own faults: every promise is kept in all of them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import pytest
+from tests.tiers import by_tier
 
 from tidelog.simulator.report import seed_line
 from tidelog.simulator.runner import run_seed
 
-SEEDS: Final = 500
+SEEDS: Final = by_tier(quick=20, test=500, soak=5_000)
 CHUNK: Final = 10
+
+pytestmark = pytest.mark.spread
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, CHUNK))

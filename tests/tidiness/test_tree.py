@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "tidelog").rglob("*.py"))
 ALL_PYTHON = sorted(
@@ -29,41 +27,44 @@ def test_the_tree_has_sources_to_check() -> None:
     assert len(SOURCES) > 50
 
 
-@pytest.mark.parametrize("path", ALL_PYTHON, ids=named)
-def test_no_file_is_too_long_to_read(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LINES_MAX
+def test_no_file_is_too_long_to_read() -> None:
+    lengths = {named(path): len(path.read_text().splitlines()) for path in ALL_PYTHON}
+    assert {path: length for path, length in lengths.items() if length > LINES_MAX} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_every_module_says_what_it_is(path: Path) -> None:
-    source = path.read_text()
-    if source.strip():
-        assert ast.get_docstring(ast.parse(source)), "the module has no docstring"
+def test_every_module_says_what_it_is() -> None:
+    assert [
+        named(path)
+        for path in SOURCES
+        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
+    ] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_functions_are_short_and_names_are_nouns_of_the_protocol(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
-        if isinstance(node, ast.ClassDef):
-            assert not VAGUE_NAMES.search(node.name), f"{node.name} says nothing"
+def test_functions_are_short_and_names_are_nouns_of_the_protocol() -> None:
+    wrong = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    wrong.append(f"{named(path)}: {node.name} has {length} lines")
+            if isinstance(node, ast.ClassDef) and VAGUE_NAMES.search(node.name):
+                wrong.append(f"{named(path)}: {node.name} says nothing")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_nothing_is_left_unfinished(path: Path) -> None:
-    assert UNFINISHED.findall(path.read_text()) == []
+def test_nothing_is_left_unfinished() -> None:
+    assert [named(path) for path in SOURCES if UNFINISHED.search(path.read_text())] == []
 
 
 CITED = re.compile(r"`((?:src|tests|docs|scripts|examples|benchmarks)/[\w./-]+)`")
 
 
-@pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
-    ids=named,
-)
-def test_files_that_the_documentation_cites_exist(page: Path) -> None:
-    missing = [cited for cited in CITED.findall(page.read_text()) if not (ROOT / cited).exists()]
-    assert missing == []
+def test_files_that_the_documentation_cites_exist() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    assert [
+        f"{named(page)} cites {cited}"
+        for page in pages
+        for cited in CITED.findall(page.read_text())
+        if not (ROOT / cited).exists()
+    ] == []

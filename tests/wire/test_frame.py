@@ -11,6 +11,7 @@ from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
+from tests.wire.pairs import PAIRS, name
 
 from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.frame import (
@@ -21,12 +22,6 @@ from tidelog.wire.frame import (
     frame_bounds,
     read_request_header,
 )
-
-PAIRS = [
-    (api_key, version)
-    for api_key, served in SUPPORTED.items()
-    for version in range(served.decodable_from, served.max + 1)
-]
 
 
 def framed(*payloads: bytes) -> bytes:
@@ -114,7 +109,7 @@ def test_frames_can_be_written_to_while_the_splitter_goes_on() -> None:
     assert bytes(frame) == b"First"
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka", "zażółć"])
 def test_headers_are_read_as_kio_writes_them(
     api_key: ApiKey, version: int, client_id: str | None

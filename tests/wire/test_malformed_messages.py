@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.pairs import PAIRS, name
 
 from tidelog.wire.apis import SUPPORTED, ApiKey
 from tidelog.wire.entity_schema import MessageKind
@@ -35,11 +36,6 @@ Decode = Callable[[memoryview], Any]
 FullEntity = Callable[[int, int, MessageKind], Any]
 
 CORPUS = Path(__file__).parent / "corpus"
-PAIRS = [
-    pytest.param(api_key, version, id=f"{api_key.name}-{version}")
-    for api_key, served in SUPPORTED.items()
-    for version in range(served.decodable_from, served.max + 1)
-]
 BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 HARMFUL_LENGTHS = (
     struct.pack(">i", (1 << 31) - 1),
@@ -116,7 +112,7 @@ def with_a_harmful_length(message: bytes) -> Iterator[bytearray]:
             yield changed
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_a_damaged_request_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -133,7 +129,7 @@ def test_a_damaged_request_is_a_value_or_malformed(
         all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_a_damaged_response_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -154,7 +150,7 @@ def test_a_damaged_response_is_a_value_or_malformed(
             all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_a_length_that_is_only_claimed_takes_no_memory(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:

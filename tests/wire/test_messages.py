@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from kio.serial import entity_writer as kio_writer
+from tests.wire.pairs import PAIRS, name
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.wire.apis import SUPPORTED, ApiKey
@@ -26,11 +27,6 @@ from tidelog.wire.messages import (
     field,
 )
 
-PAIRS = [
-    pytest.param(api_key, version, id=f"{api_key.name}-{version}")
-    for api_key, served in SUPPORTED.items()
-    for version in range(served.decodable_from, served.max + 1)
-]
 KINDS: tuple[MessageKind, ...] = ("request", "response")
 TOPIC_ID = UUID(int=0xC0FFEE)
 
@@ -77,7 +73,7 @@ def decoded(kind: MessageKind, api_key: ApiKey, version: int, frame: bytes) -> A
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_messages_are_kios_byte_for_byte_and_field_for_field(
     api_key: ApiKey,
     version: int,
@@ -99,7 +95,7 @@ def test_messages_are_kios_byte_for_byte_and_field_for_field(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("api_key", "version"), PAIRS)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_fields_that_are_not_given_take_their_defaults(
     api_key: ApiKey, version: int, kind: MessageKind
 ) -> None:
