@@ -156,3 +156,111 @@ def test_a_reader_that_begins_anew_is_told_the_mark_again() -> None:
         entry.told_high_watermark = entry.told_log_start = 10
         entry.want(wanted)
         assert (entry.told_high_watermark, entry.told_log_start) == (told, told)
+
+
+# Several sessions of one follower
+
+
+class Follower:
+    """Broker 101 in one of its incarnations, with as many fetchers as it likes."""
+
+    def __init__(self, sessions: FetchSessions, broker_epoch: int) -> None:
+        self._sessions = sessions
+        self._broker_epoch = broker_epoch
+
+    def fetch(self, session: int, epoch: int, *indexes: int) -> FetchContext | ErrorCode:
+        """Ask for these partitions besides what the session has."""
+        wanted = [FetchPartition(index, -1, 0, -1, -1, 1) for index in indexes]
+        topics = [FetchTopic(None, UUID(int=7), wanted)] if wanted else []
+        request = FetchRequest(
+            101, self._broker_epoch, 0, 0, 1, 0, session, epoch, topics, [], "", None
+        )
+        return self._sessions.context_for(request, 17, 0)
+
+    def open(self, *indexes: int) -> int:
+        """Begin a session with these partitions; its id, 0 when it is not kept."""
+        context = self.fetch(0, 0, *indexes)
+        assert isinstance(context, FetchContext)
+        return context.session_id
+
+    def goes_on(self, session: int, epoch: int = 1) -> bool:
+        return not isinstance(self.fetch(session, epoch), ErrorCode)
+
+
+def test_each_fetcher_of_a_follower_has_a_session_of_its_own() -> None:
+    follower = Follower(FetchSessions(10, SeededEntropy()), 5)
+    opened = [follower.open(index, index + 4) for index in range(4)]
+    assert all(follower.goes_on(session) for session in opened)
+    assert all(follower.goes_on(session, 2) for session in opened)
+
+
+def test_a_session_ends_those_of_its_follower_that_held_one_of_its_partitions() -> None:
+    sessions = FetchSessions(10, SeededEntropy())
+    follower = Follower(sessions, 5)
+    left_behind, other = follower.open(0, 1), follower.open(2)
+    anew = follower.open(1, 3)
+    assert not follower.goes_on(left_behind)
+    assert follower.goes_on(other)
+    assert not isinstance(follower.fetch(anew, 1, 2), ErrorCode), "it takes 2 over from the other"
+    assert not follower.goes_on(other, 2)
+    assert len(sessions) == 1
+
+
+def test_the_sessions_of_a_process_end_with_the_first_one_of_its_successor() -> None:
+    sessions = FetchSessions(10, SeededEntropy())
+    before, after = Follower(sessions, 5), Follower(sessions, 6)
+    opened = [before.open(0), before.open(1)]
+    successor = after.open(2)
+    assert not any(before.goes_on(session) for session in opened)
+    assert before.open(2) == 0, "what an earlier process still sends begins nothing"
+    assert after.goes_on(successor)
+    assert len(sessions) == 1
+
+
+def test_followers_that_do_not_tell_their_incarnation_may_have_several_sessions_too() -> None:
+    follower = Follower(FetchSessions(10, SeededEntropy()), -1)
+    opened = [follower.open(0), follower.open(1)]
+    assert all(follower.goes_on(session) for session in opened)
+
+
+def test_nobody_ends_a_session_of_somebody_else_by_naming_it() -> None:
+    cache = Cache()
+    session = cache.open(1, follower=True)
+    cache._fetch(session, 0, 1, -1)
+    assert cache.is_kept(session)
+    cache._fetch(session, 0, 1, 101)
+    assert not cache.is_kept(session)
+
+
+# What a session tells of its reader
+
+
+def entry_of(context: FetchContext) -> WantedPartition:
+    [entry] = context.partitions.values()
+    return entry
+
+
+def test_a_reader_was_last_heard_when_a_request_of_its_session_was_last_here() -> None:
+    cache = Cache()
+    session = cache.open(1, follower=True)
+    cache.now_ms = 700
+    context = cache.use(session)
+    assert isinstance(context, FetchContext)
+    assert entry_of(context).last_heard_ms(900) == 700
+    context.used_ms = 850  # it waited until then
+    assert entry_of(context).last_heard_ms(900) == 850
+
+
+def test_a_reader_that_left_a_partition_is_not_heard_of_it_any_more() -> None:
+    sessions = FetchSessions(10, SeededEntropy())
+    follower = Follower(sessions, 5)
+    context = follower.fetch(0, 0, 0, 1)
+    assert isinstance(context, FetchContext)
+    context.used_ms = 300
+    left = context.partitions[UUID(int=7), 1]
+    forgets = FetchRequest(
+        101, 5, 0, 0, 1, 0, context.session_id, 1, [], [(None, UUID(int=7), [1])], "", None
+    )
+    assert sessions.context_for(forgets, 17, 500) is context
+    assert left.last_heard_ms(900) == 300
+    assert entry_of(context).last_heard_ms(900) == 500

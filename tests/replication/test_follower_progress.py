@@ -57,23 +57,55 @@ def test_a_follower_not_heard_of_is_not_caught_up_even_when_the_clock_begins_at_
 class Session:
     """An interest that a fetch session keeps."""
 
-    def __init__(self) -> None:
-        self.last_heard_ms: int | None = 0
+    def __init__(self, heard_ms: int) -> None:
+        self.heard_ms = heard_ms
+
+    def last_heard_ms(self, now_ms: int) -> int:
+        return min(self.heard_ms, now_ms)
 
 
-def test_a_session_without_news_keeps_its_follower_caught_up() -> None:
-    session = Session()
+def test_in_a_silence_a_follower_that_lacks_nothing_stays_caught_up() -> None:
+    session = Session(5000)
     progress = FollowerProgress(101)
     progress.fetched(fetch(5, 5)._replace(listening=session), 100)
-    session.last_heard_ms = 5000
-    assert progress.is_caught_up(6, 5900, LAG_MAX_MS), "it had everything when last heard"
-    session.last_heard_ms = None
-    assert not progress.is_caught_up(6, 5900, LAG_MAX_MS), "it no longer listens"
+    progress.leader_grows(5, 5400)
+    assert progress.last_caught_up_ms == 5000, "it had everything when last heard"
+    assert progress.is_caught_up(6, 6000, LAG_MAX_MS)
+    assert not progress.is_caught_up(6, 6001, LAG_MAX_MS)
+
+
+def test_a_fetch_that_finds_the_leader_ahead_after_a_silence_takes_no_time_away() -> None:
+    session = Session(5000)
+    progress = FollowerProgress(101)
+    progress.fetched(fetch(5, 5)._replace(listening=session), 100)
+    progress.leader_grows(5, 5400)
+    progress.leader_grows(6, 5405)
+    session.heard_ms = 5410
+    progress.fetched(fetch(6, 7)._replace(listening=session), 5410)
+    assert progress.last_caught_up_ms == 5000
+    progress.fetched(fetch(7, 9)._replace(listening=session), 5420)
+    assert progress.last_caught_up_ms == 5410
+
+
+def test_a_follower_that_only_goes_on_listening_is_behind_once_the_leader_has_grown() -> None:
+    session = Session(5000)
+    progress = FollowerProgress(101)
+    progress.fetched(fetch(5, 5)._replace(listening=session), 100)
+    progress.leader_grows(5, 5400)
+    session.heard_ms = 9000
+    progress.leader_grows(6, 9000)
+    assert progress.last_caught_up_ms == 5000
 
 
 def test_a_session_keeps_nobody_caught_up_who_lacked_something() -> None:
-    session = Session()
     progress = FollowerProgress(101)
-    progress.fetched(fetch(4, 5)._replace(listening=session), 100)
-    session.last_heard_ms = 5000
+    progress.fetched(fetch(4, 5)._replace(listening=Session(5000)), 100)
+    progress.leader_grows(5, 5400)
     assert not progress.is_caught_up(6, 5900, LAG_MAX_MS)
+
+
+def test_a_follower_without_a_session_is_known_by_its_fetches_alone() -> None:
+    progress = FollowerProgress(101)
+    progress.fetched(fetch(5, 5), 100)
+    progress.leader_grows(5, 5400)
+    assert progress.last_caught_up_ms == 100

@@ -95,6 +95,31 @@ def test_in_sync_followers_get_their_time_anew_from_a_new_leader(cluster: Cluste
     assert leader.proposal.cause == "100 was silent in this epoch"
 
 
+class Session:
+    """The interest of a follower whose fetch waits at the leader."""
+
+    def last_heard_ms(self, now_ms: int) -> int:
+        return now_ms
+
+
+def test_a_burst_after_a_long_silence_drops_nobody_who_had_everything(cluster: Cluster) -> None:
+    cluster.lead(101, (100, 101))
+    leader = cluster[101].partition
+    asked = FollowerFetch(100, cluster.epoch_of(100), 0, 0, 0, Session())
+    assert leader.follower_fetched(asked, cluster.now) is None
+    cluster.pass_ms(10 * LAG_MAX_MS)
+    cluster.append(101, b"a")
+    cluster.append(101, b"b")
+    behind = asked._replace(fetch_offset=1, leader_end_before_read=2)
+    assert leader.follower_fetched(behind, cluster.now) is None
+    cluster.pass_ms(LAG_MAX_MS)
+    leader.shrink_if_due(cluster.now)
+    assert leader.proposal is None
+    cluster.pass_ms(1)
+    leader.shrink_if_due(cluster.now)
+    assert leader.proposal is not None
+
+
 def test_a_leader_alone_commits_what_it_has_when_its_epoch_begins(bench: PartitionBench) -> None:
     bench.lead(0, 101)
     bench.append(b"a", b"b")

@@ -17,6 +17,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.fetch_reading import Look
+from tidelog.node.fetch_sessions import WantedPartition
 from tidelog.quorum import election_state
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
@@ -24,6 +25,7 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.roles import Unattached
 from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.replication import follower, in_sync_replicas, leader, partition
+from tidelog.replication.follower_progress import FollowerProgress
 from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.parked import ParkedAnswers
@@ -159,6 +161,18 @@ def _take_old_proposals(
 ) -> Refusal | None:
     current = proposal._replace(partition_epoch=found.partition_epoch)
     return _proposal_refused(image, broker_id, found, current)
+
+
+def _when_it_began(self: WantedPartition, _now_ms: int) -> int:
+    return self._context.created_ms
+
+
+_partition_moved: Final = WantedPartition.partition_moved
+
+
+def _tell_consumers_only(self: WantedPartition, new_bytes: int) -> None:
+    if not (self.wants_log_end and new_bytes):
+        _partition_moved(self, new_bytes)
 
 
 MUTANTS: Final = (
@@ -304,5 +318,29 @@ MUTANTS: Final = (
         "_refused",
         _take_old_proposals,
         story="proposal_for_an_earlier_state",
+    ),
+    Mutant(
+        "silence makes followers late",
+        (Patch(FollowerProgress, "leader_grows", _same(None)),),
+        seed=42,
+        rule="D10",
+    ),
+    Mutant(
+        "who waits at the leader counts as silent",
+        (Patch(WantedPartition, "last_heard_ms", _when_it_began),),
+        seed=42,
+        rule="D10",
+    ),
+    Mutant(
+        "who lags behind is never let go",
+        (Patch(LeaderReplica, "shrink_if_due", LeaderReplica.look_again),),
+        story="slow_follower_leaves_and_rejoins",
+        rule="D10",
+    ),
+    Mutant(
+        "an append is no news to followers",
+        (Patch(WantedPartition, "partition_moved", _tell_consumers_only),),
+        seed=42,
+        rule="L22",
     ),
 )

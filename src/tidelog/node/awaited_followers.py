@@ -1,9 +1,10 @@
 """Followers that are expected to fetch a partition which this node has just begun to lead.
 
-A follower asks a leader for all its partitions at once and its question may be parked here for half
-a second. When leadership of another partition comes to us, the question must be asked anew before
-anything in that partition can be committed. So what is parked is answered at once, and as long as
-the follower has not heard of its new duty, its questions are not parked for long.
+Each fetcher of a follower asks a leader for all its partitions at once and its question may be
+parked here for half a second. When leadership of another partition comes to us, a question must be
+asked anew before anything in that partition can be committed. So what is parked is answered at
+once, and as long as the follower has not heard of its new duty, its questions are not parked for
+long.
 
 Invariant  Haste ends when the follower has asked for the partition, or after a second.
 """
@@ -23,14 +24,14 @@ SHORT_WAIT_MS: Final = 10
 
 
 class AwaitedFollowers:
-    """By follower: the partitions it is to ask for, and its question that is parked."""
+    """By follower: the partitions it is to ask for, and its questions that are parked."""
 
     def __init__(self, node_id: int, deadlines: Deadlines) -> None:
         self._node_id = node_id
         self._deadlines = deadlines
         self._awaited: dict[int, dict[TopicPartition, int]] = {}
         """With the leader epoch from which on it is awaited."""
-        self._parked: dict[int, ParkedFetch] = {}
+        self._parked: dict[int, list[ParkedFetch]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._awaited)
@@ -40,8 +41,7 @@ class AwaitedFollowers:
         awaited = [each for each in replicas if each != self._node_id]
         for follower in awaited:
             self._awaited.setdefault(follower, {})[name] = epoch
-            parked = self._parked.pop(follower, None)
-            if parked is not None:
+            for parked in self._parked.pop(follower, ()):
                 parked.hurry(now)
 
         def give_up(_: Now) -> None:
@@ -65,4 +65,5 @@ class AwaitedFollowers:
 
     def parks(self, follower: int, parked: ParkedFetch) -> None:
         """A follower's fetch waits for news."""
-        self._parked[follower] = parked
+        waiting = [each for each in self._parked.get(follower, ()) if each.is_waiting]
+        self._parked[follower] = [*waiting, parked]

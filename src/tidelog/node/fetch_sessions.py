@@ -6,19 +6,23 @@ that the cost of a fetch follows what changed and not how many partitions are wa
 
 Invariant  A partition outside the ready set has nothing that its reader has not been told.
 Invariant  A session is used only with the epoch it expects next; anything else is refused.
-Invariant  A follower has one session: with a new one, what an earlier process or connection of
-           it left behind is over.
+Invariant  A follower may have several sessions, one for each of its fetchers, and each of its
+           partitions is in one of them: a session that asks for a partition of another one of the
+           same follower ends that one, which an earlier connection left behind.
+Invariant  All sessions of a follower belong to one process of it: what an earlier one left behind
+           is over, and what it still sends begins nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.replication.messages import ANY_BROKER_EPOCH
 from tidelog.replication.partition import Partition
 from tidelog.wire.fetch import FetchPartition, FetchRequest
 
@@ -37,6 +41,7 @@ class WantedPartition:
 
     __slots__ = (
         "_context",
+        "_left_ms",
         "hosted",
         "key",
         "name",
@@ -59,6 +64,7 @@ class WantedPartition:
         self.name = name
         self.topic_id = topic_id
         self.wanted = wanted
+        self._left_ms: int | None = None
         self.hosted: Partition | None = None
         self.told_high_watermark = -1
         self.told_log_start = -1
@@ -91,10 +97,16 @@ class WantedPartition:
             and self.hosted.is_out_of_sync(context.reader)
         )
 
-    @property
-    def last_heard_ms(self) -> int | None:
-        """When its session was last used; None when it is no longer part of one."""
-        return None if self.hosted is None else self._context.used_ms
+    def last_heard_ms(self, now_ms: int) -> int:
+        """When a request of its context was last here; now, while one waits here."""
+        if self._left_ms is not None:
+            return self._left_ms
+        return now_ms if self._context.parked is not None else self._context.used_ms
+
+    def leave(self) -> None:
+        """The reader asks for it no more; later requests of its context tell nothing of it."""
+        self._left_ms = self._context.used_ms
+        self.watch(None)
 
     @property
     def wants_log_end(self) -> bool:
@@ -134,17 +146,28 @@ class FetchContext:
         "parked",
         "partitions",
         "reader",
+        "reader_epoch",
         "ready",
         "session_id",
         "used_ms",
     )
 
-    def __init__(self, session_id: int, by_topic_id: bool, reader: int, now_ms: int) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        by_topic_id: bool,
+        reader: int,
+        now_ms: int,
+        reader_epoch: int = ANY_BROKER_EPOCH,
+    ) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
         self.reader = reader
         """The broker that follows; -1 for a consumer."""
+        self.reader_epoch = reader_epoch
+        """Its incarnation."""
         self.created_ms = self.used_ms = now_ms
+        """When the last request came, or when it was answered if it had to wait."""
         self.is_incremental = False
         """Whether only news is told: true from the second fetch of a session on."""
         self.next_epoch = 0
@@ -161,8 +184,9 @@ class FetchContext:
         """Whether the reader is a follower, whose session is not given up for a consumer's."""
         return self.reader >= 0
 
-    def want(self, request: FetchRequest) -> None:
-        """Add or change what the request names, and drop what it forgets."""
+    def want(self, request: FetchRequest) -> list[WantedKey]:
+        """Add or change what the request names, and drop what it forgets; what was added."""
+        added: list[WantedKey] = []
         for topic in request.topics:
             identity = topic.topic_id or topic.name or ""
             for wanted in topic.partitions:
@@ -174,11 +198,13 @@ class FetchContext:
                         name = TopicPartition(topic.name or "", wanted.partition)
                     entry = WantedPartition(self, key, name, topic.topic_id, wanted)
                     self.partitions[key] = entry
+                    added.append(key)
                 entry.want(wanted)
                 self.ready[entry] = None
         for forgotten, topic_id, indexes in request.forgotten:
             for index in indexes:
                 self._forget((topic_id or forgotten or "", index))
+        return added
 
     def watch_all(self, hosted_of: Callable[[TopicPartition], Partition | None]) -> None:
         """Be told of news of every wanted partition: what a parked plain fetch needs."""
@@ -193,7 +219,7 @@ class FetchContext:
     def _forget(self, key: WantedKey) -> None:
         entry = self.partitions.pop(key, None)
         if entry is not None:
-            entry.watch(None)
+            entry.leave()
             self.ready.pop(entry, None)
 
 
@@ -204,7 +230,7 @@ class FetchSessions:
         self._slots = slots
         self._entropy = entropy
         self._sessions: dict[int, FetchContext] = {}
-        self._of_follower: dict[int, int] = {}
+        self._of_follower: dict[int, dict[int, FetchContext]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -215,8 +241,10 @@ class FetchSessions:
         """The context that this request speaks of, brought up to date with it."""
         by_topic_id = version >= 13
         if request.session_epoch in FULL_FETCH_EPOCHS:
-            self._end(request.session_id)
-            context = FetchContext(0, by_topic_id, request.replica_id, now_ms)
+            self._end_as(request.replica_id, request.session_id)
+            context = FetchContext(
+                0, by_topic_id, request.replica_id, now_ms, request.replica_epoch
+            )
             context.want(request)
             if request.session_epoch == 0 and version >= 7 and context.partitions:
                 self._try_to_keep(context, now_ms)
@@ -228,27 +256,41 @@ class FetchSessions:
             return ErrorCode.invalid_fetch_session_epoch
         if session.by_topic_id != by_topic_id:
             return ErrorCode.fetch_session_topic_id_error
-        session.want(request)
+        added = session.want(request)
+        if added and session.privileged:
+            self._end_others_with(added, session)
         session.is_incremental = True
         session.next_epoch = session.next_epoch + 1 if session.next_epoch < EPOCH_MAX else 1
         session.used_ms = now_ms
         if not session.partitions:
-            self._end(session.session_id)
+            self._end(session)
         return session
 
-    def _end(self, session_id: int) -> None:
+    def of_follower(self, follower: int) -> Iterable[FetchContext]:
+        """The sessions of a follower."""
+        return tuple(self._of_follower.get(follower, {}).values())
+
+    def _end(self, session: FetchContext) -> None:
         """A fetch still parked in the session goes on as a plain one, and its answer tells so."""
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            if self._of_follower.get(session.reader) == session_id:
+        del self._sessions[session.session_id]
+        if session.privileged:
+            siblings = self._of_follower[session.reader]
+            del siblings[session.session_id]
+            if not siblings:
                 del self._of_follower[session.reader]
-            session.session_id = 0
-            if session.parked is None:
-                session.release()
+        session.session_id = 0
+        if session.parked is None:
+            session.release()
+
+    def _end_as(self, reader: int, session_id: int) -> None:
+        """A reader begins anew where it had a session; nobody ends one of somebody else."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.reader == reader:
+            self._end(session)
 
     def _try_to_keep(self, context: FetchContext, now_ms: int) -> None:
-        if context.privileged:
-            self._end(self._of_follower.get(context.reader, 0))
+        if context.privileged and not self._succeeds(context):
+            return
         if len(self._sessions) >= self._slots and not self._evict_for(context, now_ms):
             return
         session_id = self._entropy.below(EPOCH_MAX) + 1
@@ -258,14 +300,34 @@ class FetchSessions:
         context.next_epoch = 1
         self._sessions[session_id] = context
         if context.privileged:
-            self._of_follower[context.reader] = session_id
+            self._of_follower.setdefault(context.reader, {})[session_id] = context
+
+    def _succeeds(self, newcomer: FetchContext) -> bool:
+        """End what an earlier process or connection of a follower left behind.
+
+        False when the newcomer itself is of an earlier process.
+        """
+        siblings = self.of_follower(newcomer.reader)
+        if any(_is_of_earlier_process(newcomer, session) for session in siblings):
+            return False
+        for session in siblings:
+            if _is_of_earlier_process(session, newcomer):
+                self._end(session)
+        self._end_others_with(newcomer.partitions, newcomer)
+        return True
+
+    def _end_others_with(self, keys: Iterable[WantedKey], session: FetchContext) -> None:
+        """Partially ended, a session would leave its reader waiting for what it no longer holds."""
+        for other in self.of_follower(session.reader):
+            if other is not session and not other.partitions.keys().isdisjoint(keys):
+                self._end(other)
 
     def _evict_for(self, newcomer: FetchContext, now_ms: int) -> bool:
         """Make room: an idle session goes first, then a lesser one that had its time."""
         victim = self._idle(now_ms) or self._lesser(newcomer, now_ms)
         if victim is None:
             return False
-        self._end(victim.session_id)
+        self._end(victim)
         return True
 
     def _idle(self, now_ms: int) -> FetchContext | None:
@@ -288,3 +350,7 @@ class FetchSessions:
 def _worth(session: FetchContext) -> tuple[bool, int]:
     """Followers before consumers, then whoever watches more."""
     return session.privileged, len(session.partitions)
+
+
+def _is_of_earlier_process(session: FetchContext, other: FetchContext) -> bool:
+    return ANY_BROKER_EPOCH < session.reader_epoch < other.reader_epoch

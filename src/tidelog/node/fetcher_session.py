@@ -36,7 +36,7 @@ class FetcherSession:
 
     @property
     def is_open(self) -> bool:
-        return self._id != 0
+        return self._epoch != FULL_EPOCH
 
     @property
     def has_partitions(self) -> bool:
@@ -47,8 +47,11 @@ class FetcherSession:
         return self._told.get(name)
 
     def reset(self) -> None:
-        """Begin anew with the next request, which must be told everything."""
-        self._id, self._epoch = 0, FULL_EPOCH
+        """Begin anew with the next request, which must be told everything.
+
+        It names the session that is over, so that a leader which still has it lets it go.
+        """
+        self._epoch = FULL_EPOCH
         self._told.clear()
         self._news.clear()
         self._forgotten.clear()

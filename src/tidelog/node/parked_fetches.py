@@ -40,6 +40,10 @@ class ParkedFetch:
         self.context = context
         self.deadline = fetches.deadlines.at(request.now.monotonic_ms + wait_ms, self._time_is_up)
 
+    @property
+    def is_waiting(self) -> bool:
+        return self.context.parked is self
+
     def news(self, new_bytes: int) -> None:
         """Something moved; bytes count towards what is missing, anything else wakes at once."""
         self._missing_bytes -= new_bytes
@@ -50,18 +54,18 @@ class ParkedFetch:
     def look_again(self, now: Now) -> None:
         """Try to answer after news."""
         self._woken = False
-        if self.context.parked is self:
+        if self.is_waiting:
             self._fetches.retry(self, now, False)
 
     def hurry(self, now: Now) -> None:
         """Answer with what there is, if it still waits."""
-        if self.context.parked is self:
+        if self.is_waiting:
             self._fetches.retry(self, now, True)
 
     def cancel(self) -> None:
         """The peer left: wait for nothing any more."""
         self.deadline.cancel()
-        if self.context.parked is self:
+        if self.is_waiting:
             self.context.parked = None
         if not self.context.is_session:
             self.context.release()

@@ -2,6 +2,9 @@
 
 Invariant  A follower is caught up when it has everything, or had everything the leader held at
            some moment within the allowed lag: neither its last fetch nor a lag in bytes counts.
+Invariant  Silence costs nobody anything: while the leader appends nothing, a follower that lacks
+           nothing goes on lacking nothing. Nobody looks at it then; when the leader appends, its
+           time counts from the last moment at which it was known to be there.
 Invariant  Nothing is known of a follower before its first fetch in the leader's epoch: in an epoch
            of somebody else, of which this leader need not have heard, it may have been cut back.
 """
@@ -55,14 +58,12 @@ class FollowerProgress:
         self.last_fetch_ms = now_ms
         self.listening = fetch.listening
 
+    def leader_grows(self, end_before: int, now_ms: int) -> None:
+        """The leader appends behind `end_before`: to a follower at that end nothing was lacking."""
+        if self.listening is not None and self.end_offset >= end_before:
+            heard_ms = self.listening.last_heard_ms(now_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, heard_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
         """Whether it belongs, or may stay, among the in-sync replicas as far as lag goes."""
-        return self.end_offset == leader_end or now_ms - self._had_everything_ms() <= lag_max_ms
-
-    def _had_everything_ms(self) -> int:
-        """The last moment of which it is known that the follower had everything."""
-        if self.listening is not None and self.end_offset >= self.last_fetch_leader_end:
-            heard_ms = self.listening.last_heard_ms
-            if heard_ms is not None:
-                return max(self.last_caught_up_ms, heard_ms)
-        return self.last_caught_up_ms
+        return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_max_ms

@@ -100,7 +100,7 @@ class LeaderReplica:
         if isinstance(appended, Refusal):
             return RejectedBatch(appended)
         if not appended.duplicate:
-            self._grown(appended.last_offset + 1, accepted.header.size, now)
+            self._grown(appended, accepted.header.size, now)
         return appended
 
     def append_as_coordinator(
@@ -122,12 +122,14 @@ class LeaderReplica:
             transaction_version=transaction_version,
         )
         if isinstance(appended, Appended):
-            self._grown(appended.last_offset + 1, accepted.header.size, now)
+            self._grown(appended, accepted.header.size, now)
         return appended
 
-    def _grown(self, end_offset: int, size: int, now: Now) -> None:
+    def _grown(self, appended: Appended, size: int, now: Now) -> None:
         replica = self._replica
-        self._uncommitted.append((end_offset, size))
+        for follower in self.followers.values():
+            follower.leader_grows(appended.first_offset, now.monotonic_ms)
+        self._uncommitted.append((appended.last_offset + 1, size))
         replica.appended(now)
         replica.watchers.end_moved(size)
         self.commit(now)

@@ -40,9 +40,11 @@ class Listening(Protocol):
     it was last heard.
     """
 
-    @property
-    def last_heard_ms(self) -> int | None:
-        """When the session was last used; None once the interest is over."""
+    def last_heard_ms(self, now_ms: int) -> int:
+        """When a request of the session was last here; now, while one waits here.
+
+        Once the interest is over, when that was before its end.
+        """
         ...
 
 

@@ -42,11 +42,13 @@ from tidelog.simulator.faults import (
 from tidelog.simulator.paths import CLIENTS, Pair, apart, one_way, ring
 from tidelog.simulator.plan import Plan
 from tidelog.simulator.quorum_scenes import QUORUM_SCENES, Cast, Scene, quorum_settings, while_ms
+from tidelog.simulator.workload_shifts import has_silences
 
 QUIET_MS: Final = 3_000
 """No fault strikes before the cluster had this long to form."""
 
 _ACTIVE: Final = 0.35
+_UNDISTURBED: Final = 0.3
 C = TypeVar("C")
 
 QUORUMS: Final = ((3, False), (3, False), (3, False), (3, True), (1, False))
@@ -77,10 +79,14 @@ def draw_plan(
         if not _costs_a_vote(timed.fault, voters)
     ]
     dead = _draw_dead(dice, everybody)
+    if has_silences(seed):
+        settings = _with_silences(stream(seed, "silences of followers"), settings)
     if controllers > 1:
         settings += quorum_settings(quorum_dice)
         cast = Cast(voters=voters, brokers=nodes)
         faults += _draw_faults(quorum_dice, QUORUM_SCENES, cast, faults_ms)
+    if is_undisturbed(seed):
+        faults, dead = [], ()
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -94,6 +100,22 @@ def draw_plan(
         dead=dead,
         loss_budget=min(1, brokers - 1),
     )
+
+
+def is_undisturbed(seed: int) -> bool:
+    """Whether the run of a seed has silences and nothing else: nobody may leave anything (L22)."""
+    return has_silences(seed) and stream(seed, "undisturbed").random() < _UNDISTURBED
+
+
+def _with_silences(
+    dice: Random, settings: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """Short enough a lag for many silences; some followers wait at their leader for just as long,
+    which is the most that makes sense."""
+    lag_max_ms = dice.choice((1_500, 3_000))
+    wait_ms = dice.choice((500, lag_max_ms))
+    given = {"replica.lag.time.max.ms": lag_max_ms, "replica.fetch.wait.max.ms": wait_ms}
+    return tuple((dict(settings) | {name: str(value) for name, value in given.items()}).items())
 
 
 def _costs_a_vote(fault: Fault, controllers: Sequence[int]) -> bool:

@@ -23,7 +23,7 @@ from tidelog.simulator.workload_markers import LateCoordinator
 from tidelog.simulator.workload_offset_history import OffsetHistory
 from tidelog.simulator.workload_offsets import Auditor, Committer, Custodian
 from tidelog.simulator.workload_producer import Producer
-from tidelog.simulator.workload_shifts import Shifts
+from tidelog.simulator.workload_shifts import Bursts, Shifts, has_silences
 from tidelog.simulator.workload_surveyor import Surveyor
 from tidelog.simulator.workload_table import TableReader, TableWriter
 from tidelog.simulator.workload_transactions import TransactionalProducer
@@ -56,6 +56,7 @@ SPOOL_CONFIGS: Final = {
     "min.insync.replicas": "1",
     "unclean.leader.election.enable": "true",
 }
+SILENCE_MOST_MS: Final = 6_000
 GOES_ON_MS: Final = 2_000
 """How long producers go on in the calm."""
 
@@ -102,8 +103,18 @@ def add_workload(world: World) -> Workload:
         stop_ms=stop_ms,
     )
     pace = dice.choice((60, 150, 400))
+    bursts = _draw_bursts(world)
     producers = [
-        Producer("steady", nodes, safe, history, idempotent=True, interval_ms=pace, stop_ms=stop_ms)
+        Producer(
+            "steady",
+            nodes,
+            safe,
+            history,
+            idempotent=True,
+            interval_ms=pace,
+            stop_ms=stop_ms,
+            bursts=bursts,
+        )
     ]
     others = (("all", ACKS_ALL), ("hasty", 1), ("careless", 0))
     for name, acks in others:
@@ -118,6 +129,7 @@ def add_workload(world: World) -> Workload:
                     acks=acks,
                     interval_ms=interval_ms,
                     stop_ms=stop_ms,
+                    bursts=bursts,
                 )
             )
     everything = [*safe, TopicPartition(SPOOL, 0)]
@@ -129,6 +141,14 @@ def add_workload(world: World) -> Workload:
     for client in (administrator, *producers, *consumers, surveyor):
         world.add_client(client)
     return Workload(history, administrator, tuple(producers), consumers)
+
+
+def _draw_bursts(world: World) -> Bursts | None:
+    """Silences longer than followers may lag behind, where that is not too long for a run."""
+    lag_max_ms = int(dict(world.plan.settings).get("replica.lag.time.max.ms", LONG_MS))
+    if not has_silences(world.seed) or lag_max_ms > SILENCE_MOST_MS:
+        return None
+    return Bursts(world.dice("bursts"), lag_max_ms, world.plan.faults_ms)
 
 
 def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], CommittedReader]:

@@ -26,6 +26,7 @@ from tidelog.simulator.clock import EPOCH_MS
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.workload_client import ClusterClient
 from tidelog.simulator.workload_history import ACKS_ALL, History, Send
+from tidelog.simulator.workload_shifts import Bursts
 from tidelog.wire.apis import ApiKey
 
 PRODUCE_VERSION: Final = 11
@@ -33,6 +34,7 @@ INIT_PRODUCER_ID_VERSION: Final = 4
 PRODUCE_TIMEOUT_MS: Final = 4_000
 RETRY_PAUSE_MS: Final = 60
 RECORDS_MOST: Final = 3
+BURST_INTERVAL_MS: Final = 8
 LOST_AFTER_MS: Final = 10_000
 """A sequence that has been out of order for so long will be so for ever: what came before it was
 lost in an unclean election."""
@@ -88,12 +90,14 @@ class Producer(ClusterClient):
         interval_ms: int = 200,
         start_ms: int = 0,
         stop_ms: int,
+        bursts: Bursts | None = None,
     ) -> None:
         super().__init__(name, nodes, sorted({partition.topic for partition in partitions}))
         self._history = history
         self._acks = acks
         self._idempotent = idempotent
-        self._interval_ms = interval_ms
+        self._interval_ms = interval_ms if bursts is None else BURST_INTERVAL_MS
+        self._bursts = bursts
         self._start_ms = start_ms
         self._stop_ms = stop_ms
         self._lanes = [_Lane(partition) for partition in partitions]
@@ -135,6 +139,10 @@ class Producer(ClusterClient):
 
     def _make(self) -> None:
         if self.now_ms >= self._stop_ms:
+            return
+        silence_ms = 0 if self._bursts is None else self._bursts.silence_ms(self.now_ms)
+        if silence_ms:
+            self.set_timer(silence_ms, _MAKE)
             return
         burst = self.dice.choice((1, 1, 1, 4))
         for _ in range(burst):

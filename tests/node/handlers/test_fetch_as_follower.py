@@ -45,7 +45,10 @@ class Leader:
         return self.partition(index).high_watermark.offset
 
     def open_session(self, follower: Follower, *offsets: int) -> int:
-        follower.send(dict(enumerate(offsets)), session_epoch=0, max_wait_ms=0)
+        return self.open_session_of(follower, dict(enumerate(offsets)))
+
+    def open_session_of(self, follower: Follower, offsets: dict[int, int]) -> int:
+        follower.send(offsets, session_epoch=0, max_wait_ms=0)
         answer = follower.peer.fetched(17)
         assert answer.session_id
         return answer.session_id
@@ -197,6 +200,26 @@ def test_a_follower_whose_session_is_used_stays_in_sync_without_being_looked_at(
     assert leader.in_sync() == {100, 101, 102}
 
 
+@pytest.mark.parametrize("patience_ms", [0, 500])
+def test_a_burst_after_a_silence_lets_nobody_go_who_had_everything(
+    leader: Leader, batch: NewBatch, patience_ms: int
+) -> None:
+    """Its first fetch finds the leader ahead, and nobody has looked at it for long."""
+    sessions = [(each, leader.open_session(each, 0, 0)) for each in (leader.one, leader.two)]
+    for epoch in range(1, 60):
+        for follower, session in sessions:
+            follower.send({}, session_id=session, session_epoch=epoch, max_wait_ms=patience_ms)
+        leader.bench.wait(500)
+    leader.produce(batch())
+    leader.produce(batch())
+    for follower, session in sessions:
+        follower.send({0: 1}, session_id=session, session_epoch=60, max_wait_ms=0)
+    leader.bench.wait(9_000)
+    assert leader.in_sync() == {100, 101, 102}
+    leader.bench.wait(6_000)
+    assert leader.in_sync() == {100}, "by then they are late"
+
+
 def test_a_silent_follower_with_everything_stays_until_there_is_more(
     leader: Leader, batch: NewBatch
 ) -> None:
@@ -262,6 +285,33 @@ def test_a_new_session_of_a_follower_ends_the_one_it_left_behind(leader: Leader)
     assert leader.one.peer.fetched(17).error == ErrorCode.fetch_session_id_not_found
     leader.two.send({}, session_id=other, session_epoch=1, max_wait_ms=0)
     assert leader.two.heard() == {}
+
+
+def test_each_fetcher_of_a_follower_has_its_session_and_its_partitions(
+    leader: Leader, batch: NewBatch
+) -> None:
+    fetchers = [leader.one, Follower(leader.bench, 101, leader.topic_id)]
+    sessions = [leader.open_session_of(each, {index: 0}) for index, each in enumerate(fetchers)]
+    for index, (fetcher, session) in enumerate(zip(fetchers, sessions, strict=True)):
+        leader.produce(batch(), index)
+        fetcher.send({}, session_id=session, session_epoch=1)
+        assert list(fetcher.heard()) == [index]
+    leader.two.send({0: 1, 1: 1}, max_wait_ms=0)
+    for index, (fetcher, session) in enumerate(zip(fetchers, sessions, strict=True)):
+        fetcher.send({index: 1}, session_id=session, session_epoch=2, max_wait_ms=0)
+        assert leader.mark(index) == 1
+
+
+def test_all_fetches_of_a_follower_are_answered_when_it_has_a_new_partition_to_follow(
+    leader: Leader,
+) -> None:
+    fetchers = [leader.one, Follower(leader.bench, 101, leader.topic_id)]
+    for index, fetcher in enumerate(fetchers):
+        fetcher.send({index: 0}, session_epoch=0, max_wait_ms=5_000)
+        assert fetcher.peer.frames == []
+    leader.bench.place_topic("more", [100, 101])
+    leader.bench.end_tick()
+    assert [len(fetcher.peer.frames) for fetcher in fetchers] == [1, 1]
 
 
 # Deleting records

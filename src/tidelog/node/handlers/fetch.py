@@ -49,6 +49,7 @@ def retry(broker: BrokerState, parked: ParkedFetch, now: Now, time_is_up: bool) 
     look = Look(broker, parked.fetch, request.api_version, None).at(context)
     if not (time_is_up or look.is_enough):
         return False
+    context.used_ms = now.monotonic_ms
     parked.cancel()
     request.connection.waiting.pop(parked, None)
     request.answer(_encode(broker, request, context, look))

@@ -1,4 +1,4 @@
-"""The rules of the control plane that committed metadata must keep, C7, C12 to C15, C18, C19."""
+"""The rules that committed metadata must keep, C7, C12 to C15, C18, C19 and L22."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ class MetadataRules:
         self._states: dict[int, bytes] = {}
         """What the metadata below an offset makes, as the first node had it."""
         self._compared: dict[int, int] = {}
+        self._is_disturbed = False
+
+    def disturbed(self) -> None:
+        """A fault struck, or a process ended: from now on members may leave."""
+        self._is_disturbed = True
 
     def died(self, machine: Machine) -> None:
         """The process of a machine is over."""
@@ -111,6 +116,9 @@ class MetadataRules:
             raise Violation("C13", what)
         if after.leader != before.leader and after.leader_epoch == before.leader_epoch:
             raise Violation("C13", what)
+        left = set(before.isr) - set(after.isr)
+        if not self._is_disturbed and left & set(after.replicas):
+            raise Violation("L22", f"{what}, and nothing was wrong")
         is_one_step = after.partition_epoch == before.partition_epoch + 1
         if is_one_step:
             _judge_reassignment(before, after, self._least(ghost), what)

@@ -38,6 +38,8 @@ def watch_nodes(world: World) -> Ghost:
     controllers = ControllerRules()
 
     def look(_world: World, happening: Happening) -> None:
+        if isinstance(happening, Struck):
+            metadata.disturbed()
         match happening:
             case Started(machine=machine) | Stepped(machine=machine):
                 storage.look_at(machine)
@@ -46,8 +48,9 @@ def watch_nodes(world: World) -> Ghost:
                 controllers.look_at(machine)
                 metadata.look_at(machine, happening)
                 replicas.look_at(machine)
-                proposals.look_at(machine)
+                proposals.look_at(machine, happening)
             case Died(machine=machine):
+                metadata.disturbed()
                 metadata.died(machine)
             case PowerGoes(machine=machine):
                 storage.power_goes(machine)
