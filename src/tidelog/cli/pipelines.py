@@ -82,8 +82,11 @@ def check(
     """Find mistakes before Spark starts, and show the plan."""
     with answering():
         found = load(pipeline, bootstrap)
+        from tidelog.pipelines.function_check import doubts
         from tidelog.pipelines.picture import as_mermaid, as_text
 
+        for doubt in doubts(found):
+            say(f"{found.path}:{doubt.line}: {doubt.text}", style="yellow")
         if not offline:
             from tidelog.pipelines.source_options import check_topics
 
