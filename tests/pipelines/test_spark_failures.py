@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.mistakes import ClusterAway, NotYet, PipelineTrouble
 from tidelog.pipelines.row_functions import load_function
 from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
 from tidelog.pipelines.spark_process import SparkProcess
-from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, OptionError, SourceError
+from tidelog.spark.errors import (
+    DataLoss,
+    Fenced,
+    LostTransaction,
+    NoBroker,
+    OptionError,
+    SourceError,
+)
 from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import Offsets
 from tidelog.spark.topics import Topics
@@ -40,6 +47,8 @@ def test_our_own_words_are_found_in_what_spark_says() -> None:
     assert stream_failure(refused) == Failure(str(refused), passes=False)
     away = SourceError("127.0.0.1:9092 cannot answer")
     assert stream_failure(away) == Failure(str(away), passes=True)
+    silent = NoBroker("no broker answers at 127.0.0.1:9092")
+    assert stream_failure(silent) == Failure(str(silent), passes=True, away=True)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +101,19 @@ def test_a_flow_that_cannot_be_planned_is_told_with_its_name() -> None:
     assert unresolved_flow("Flow a is RUNNING.") is None
 
 
-@pytest.mark.parametrize(("passes", "kind"), [(True, NotYet), (False, PipelineTrouble)])
-def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, passes: bool, kind: type) -> None:
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure("so it is", passes=True), NotYet),
+        (Failure("so it is", passes=False), PipelineTrouble),
+        (Failure("so it is", passes=True, away=True), ClusterAway),
+    ],
+)
+def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, failure: Failure, kind: type) -> None:
+    failed = {"failed": failure.why, "passes": failure.passes, "away": failure.away}
     retried = {"flow": "Flow 'a' has FAILED.\nError: [STREAM_FAILED] ..."}
     given_up = {"flow": "Flow 'a' has FAILED more than 2 times and will not be restarted."}
-    events = [{"ready": True}, retried, given_up, {"failed": "so it is", "passes": passes}]
+    events = [{"ready": True}, retried, given_up, failed]
     lines = "\n".join(map(json.dumps, events))
     told: list[str] = []
     with subprocess.Popen(

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from tidelog.client.errors import Unreachable
 from tidelog.model.errors import ConfigError, TidelogError
 
 _SHOWN: Final = 20
@@ -32,6 +33,10 @@ class PipelineTrouble(TidelogError):
 
 class NotYet(PipelineTrouble):
     """A pipeline cannot go on now; that may pass without anybody doing anything."""
+
+
+class ClusterAway(NotYet, Unreachable):
+    """A pipeline cannot go on because no broker answers."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

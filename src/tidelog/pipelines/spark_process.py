@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.model.errors import TidelogError
-from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.mistakes import ClusterAway, NotYet, PipelineTrouble
 from tidelog.spark.session import require_java
 
 Tell = Callable[[str], None]
@@ -56,6 +56,8 @@ class SparkProcess:
                 self._tell_failure(event["flow"])
             elif "failed" in event:
                 kind = NotYet if event["passes"] else PipelineTrouble
+                if event["away"]:
+                    kind = ClusterAway
                 raise kind(f"{event['failed']} (all of it is in {self._log})")
             else:
                 return
