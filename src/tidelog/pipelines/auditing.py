@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.backfill import pending_backfill
-from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.project import CONFIGURATION, write_project
 from tidelog.pipelines.running import finish_batches, sole_run
 from tidelog.pipelines.source_options import check_topics

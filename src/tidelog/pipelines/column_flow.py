@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
-from tidelog.pipelines.mistakes import nearest
 from tidelog.pipelines.pinned import pinned_columns
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (

@@ -12,9 +12,10 @@ from typing import Final
 
 from tidelog.client.blocking import parse_bootstrap
 from tidelog.model.errors import ConfigError
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.column_flow import check_columns, columns_of
 from tidelog.pipelines.function_check import check_functions
-from tidelog.pipelines.mistakes import PipelineTrouble, SpecError, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
     DEFAULT_BOOTSTRAP,

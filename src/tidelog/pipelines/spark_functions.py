@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from tidelog.pipelines.mistakes import nearest
+from tidelog.model.nearest import nearest
 
 _VERSION: Final = "4.2."
 """The Spark that was asked; another one may have more functions."""

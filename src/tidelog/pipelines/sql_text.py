@@ -22,7 +22,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.parsers.spark import SparkParser
 
-from tidelog.pipelines.mistakes import nearest
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.spec import Column
 
 _DIALECT: Final = "spark"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 
-from tidelog.pipelines.mistakes import nearest
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import PythonStep
 
