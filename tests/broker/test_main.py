@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.broker.ending import Cause, read, reserve
 from tidelog.broker.main import read_config
 from tidelog.model.errors import ConfigError
 
@@ -37,13 +38,19 @@ def test_a_wrong_setting_is_told_with_its_file(tmp_path: Path) -> None:
 def test_the_command_refuses_what_it_cannot_start(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text("node.idd=1\n")
-    refused = broker("--config", str(path))
+    ending = tmp_path / "ending"
+    reserve(ending)
+    refused = broker("--config", str(path), "--ending", str(ending))
     assert refused.returncode == 1
+    told = read(ending)
+    assert told is not None and (told.cause, told.exit_code) == (Cause.FAILED, 1)
+    assert "node.id" in told.reason
     assert "node.id" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
 def test_the_command_says_how_it_is_used() -> None:
-    wrong = broker("--help")
-    assert wrong.returncode == 2
-    assert "--config FILE" in wrong.stderr
+    for arguments in (["--help"], ["--ending", "x"], ["--config", "x", "--port", "1"]):
+        wrong = broker(*arguments)
+        assert wrong.returncode == 2
+        assert "--config FILE" in wrong.stderr

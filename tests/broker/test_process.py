@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.broker.ending import Cause, Ending, leave, read, reserve
+
 SCRIPT = """
 import socket
 import sys
+from functools import partial
+from pathlib import Path
+from tidelog.broker.ending import leave, reserve
 from tidelog.broker.process import run_node
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError, InvariantBroken, TidelogError
@@ -62,8 +67,11 @@ config = NodeConfig.from_properties({
     "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0",
     "log.dirs": directory,
 })
+ending = Path(directory, "ending")
+ending.parent.mkdir(exist_ok=True)
+reserve(ending)
 try:
-    sys.exit(run_node(config, Node, directory + "/events.jsonl"))
+    sys.exit(run_node(config, Node, directory + "/events.jsonl", partial(leave, ending)))
 except TidelogError as error:
     sys.exit(f"refused: {error}")
 """
@@ -110,6 +118,7 @@ def test_a_signal_stops_the_node_in_an_orderly_way(tmp_path: Path, number: signa
         assert process.ask(b"hello") == b"hello"
         process.child.send_signal(number)
         assert process.end() == 0
+    assert read(tmp_path / "ending") == Ending(Cause.CLEAN, 0, number.name)
     assert b"node 1 started" in process.said
     assert f"PLAINTEXT://127.0.0.1:{process.port}".encode() in process.said.splitlines()[0]
     assert '"event":"NodeStarted"' in (tmp_path / "events.jsonl").read_text()
@@ -121,6 +130,8 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
         assert process.ask(b"still here") == b"still here"
         process.child.send_signal(signal.SIGTERM)
         assert process.end() == 128 + signal.SIGTERM
+    told = Ending(Cause.KILLED, 128 + signal.SIGTERM, "a second SIGTERM while it stopped")
+    assert read(tmp_path / "ending") == told
 
 
 def test_a_node_that_could_not_close_its_logs_fails(tmp_path: Path) -> None:
@@ -128,6 +139,7 @@ def test_a_node_that_could_not_close_its_logs_fails(tmp_path: Path) -> None:
         process.child.send_signal(signal.SIGTERM)
         assert process.end() == 1
     assert b"node 1 stops: the disk is gone" in process.said
+    assert read(tmp_path / "ending") == Ending(Cause.FAILED, 1, "the disk is gone")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +159,28 @@ def test_an_exception_in_the_node_stops_the_process_and_says_why(
         assert process.end() == code
     assert b"node 1 stops at once" in process.said
     assert words in process.said
+    told = read(tmp_path / "ending")
+    assert told is not None and told.exit_code == code
+    assert told.cause is (Cause.FAILED if code == 74 else Cause.CRASHED)
+    assert words.decode() in told.reason
+
+
+def test_the_last_word_needs_no_more_room_than_was_taken_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "ending"
+    reserve(path)
+    room = path.stat()
+    assert read(path) is None
+    leave(path, Ending(Cause.CRASHED, 70, "\N{GRINNING FACE}" * 10_000))
+    assert (path.stat().st_size, path.stat().st_ino) == (room.st_size, room.st_ino)
+    told = read(path)
+    assert told is not None and told.reason.startswith("\N{GRINNING FACE}")
+
+
+def test_a_last_word_that_cannot_be_written_or_read_is_none(tmp_path: Path) -> None:
+    leave(tmp_path / "nowhere", Ending(Cause.CLEAN, 0, "SIGTERM"))
+    assert read(tmp_path / "nowhere") is None
+    (tmp_path / "torn").write_text('{"cause": "cle')
+    assert read(tmp_path / "torn") is None
 
 
 def test_an_exception_stops_the_process_even_when_nobody_hears_why(tmp_path: Path) -> None:

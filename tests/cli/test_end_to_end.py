@@ -307,7 +307,9 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
             "data",
             "log",
             "state",
+            "ending",
         }
+        assert node["ending"] is None
         here = {"TIDELOG_BOOTSTRAP": node["listener"]}
         fine("produce", "kept", stdin="before\n", **here)
         assert (Path(node["data"]) / "kept-0").is_dir()
@@ -320,10 +322,20 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
         stopped = objects(fine("status", "--json", *data))[0]
         assert stopped["controller"] is None
         assert (stopped["nodes"][0]["state"], stopped["nodes"][0]["pid"]) == ("stopped", None)
+        killed = {"cause": "killed", "exit_code": None, "reason": "SIGKILL, sent by tidelog"}
+        assert stopped["nodes"][0]["ending"] == killed
+        shown_now = tidelog("status", *data)
+        assert "stopped: killed" in shown_now.stdout
+        assert "node 100 killed: SIGKILL, sent by tidelog; see " in shown_now.stderr
         assert tidelog("node", "kill", "100", *data).returncode == 1
         assert tidelog("node", "start", "101", *data).returncode == 1
         fine("node", "start", "100", *data)
         fine("node", "stop", "100", *data)
+        assert objects(fine("status", "--json", *data))[0]["nodes"][0]["ending"] == {
+            "cause": "clean",
+            "exit_code": 0,
+            "reason": "SIGTERM",
+        }
 
         assert tidelog("up", "--detach", "--port", str(port + 1), *data).returncode == 1
         fine("up", "--detach", *data)
@@ -396,7 +408,8 @@ def test_a_taken_port_is_named_and_nothing_is_made(tmp_path: Path) -> None:
         )
 
     assert refused.returncode == 1
-    assert f"port {port} is taken" in refused.stderr
+    said = f"port {port} is taken by another program, and node 100 needs it for its broker"
+    assert said in refused.stderr
     assert "--port" in refused.stderr
     assert not (tmp_path / "cluster").exists()
 
@@ -412,6 +425,9 @@ def test_a_node_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert failed.returncode == 1
     assert "meta.properties" in failed.stderr
     assert LocalCluster.open(directory).running() == []
+    (node,) = objects(fine("status", "--json", "--data", str(directory)))[0]["nodes"]
+    assert (node["ending"]["cause"], node["ending"]["exit_code"]) == ("failed", 1)
+    assert "meta.properties" in node["ending"]["reason"]
 
 
 def test_a_node_placed_by_hand_is_formatted_and_runs(tmp_path: Path) -> None:

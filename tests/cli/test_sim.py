@@ -79,7 +79,7 @@ def test_a_plan_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["sim", "--scenario", str(tmp_path / "plan.txt")])
 
     assert result.exit_code == 1
-    assert "line 2: nobody knows 'weather'" in result.stderr
+    assert f"{tmp_path / 'plan.txt'}:2: nobody knows 'weather'; there is at, " in result.stderr
 
 
 STORY = "# One broker, one record.\n> cluster brokers=1\n> topic orders replicas=100\n"
@@ -101,11 +101,24 @@ def test_a_transcript_that_tells_something_else_is_refused_until_it_is_accepted(
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
 
-def test_a_command_that_nobody_knows_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_is_told_with_file_line_and_fix(tmp_path: Path) -> None:
     story = tmp_path / "story.txt"
-    story.write_text("> cluster brokers=1\n> dance\n")
+    story.write_text("> cluster brokers=1\n> prodce t to=100\n# A word.\n> pass long\n")
 
     result = CliRunner().invoke(app, ["sim", "--scenario", str(story)])
 
     assert result.exit_code == 1
-    assert "line 2: > dance: there is no fault 'dance'" in result.stderr
+    assert result.stderr.splitlines() == [
+        f"{story}:2: > prodce t to=100: there is no command 'prodce'; did you mean produce?",
+        f"{story}:4: > pass long: MILLISECONDS: 'long' is not a whole number from 0 to 3600000",
+    ]
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path) -> None:
+    story = tmp_path / "story.txt"
+    story.write_bytes(b"# fine\n> cluster\xff\n")
+
+    result = CliRunner().invoke(app, ["sim", "--scenario", str(story)])
+
+    assert result.exit_code == 1
+    assert f"{story}:2: not UTF-8" in result.stderr

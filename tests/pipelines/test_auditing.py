@@ -84,8 +84,10 @@ def test_what_is_lost_while_an_audit_reads_is_told_in_words_of_the_description(
     monkeypatch.setattr(auditing, "check_topics", lambda _: None)
     monkeypatch.setattr(auditing, "spark_session", lambda *_: Stopped())
     monkeypatch.setattr(auditing, "audit_table", lose)
+    pipeline = describe(ONE)
+    pipeline.state.checkpoints("orders").mkdir(parents=True)
     with pytest.raises(PipelineTrouble) as refused:
-        audit_pipeline(describe(ONE), [], None, lambda _: None)
+        audit_pipeline(pipeline, [], None, lambda _: None)
     assert str(refused.value).startswith("the audit failed: Offsets out of range: orders-0 has")
     assert "`on_data_loss: go_on`" in str(refused.value)
 
@@ -100,6 +102,33 @@ def test_a_cluster_that_is_away_is_told_before_spark_starts(
     monkeypatch.setattr(auditing, "spark_session", no_spark)
     with pytest.raises(SourceError):
         audit_pipeline(describe(ONE), [], None, lambda _: None)
+
+
+def test_what_never_ran_is_not_called_clean(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
+    monkeypatch.setattr(auditing, "spark_session", no_spark)
+    pipeline = describe("name: x\ntables: {a: {topics: o}, b: {from: a}}")
+    for asked in ([], ["b"]):
+        with pytest.raises(PipelineTrouble, match="never ran, so nothing can be audited: run the"):
+            audit_pipeline(pipeline, asked, None, lambda _: None)
+    pipeline.state.checkpoints("a").mkdir(parents=True)
+    with pytest.raises(PipelineTrouble, match=r"b never ran.*, or audit the others: --table a"):
+        audit_pipeline(pipeline, [], None, lambda _: None)
+    with pytest.raises(SparkIsAsked):
+        audit_pipeline(pipeline, ["a"], None, lambda _: None)
+
+
+def test_a_table_that_took_no_record_is_not_called_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(ONE)
+    found = [TableAudit("orders", 0, 0, 0, 0, 0, [])]
+    monkeypatch.setattr(auditing, "audit_pipeline", lambda *_: found)
+    told = CliRunner().invoke(app, ["pipelines", "audit", str(tmp_path)])
+    assert told.exit_code == 0
+    assert "orders: no record was taken yet, so there is nothing to prove" in told.output
 
 
 def test_all_findings_are_counted_although_not_all_are_listed(

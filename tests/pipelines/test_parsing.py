@@ -84,6 +84,8 @@ max_offsets_per_batch: 500
         ("name: x\nname: y\ntables: {}", "2: name is given twice"),
         ("name: [", "1: not YAML: expected the node content, but found '<stream end>'"),
         ("tables: {}", "1: a pipeline needs name"),
+        ("name: x\n\x01: y", "2: not YAML: there is a character #x0001, which nobody can see"),
+        ("name: &me [*me]", "1: not a tree: something is within itself"),
         ("name: x\nbootstrap: nowhere\ntables: {}", "2: bootstrap: 'nowhere' is not"),
         ("name: x\ntables:\n  A-1: {topics: o}", "3: A-1 is no name for a table"),
         ("name: x\ntables:\n  a:\n    topics: o\n    start: soon", "5: start: 'soon' is not"),
@@ -214,7 +216,39 @@ def test_fields_of_a_struct_keep_their_case_by_which_json_tells_them(
 
 def test_a_type_that_does_not_exist_is_refused(mistakes: Mistakes) -> None:
     (found,) = mistakes(ORDERS.replace("double", "dubble"))
-    assert found.startswith("7: there is no type dubble; there is boolean")
+    assert found == "7: there is no type dubble; did you mean double?"
+    (found,) = mistakes(ORDERS.replace("double", "money"))
+    assert found.startswith("7: there is no type money; there is boolean")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("bigint not nul", "not nul cannot stand behind the type bigint; did you mean bigint not"),
+        ("bigint nt null", "nt null cannot stand behind the type bigint; did you mean bigint not"),
+        ("bigint null", "null cannot stand behind the type bigint; bigint alone may be null"),
+        ("string collate x", "collate x cannot stand behind the type string; not null may"),
+        ("'array<int> not nul'", "not nul cannot stand behind the type array<int>; did you mean"),
+        ("'struct<a: int not nul>'", "struct<a: int not nul> is not a type"),
+        ("'array<int nul>'", "array<int nul> is not a type"),
+        ("'struct<a: int primary key>'", "struct<a: int primary key> is not a type"),
+        ("'map<string>'", "map<string> is not a type"),
+        ("'struct<int>'", "struct<int> is not a type"),
+        ("'decimal(10,2,3)'", "there is no type decimal(10,2,3)"),
+    ],
+)
+def test_a_word_behind_a_type_does_not_vanish(
+    mistakes: Mistakes, given: str, expected: str
+) -> None:
+    (found,) = mistakes(ORDERS.replace("bigint not null", given))
+    assert found.startswith(f"7: {expected}")
+
+
+@pytest.mark.parametrize("given", ["bigint NOT NULL", "bigint  not  null", "'bigint not null '"])
+def test_a_required_column_may_be_written_in_several_ways(describe: Describe, given: str) -> None:
+    decode = describe(ORDERS.replace("bigint not null", given)).tables["bronze"].decode
+    assert decode is not None and decode.columns is not None
+    assert decode.columns[0] == Column("order_id", "bigint", required=True)
 
 
 SECURED = """
@@ -249,6 +283,44 @@ def test_a_python_step_must_be_a_function_of_the_file(mistakes: Mistakes, tmp_pa
     more = "    steps: [{python: 'steps.py:enrch', returns: {x: int}}]"
     (found,) = mistakes(ORDERS + more)
     assert found.endswith("steps.py has no function enrch; did you mean enrich?")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("import nosuch_module_of_mine", "there is no module nosuch_module_of_mine: install it"),
+        ("import jsn", "there is no module jsn; did you mean json?"),
+        ("from os.pth import join", "there is no module os.pth"),
+        ("import xml.etre.ElementTree", "there is no module xml.etre; did you mean xml.etree?"),
+        ("import helpers", "helpers.py beside it does not travel with it"),
+        ("from . import helpers", ". is no package here"),
+        ("class C:\n  def f(self):\n    import nosuch_one", "there is no module nosuch_one"),
+        ("x = = 1", "invalid syntax"),
+        ("\0", "source code string cannot contain null bytes"),
+    ],
+)
+def test_a_python_file_that_cannot_be_loaded_is_found_before_it_is(
+    mistakes: Mistakes, tmp_path: Path, line: str, expected: str
+) -> None:
+    (tmp_path / "helpers.py").write_text("")
+    (tmp_path / "steps.py").write_text(f"import json\ndef enrich(row): return row\n{line}\n")
+    more = "    steps: [{python: 'steps.py:enrich', returns: {x: int}}]"
+    found = mistakes(ORDERS + more)
+    assert any(
+        each.partition("steps.py:")[2].partition(": ")[2].startswith(expected) for each in found
+    ), found
+
+
+def test_modules_that_are_there_or_may_be_missing_are_no_mistake(
+    describe: Describe, tmp_path: Path
+) -> None:
+    (tmp_path / "steps.py").write_text(
+        "import os.path, sys, xml.etree.ElementTree\nfrom pyarrow import compute\n"
+        "try:\n    import nosuch_module\nexcept ImportError:\n    nosuch_module = None\n"
+        "def enrich(row):\n    import math\n    return row\n"
+    )
+    more = "    steps: [{python: 'steps.py:enrich', returns: {x: int}}]"
+    assert describe(ORDERS + more).tables
 
 
 def test_columns_after_a_lambda_or_a_struct_are_known(describe: Describe) -> None:

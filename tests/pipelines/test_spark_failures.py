@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.mistakes import ClusterAway, NotYet, PipelineTrouble
 from tidelog.pipelines.row_functions import load_function
 from tidelog.pipelines.spark_failures import Failure, failure_in, unresolved_flow
-from tidelog.pipelines.spark_process import SparkProcess
-from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, OptionError, SourceError
+from tidelog.pipelines.spark_process import SparkGone, SparkProcess, last_complaint
+from tidelog.spark.errors import (
+    DataLoss,
+    Fenced,
+    LostTransaction,
+    NoBroker,
+    OptionError,
+    SourceError,
+)
 from tidelog.spark.planning import find_positions
 from tidelog.spark.positions import Offsets
 from tidelog.spark.topics import Topics
@@ -40,6 +47,8 @@ def test_our_own_words_are_found_in_what_spark_says() -> None:
     assert stream_failure(refused) == Failure(str(refused), passes=False)
     away = SourceError("127.0.0.1:9092 cannot answer")
     assert stream_failure(away) == Failure(str(away), passes=True)
+    silent = NoBroker("no broker answers at 127.0.0.1:9092")
+    assert stream_failure(silent) == Failure(str(silent), passes=True, away=True)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +101,19 @@ def test_a_flow_that_cannot_be_planned_is_told_with_its_name() -> None:
     assert unresolved_flow("Flow a is RUNNING.") is None
 
 
-@pytest.mark.parametrize(("passes", "kind"), [(True, NotYet), (False, PipelineTrouble)])
-def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, passes: bool, kind: type) -> None:
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure("so it is", passes=True), NotYet),
+        (Failure("so it is", passes=False), PipelineTrouble),
+        (Failure("so it is", passes=True, away=True), ClusterAway),
+    ],
+)
+def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, failure: Failure, kind: type) -> None:
+    failed = {"failed": failure.why, "passes": failure.passes, "away": failure.away}
     retried = {"flow": "Flow 'a' has FAILED.\nError: [STREAM_FAILED] ..."}
     given_up = {"flow": "Flow 'a' has FAILED more than 2 times and will not be restarted."}
-    events = [{"ready": True}, retried, given_up, {"failed": "so it is", "passes": passes}]
+    events = [{"ready": True}, retried, given_up, failed]
     lines = "\n".join(map(json.dumps, events))
     told: list[str] = []
     with subprocess.Popen(
@@ -111,7 +128,7 @@ def test_a_failure_is_raised_as_what_it_is(tmp_path: Path, passes: bool, kind: t
         assert type(raised.value) is kind
         assert process.stdin is not None
         process.stdin.close()
-    assert told == ["a: failed, Spark tries again"]
+    assert told == ["a: failed, Spark tries again: [STREAM_FAILED] ..."]
 
 
 def test_a_python_file_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
@@ -119,3 +136,56 @@ def test_a_python_file_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     path.write_text("import nosuch_module\ndef f(row): return row\n")
     with pytest.raises(PipelineTrouble, match=r"steps\.py fails: ModuleNotFoundError"):
         load_function(path, "f")
+
+
+@pytest.mark.parametrize(
+    ("log", "complaint"),
+    [
+        (
+            "Error occurred during initialization of VM\nToo small maximum heap\n",
+            "Error occurred during initialization of VM: Too small maximum heap",
+        ),
+        (
+            "WARN x\nException in thread main java.lang.RuntimeException: [unresolved]\n"
+            "\tat org.apache.spark.Error.x(Y.scala)\n",
+            "Exception in thread main java.lang.RuntimeException: [unresolved]",
+        ),
+        ("Traceback (most recent call last):\n  File x\nOSError: full\n", "OSError: full"),
+        ("26/11/16 WARN nothing to see\n", ""),
+    ],
+)
+def test_what_a_log_complains_of_last_is_told(tmp_path: Path, log: str, complaint: str) -> None:
+    path = tmp_path / "spark.log"
+    path.write_text("OSError: of the run before\n" + log)
+    assert last_complaint(path, len("OSError: of the run before\n")) == complaint
+
+
+def test_a_spark_that_is_gone_leaves_its_last_words_and_where_the_rest_is(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("java.lang.OutOfMemoryError: Java heap space\n")
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process,
+        pytest.raises(SparkGone) as gone,
+    ):
+        SparkProcess(process, log, print)
+    assert "OutOfMemoryError: Java heap space" in str(gone.value)
+    assert str(log) in str(gone.value)
+
+
+def test_a_spark_that_does_not_start_tells_what_only_its_log_knows(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("Error occurred during initialization of VM\nToo small maximum heap\n")
+    failed = {"failed": "does not start: [JAVA_GATEWAY_EXITED]", "passes": False, "away": False}
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", f"print({json.dumps(failed)!r})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+        pytest.raises(PipelineTrouble, match="Too small maximum heap") as told,
+    ):
+        SparkProcess(process, log, print)
+    assert str(log) in str(told.value)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipelines.conftest import Describe, Mistakes
 
 from tidelog.pipelines.failing_sql import failing_parts
+from tidelog.pipelines.function_check import doubts
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.partition_values import misfits
-from tidelog.pipelines.spark_functions import FUNCTIONS
+from tidelog.pipelines.spark_functions import FUNCTIONS, names_in
 from tidelog.pipelines.sql_text import by_name
 
 TABLES = """
@@ -100,10 +106,98 @@ def test_what_one_record_could_stop_a_pipeline_with_is_refused(
     assert any(expected in each for each in found), found
 
 
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("Amount + 1", "double"), ("id", "bigint"), ("upper(name)", "string"), ("'yes'", "string"),
+        ("coalesce(id, 0)", "bigint"), ("_timestamp", "timestamp"), ("tags", "array<string>"),
+        ("if(id > 1, 1, 2)", "bigint"), ("cast(name as int)", "int"), ("length(name)", "int"),
+        ("more", "bigint"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["rules: {{r: {}}}", "steps: [{{where: {}}}]"])
+def test_a_condition_is_true_or_false(
+    mistakes: Mistakes, place: str, condition: str, kind: str
+) -> None:
+    schema = "{id: bigint, name: string, Amount: double, tags: array<string>}"
+    first = f"{{topics: o, decode: {{format: json, schema: {schema}}}, "
+    first += "steps: [{with: {more: id + 1}}]}"
+    text = (
+        f"name: x\ntables:\n  a: {first}\n  b: {{from: a, {place.format(json.dumps(condition))}}}"
+    )
+    (found,) = mistakes(text)
+    assert found.startswith(f"4: {condition} is {kind}, and a condition is true or false")
+
+
+CONDITIONS = [
+    "b", "not b", "l > 0 and d < 1", "b is null", "s like 'a%'", "s rlike 'a'", "l in (1, 2)",
+    "l between 1 and 2", "isnan(d)", "isnull(s)", "isnotnull(s)", "startswith(s, 'a')",
+    "contains(s, 'a')", "endswith(s, 'a')", "array_contains(a, 1)", "exists(a, x -> x > 1)",
+    "forall(a, x -> x > 1)", "arrays_overlap(a, a)", "map_contains_key(m, 'a')", "equal_null(l, 1)",
+    "l <=> 1", "luhn_check(s)", "is_valid_utf8(s)", "if(l > 1, b, false)", "nvl2(s, b, false)",
+    "case when l > 1 then b end", "coalesce(b, false)", "nvl(b, true)", "nullif(b, false)",
+    "boolean(s)", "cast(s as boolean)", "s::boolean", "array(b)[0]", "get(array(b), 0)",
+    "element_at(array(b), 1)", "map('a', b)['a']", "aggregate(array(b), true, (x, y) -> x and y)",
+    "array_max(array(b))", "greatest(b, false)", "decode(l, 1, true, false)", "elt(1, b, b)",
+    "try_variant_get(try_parse_json(s), '$.a', 'boolean')", "from_json(s, 'a boolean').a",
+    "named_struct('x', b).x", "transform(array(b), x -> not x)[0]",
+    "l is distinct from 1", "regexp_like(s, 'a')", "ilike(s, 'a')", "dt > current_date()",
+    "is_variant_null(try_parse_json(s))", "flatten(array(array(b)))[0]", "sort_array(array(b))[0]",
+]  # fmt: skip
+
+
+def test_what_may_be_true_or_false_is_not_refused(describe: Describe) -> None:
+    schema = "{s: string, l: bigint, d: double, dt: date, a: array<int>, m: 'map<string,int>', "
+    schema += "b: boolean}"
+    rules = ", ".join(f"r{at}: {json.dumps(each)}" for at, each in enumerate(CONDITIONS))
+    text = f"name: x\ntables:\n  t:\n    topics: o\n    decode: {{format: json, schema: {schema}}}"
+    assert len(describe(f"{text}\n    rules: {{{rules}}}\n").tables["t"].rules) == len(CONDITIONS)
+
+
+@pytest.mark.usefixtures("spark")
+def test_conditions_are_conditions_for_spark_too(session: SparkSession) -> None:
+    rows = session.sql(UNFIT).selectExpr("*", "l > 0 AS b")
+    found = rows.selectExpr(*[f"{text} AS c{at}" for at, text in enumerate(CONDITIONS)]).dtypes
+    assert [kind for _, kind in found] == ["boolean"] * len(CONDITIONS)
+
+
 def test_functions_of_an_extension_are_not_unknown(describe: Describe) -> None:
     text = f"{TABLES}views: {{v: {{sql: SELECT their_own(id) AS x FROM a}}}}\n"
     assert describe(f"{text}spark: {{spark.sql.extensions: their.Extensions}}").views
     assert describe(text.replace("their_own", "system.session.their_own")).views
+
+
+def test_a_function_that_only_an_extension_could_bring_is_doubted(describe: Describe) -> None:
+    text = f"{TABLES}views: {{v: {{sql: SELECT uper(id) AS x FROM a}}}}\n"
+    pipeline = describe(f"{text}spark: {{spark.sql.extensions: their.Extensions}}")
+    assert [each.text for each in doubts(pipeline)] == [
+        "Spark has no function uper; did you mean upper? "
+        "(unless an extension or another version brings it)"
+    ]
+    assert not doubts(describe(text.replace("uper", "upper")))
+
+
+def test_functions_of_another_spark_are_read_from_its_jar() -> None:
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-catalyst_*.jar")
+    found = names_in(jar)
+    assert {*FUNCTIONS} - found == {"python_worker_logs", "struct", "when"}  # not in the registry
+    assert len(found - FUNCTIONS) < 30 and "uper" not in found
+
+
+def test_a_misspelt_function_is_found_whichever_spark_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        f"{TABLES}views: {{v: {{sql: SELECT cout(*) AS x FROM a}}}}\n"
+    )
+    for home, ending in ((Path(pyspark.__file__).parent, 1), (tmp_path, 0)):
+        told = subprocess.run(
+            [sys.executable, "-m", "tidelog", "pipelines", "check", "--offline", tmp_path],
+            env={**os.environ, "SPARK_HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert told.returncode == ending
+        assert "pipeline.yaml:11: Spark has no function cout; did you mean count?" in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -211,13 +211,16 @@ def test_good_rows_become_rows_of_a_table_that_is_not_ours(records: Records) -> 
     assert [each.id for each in table.collect()] == [1]
 
 
+X = Column("x", "bigint")
+
+
 def test_a_function_that_returns_no_dict_is_said_so() -> None:
     def wrong(row: dict[str, Any]) -> Any:
         return 5
 
     target = pa.struct([("x", pa.int64()), (OUTCOME, pa.string())])
     rows = pa.array([{"a": 1, OUTCOME: None}])
-    (found,) = row_functions.computed_rows(wrong, ["x"], rows, target).to_pylist()
+    (found,) = row_functions.computed_rows(wrong, [X], rows, target).to_pylist()
     assert found[OUTCOME] == "wrong returned int, not a dict"
 
 
@@ -231,7 +234,19 @@ def test_a_row_that_python_has_no_values_for_fails_alone() -> None:
         [pa.array([1, 2, 3]), moments, outcomes], ["id", "at", OUTCOME]
     )
     target = pa.struct([("x", pa.int64()), (OUTCOME, pa.string())])
-    first, second, third = row_functions.computed_rows(same, ["x"], rows, target).to_pylist()
+    first, second, third = row_functions.computed_rows(same, [X], rows, target).to_pylist()
     assert first == {"x": 1, OUTCOME: None}
     assert second["x"] is None and second[OUTCOME].startswith("the row has no values in Python")
     assert third == {"x": None, OUTCOME: None}
+
+
+def test_a_column_that_a_function_must_set_and_does_not_is_the_reason_of_the_row() -> None:
+    def half(row: dict[str, Any]) -> dict[str, Any]:
+        return {"x": row["id"] if row["id"] > 1 else None}
+
+    rows = pa.array([{"id": 1, OUTCOME: None}, {"id": 2, OUTCOME: None}])
+    target = pa.struct([("x", pa.int64()), (OUTCOME, pa.string())])
+    required = Column("x", "bigint", required=True)
+    first, second = row_functions.computed_rows(half, [required], rows, target).to_pylist()
+    assert first == {"x": None, OUTCOME: "x is missing"}
+    assert second == {"x": 2, OUTCOME: None}

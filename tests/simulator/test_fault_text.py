@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import ConfigError
 from tidelog.simulator.conditions import Conditions
-from tidelog.simulator.fault_text import parse_fault, parse_timed_fault, timed_fault_text
+from tidelog.simulator.fault_text import (
+    BOUNDS,
+    CHOICES,
+    _word,
+    parse_fault,
+    parse_timed_fault,
+    timed_fault_text,
+)
 from tidelog.simulator.faults import Cut, Fault, Kill, PowerCut, TimedFault
 from tidelog.simulator.plan import Plan
-from tidelog.simulator.scenario_file import parse_plan, plan_text
+from tidelog.simulator.scenario_file import parse_plan, plan_text, usable_plan
 from tidelog.simulator.swarm import draw_plan
 
 WORDS = st.text("abcdefgh-._/0123456789", min_size=1, max_size=12)
@@ -26,8 +33,13 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def faults() -> st.SearchStrategy[Fault]:
+    def value(kind: type[Any], name: str, annotation: str) -> st.SearchStrategy[Any]:
+        if (choices := CHOICES.get((_word(kind), name))) is not None:
+            return st.sampled_from(choices)
+        return st.integers(*BOUNDS[name]) if name in BOUNDS else VALUES[annotation]
+
     def values(kind: type[Any]) -> st.SearchStrategy[Fault]:
-        given = {field.name: VALUES[str(field.type)] for field in fields(kind)}
+        given = {each.name: value(kind, each.name, str(each.type)) for each in fields(kind)}
         return st.fixed_dictionaries(given).map(lambda chosen: kind(**chosen))
 
     return st.one_of([values(kind) for kind in get_args(Fault)])
@@ -58,6 +70,12 @@ def test_fields_with_a_default_may_be_left_out() -> None:
         ("at 5 kill node=x", "node=x"),
         ("at 5 kill mode=101", "kill has no 'mode'"),
         ("at 5 cut pairs=100", "HOST>HOST"),
+        ("at 5 kil node=101", "there is no fault 'kil'; did you mean kill?"),
+        ("at 5 fail-disk node=101 how=melt", "how is one of full, write, read, sync"),
+        ("at 5 power-cut node=101 fate=bad", "fate is one of drawn, lost, kept"),
+        ("at 5 depose how=politely", "how is one of kill, pause, cut, reset"),
+        ("at 5 kill node=101 node=102", "kill has node twice"),
+        ("at 5 jump-clock node=101 by_ms=999999999999999", "not a whole number from"),
     ],
 )
 def test_a_wrong_line_is_refused_in_words(line: str, why: str) -> None:
@@ -71,7 +89,7 @@ def test_a_wrong_line_is_refused_in_words(line: str, why: str) -> None:
         seed=st.integers(0, 2**62),
         brokers=st.integers(1, 9),
         settings=st.lists(st.tuples(WORDS, WORDS), max_size=3).map(tuple),
-        conditions=st.builds(Conditions, *(st.integers(0, 10**6) for _ in Conditions._fields)),
+        conditions=st.builds(Conditions, *(st.integers(1, 10**6) for _ in Conditions._fields)),
         faults=st.lists(TIMED, max_size=4).map(tuple),
         dead=st.lists(st.integers(100, 109), max_size=2).map(tuple),
         loss_budget=st.integers(0, 2),
@@ -97,8 +115,36 @@ def test_every_drawn_plan_can_be_written_down(seed: int) -> None:
         ("seed many", "line 1"),
         ("seed 1\nconditions rain=1", "line 2: there is no condition 'rain'"),
         ("seed 1\n\n# a remark\nat 1 kill", "line 4: kill needs node"),
+        ("seed 1\nbroker 3", "line 2: nobody knows 'broker'; did you mean brokers?"),
+        ("seed 1\nbrokers 0", "line 2: '0' is not a whole number from 1 to 9"),
+        ("seed 1\nseed 2", "line 2: seed is there already, in line 1"),
+        ("seed 1\nset x", "line 2: 'x' is not name=value"),
+        ("seed 1\nconditions latency=1", "line 2: .* did you mean latency_us?"),
     ],
 )
 def test_a_wrong_plan_is_refused_with_its_line(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         parse_plan(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("seed 1\nat 5 kill node=103", "line 2: there is no node '103'; there is 100, 101, 102"),
+        ("seed 1\nat 5 cut pairs=100>109", "line 2: there is no node '109'"),
+        ("seed 1\ndead 7", "line 2: there is no node 7"),
+        ("seed 1\nset no.such=1", "line 2: Unknown setting no.such"),
+        ("seed 1\nset node.id=7", "line 2: node.id is the simulator's own"),
+        ("seed 1\nbrokers 1\ncontrollers 3", "line 3: of 1 brokers no 3 can be controllers"),
+        ("seed 1\nat 5 kill node=9\nat 6 kill node=8", "line 2: .*\nline 3: "),
+    ],
+)
+def test_a_plan_for_nodes_that_are_not_there_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        usable_plan(text)
+    with pytest.raises(ConfigError):
+        usable_plan(f"{text}\nnonsense")
+
+
+def test_paths_of_clients_are_no_mistake() -> None:
+    assert usable_plan("seed 1\nat 5 cut pairs=producer-1>100").faults

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tidelog.broker.ending import Cause, Ending, reserve
 from tidelog.testing.node_process import (
     NodeProcess,
     NodeState,
@@ -117,3 +119,50 @@ def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
     node.log.write_text("".join(f"line {n}\n" for n in range(5000)))
 
     assert node.last_words(2) == "line 4998\nline 4999"
+
+
+def test_a_node_that_never_ran_has_not_ended(tmp_path: Path) -> None:
+    assert NodeProcess(100, tmp_path).last_ending is None
+
+
+def test_a_node_that_was_killed_by_us_is_known_to_have_been(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    node = adopt(tmp_path, sleeper)
+    reserve(tmp_path / "ending")
+    assert node.last_ending is None
+    node.kill()
+    assert NodeProcess(100, tmp_path).last_ending == Ending(
+        Cause.KILLED, None, "SIGKILL, sent by tidelog"
+    )
+
+
+def test_a_node_that_ended_without_a_word_is_not_said_to_be_fine(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    node = adopt(tmp_path, sleeper)
+    sleeper.kill()
+    sleeper.wait()
+    before = node.last_ending
+    assert before is not None and before.cause is Cause.UNKNOWN  # nobody had asked for a word
+    reserve(tmp_path / "ending")
+    ended = node.last_ending
+    assert ended is not None and ended.cause is Cause.KILLED
+    assert "without a word" in ended.reason
+
+
+def test_a_parent_knows_the_signal_and_tells_everybody(tmp_path: Path) -> None:
+    node = NodeProcess(100, tmp_path)
+    node.properties.write_text("node.idd=1\n")
+    node.start()
+    while node.state is not NodeState.STOPPED:
+        time.sleep(0.01)
+    failed = NodeProcess(100, tmp_path).last_ending
+    assert failed is not None and (failed.cause, failed.exit_code) == (Cause.FAILED, 1)
+    assert "node.id" in failed.reason
+    node.start()
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGKILL)
+    while node.state is not NodeState.STOPPED:
+        time.sleep(0.01)
+    assert NodeProcess(100, tmp_path).last_ending == Ending(Cause.KILLED, None, "SIGKILL")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.properties import parse_properties, write_properties
+from tidelog.testing.node_process import NodeTrouble
 from tidelog.testing.node_setup import (
     Neighbourhood,
     NodeDescription,
@@ -121,3 +124,25 @@ def test_free_ports_differ_and_are_free() -> None:
 
     assert len(set(ports)) == 4
     assert all(map(port_is_free, ports))
+
+
+def test_a_taken_port_is_told_with_its_use_and_with_ports_that_are_free(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (free,) = free_ports(1)
+        for nodes, role in (
+            (local_nodes([port], [free]), "broker"),
+            (local_nodes([free], [port]), "controller"),
+            (local_nodes([free], [port], controllers=1), "controller"),
+        ):
+            with pytest.raises(NodeTrouble) as refused:
+                set_up_nodes(tmp_path / "cluster", nodes, development=False, settings={})
+            owner = next(each.node_id for each in nodes if port in each.ports)
+            assert str(refused.value).startswith(
+                f"port {port} is taken by another program, and node {owner} needs it for its {role}"
+            )
+            offered = re.search(r"--port (\d+)", str(refused.value))
+            if offered is not None:  # else the ports end there
+                assert int(offered[1]) % 100 == nodes[0].port % 100
+                assert port_is_free(int(offered[1]))
+    assert not (tmp_path / "cluster").exists()

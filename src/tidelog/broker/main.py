@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tidelog.broker.process import run_node
+from tidelog.broker.process import TellEnding, run_node
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.properties import parse_properties
@@ -15,10 +15,11 @@ EVENTS_FILE: Final = "events.jsonl"
 """What the node announces, for programs: one JSON object a line, in its metadata directory."""
 
 
-def run(config_path: Path) -> int:
+def run(config_path: Path, tell_ending: TellEnding | None = None) -> int:
     """Run the node a configuration file describes until it is told to stop."""
     config = read_config(config_path)
-    return run_node(config, Node, f"{config.metadata_directory}/{EVENTS_FILE}")
+    journal = f"{config.metadata_directory}/{EVENTS_FILE}"
+    return run_node(config, Node, journal, tell_ending)
 
 
 def read_config(path: Path) -> NodeConfig:

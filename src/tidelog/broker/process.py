@@ -22,6 +22,7 @@ from tidelog.broker.clock import read_clock
 from tidelog.broker.descriptors import raise_descriptor_limit
 from tidelog.broker.directory_lock import DirectoryLock
 from tidelog.broker.effects import ConnectionLimits, NodeDriver, SteppedNode, World
+from tidelog.broker.ending import Cause, Ending
 from tidelog.broker.entropy import SystemEntropy
 from tidelog.broker.event_journal import EventJournal
 from tidelog.broker.links import LinkLimits
@@ -57,8 +58,19 @@ class DrivenNode(SteppedNode, Protocol):
 NodeFactory: TypeAlias = Callable[[NodeConfig, FileSystem, Entropy], DrivenNode]
 
 
-def run_node(config: NodeConfig, build_node: NodeFactory, journal_path: str | None = None) -> int:
-    """Run a node until it stops; its exit code. `TidelogError` when it cannot start."""
+TellEnding: TypeAlias = Callable[[Ending], None]
+
+
+def run_node(
+    config: NodeConfig,
+    build_node: NodeFactory,
+    journal_path: str | None = None,
+    tell_ending: TellEnding | None = None,
+) -> int:
+    """Run a node until it stops; its exit code. `TidelogError` when it cannot start.
+
+    `tell_ending` hears how it ends before anybody can see that it has.
+    """
     descriptors = raise_descriptor_limit()
     with ExitStack() as cleanup:
         for directory in dict.fromkeys((*config.log_directories, config.metadata_directory)):
@@ -71,7 +83,7 @@ def run_node(config: NodeConfig, build_node: NodeFactory, journal_path: str | No
         # Half of the descriptors for files, the rest for connections.
         files = OsFileSystem(max_descriptors=max(64, descriptors // 2))
         node = build_node(_with_real_ports(config, listeners), files, SystemEntropy())
-        process = _Process(loop, config, node, listeners, journal)
+        process = _Process(loop, config, node, listeners, journal, tell_ending)
         cleanup.callback(process.close)
         return process.run()
 
@@ -86,14 +98,16 @@ class _Process:
         node: DrivenNode,
         listeners: dict[str, Listener],
         journal: EventJournal,
+        tell_ending: TellEnding | None,
     ) -> None:
         self._loop = loop
+        self._tell_ending = tell_ending
         self._node = node
         self._node_id = config.node_id
         self._listeners = listeners
         self._journal = journal
         self._exit_code = EXIT_FAILED
-        self._stopping = False
+        self._stopping: signal.Signals | None = None
         world = World(journal.write, self._open_listeners, self._stopped)
         self._driver = NodeDriver(
             loop, node, world, connection_limits(config), link_limits=link_limits(config)
@@ -135,30 +149,42 @@ class _Process:
         self._journal.write(event, read_clock())
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
-        if self._stopping:
+        if self._stopping is not None:
+            self._ends(Cause.KILLED, 128 + number, f"a second {number.name} while it stopped")
             os._exit(128 + number)
-        self._stopping = True
+        self._stopping = number
         self._loop.call_later(_STOP_WITHIN_S, self._stop_took_too_long)
         self._driver.request_stop(number.name)
 
     def _stop_took_too_long(self) -> None:
-        self._journal.say(
-            f"node {self._node_id} did not stop within {_STOP_WITHIN_S:g} s and is ended",
-            read_clock(),
-        )
+        said = f"did not stop within {_STOP_WITHIN_S:g} s and is ended"
+        self._journal.say(f"node {self._node_id} {said}", read_clock())
+        self._ends(Cause.FAILED, EXIT_FAILED, f"it {said}")
         os._exit(EXIT_FAILED)
 
     def _stopped(self, failure: str | None) -> None:
         if failure is not None:
             self._journal.say(f"node {self._node_id} stops: {failure}", read_clock())
+            self._ends(Cause.FAILED, EXIT_FAILED, failure)
+        else:
+            asked = "it was told to" if self._stopping is None else self._stopping.name
+            self._ends(Cause.CLEAN, EXIT_FINE, asked)
         self._exit_code = EXIT_FINE if failure is None else EXIT_FAILED
         self._loop.stop()
+
+    def _ends(self, cause: Cause, exit_code: int, reason: str) -> None:
+        if self._tell_ending is not None:
+            self._tell_ending(Ending(cause, exit_code, reason))
 
     def _fail(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> NoReturn:
         from traceback import format_exception
 
         error = context.get("exception")
         said = f"{type(error).__name__}: {error}" if error is not None else context["message"]
+        if isinstance(error, DiskError):
+            self._ends(Cause.FAILED, EXIT_DISK, said)
+        else:
+            self._ends(Cause.CRASHED, EXIT_BROKEN, said)
         self._journal.say(f"node {self._node_id} stops at once: {said}", read_clock())
         if isinstance(error, DiskError):
             os._exit(EXIT_DISK)

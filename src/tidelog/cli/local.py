@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.cli.exits import answering
 from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
 from tidelog.cli.output import print_json, print_table, say
@@ -36,7 +38,7 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
                 (
                     node["id"],
                     node["roles"],
-                    node["state"],
+                    _state(node),
                     node["pid"],
                     node["listener"],
                     node["controller_listener"],
@@ -45,3 +47,19 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
                 for node in found["nodes"]
             ],
         )
+        for node in found["nodes"]:
+            if node["ending"] is not None and node["ending"]["cause"] != "clean":
+                say(_why(node), style="red")
+
+
+def _state(node: dict[str, Any]) -> str:
+    return (
+        node["state"] if node["ending"] is None else f"{node['state']}: {node['ending']['cause']}"
+    )
+
+
+def _why(node: dict[str, Any]) -> str:
+    """Why a node is not running, and where to read on."""
+    ending = node["ending"]
+    code = "" if ending["exit_code"] is None else f" (exit code {ending['exit_code']})"
+    return f"node {node['id']} {ending['cause']}{code}: {ending['reason']}; see {node['log']}"

@@ -11,7 +11,11 @@ import typer
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
-def _check_bootstrap(text: str) -> str:
+BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
+
+
+def check_bootstrap(text: str) -> str:
+    """A bootstrap that can be one, or a usage error."""
     from tidelog.client.blocking import parse_bootstrap
     from tidelog.model.errors import ConfigError
 
@@ -27,8 +31,8 @@ Bootstrap = Annotated[
     typer.Option(
         "--bootstrap",
         metavar="HOST:PORT",
-        envvar="TIDELOG_BOOTSTRAP",
-        callback=_check_bootstrap,
+        envvar=BOOTSTRAP_VARIABLE,
+        callback=check_bootstrap,
         help="A broker to start from; several with commas.",
     ),
 ]

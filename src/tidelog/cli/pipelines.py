@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +14,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import ExitCode, answering, refuse
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    check_bootstrap,
+)
 from tidelog.cli.output import print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
+    from tidelog.pipelines.audit import TableAudit
     from tidelog.pipelines.spark_process import SparkProcess
     from tidelog.pipelines.spec import Pipeline
     from tidelog.pipelines.summary import TableSummary
 
 app = typer.Typer(help="From topics to tables, exactly once, on Spark.", no_args_is_help=True)
+
+
+def _check_other(text: str | None) -> str | None:
+    return None if text is None else check_bootstrap(text)
+
 
 PipelineFile = Annotated[
     Path,
@@ -34,8 +47,9 @@ OtherBootstrap = Annotated[
     typer.Option(
         "--bootstrap",
         metavar="HOST:PORT",
-        envvar="TIDELOG_BOOTSTRAP",
-        help="Another cluster than the description names.",
+        callback=_check_other,
+        help="Another cluster than the description names; TIDELOG_BOOTSTRAP says it for one that "
+        "names none.",
     ),
 ]
 
@@ -82,8 +96,11 @@ def check(
     """Find mistakes before Spark starts, and show the plan."""
     with answering():
         found = load(pipeline, bootstrap)
+        from tidelog.pipelines.function_check import doubts
         from tidelog.pipelines.picture import as_mermaid, as_text
 
+        for doubt in doubts(found):
+            say(f"{found.path}:{doubt.line}: {doubt.text}", style="yellow")
         if not offline:
             from tidelog.pipelines.source_options import check_topics
 
@@ -187,15 +204,23 @@ def audit(
         if findings and not as_json:
             print_table(["table", "topic", "partition", "offset", "finding"], findings)
         for one in audits:
-            listed = len(one.findings)
-            say(
-                f"{one.table}: {one.records} records, {one.rows} in the table, "
-                f"{one.quarantined} in quarantine, {one.aged_out} aged out of the topic: "
-                f"{one.found or 'no'} finding{'' if one.found == 1 else 's'}"
-                f"{'' if one.found == listed else f', the first {listed} are listed'}"
-            )
+            say(_verdict(one))
         if findings:
             raise typer.Exit(ExitCode.REFUSED)
+
+
+def _verdict(audit: TableAudit) -> str:
+    """What was proved; nothing, where no record was taken."""
+    seen = audit.records + audit.rows + audit.quarantined + audit.aged_out
+    if not seen and not audit.found:
+        return f"{audit.table}: no record was taken yet, so there is nothing to prove"
+    listed = len(audit.findings)
+    return (
+        f"{audit.table}: {audit.records} records, {audit.rows} in the table, "
+        f"{audit.quarantined} in quarantine, {audit.aged_out} aged out of the topic: "
+        f"{audit.found or 'no'} finding{'' if audit.found == 1 else 's'}"
+        f"{'' if audit.found == listed else f', the first {listed} are listed'}"
+    )
 
 
 @app.command()
@@ -245,13 +270,21 @@ def print_summaries(found: Iterable[TableSummary], as_json: bool) -> None:
         print_table(["table", "in", "out", "quarantined", "dropped", "lag"], rows)
 
 
-def load(path: Path, bootstrap: str | None) -> Pipeline:
-    """The pipeline that the command is about."""
+def load(path: Path, option: str | None) -> Pipeline:
+    """The pipeline that the command is about; what is nearer to it says where its cluster is."""
     require_pipelines()
     from tidelog.pipelines.parsing import load_pipeline
 
-    found = load_pipeline(path)
-    return found if bootstrap is None else replace(found, bootstrap=bootstrap)
+    variable = os.environ.get(BOOTSTRAP_VARIABLE)
+    found = load_pipeline(path, check_bootstrap(variable) if variable else DEFAULT_BOOTSTRAP)
+    if option is not None:
+        return replace(found, bootstrap=option)
+    if variable and found.bootstrap != variable:
+        say(
+            f"{found.bootstrap} of {found.path.name} is used, not {variable} of "
+            f"{BOOTSTRAP_VARIABLE}; --bootstrap would go before both"
+        )
+    return found
 
 
 def require_pipelines() -> None:

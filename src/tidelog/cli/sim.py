@@ -75,17 +75,21 @@ def sim(
     way. A failing run is reduced to the faults it needs and ends with the command that replays it.
     """
     with answering():
-        from tidelog.simulator.scenario_file import parse_plan
+        from tidelog.simulator.scenario_file import usable_plan
+        from tidelog.simulator.scenario_mistakes import ScenarioError
         from tidelog.simulator.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
         clients += " --compaction" if compaction else ""
         if scenario is not None:
-            text = scenario.read_text(encoding="utf-8")
-            if is_transcript(text):
-                _tell(scenario, text, accept=accept)
-                return
-            plans, which = [parse_plan(text)], f" --scenario {scenario}"
+            text = _text_of(scenario)
+            try:
+                if is_transcript(text):
+                    _tell(scenario, text, accept=accept)
+                    return
+                plans, which = [usable_plan(text)], f" --scenario {scenario}"
+            except ScenarioError as error:
+                refuse(error.of(scenario))
         else:
             plans, which = _drawn(range(seed, seed + seeds), brokers, controllers, separate)
         plans, setup = _with_clients(plans, transactions, groups, compaction)
@@ -138,6 +142,14 @@ def _with_clients(
     )
 
 
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        refuse(f"{file}:{line}: not UTF-8: save it as such")
+
+
 def _tell(file: Path, text: str, *, accept: bool) -> None:
     """Replay a transcript; it must say what its file says."""
     from tidelog.simulator.transcript import replay
@@ -146,7 +158,7 @@ def _tell(file: Path, text: str, *, accept: bool) -> None:
     try:
         told = replay(text)
     except Violation as violation:
-        refuse(str(violation))
+        refuse(f"{file}: {violation}")
     for line in told.splitlines():
         print_line(line)
     if accept:

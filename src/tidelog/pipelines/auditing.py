@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.audit import TableAudit, audit_table
 from tidelog.pipelines.backfill import pending_backfill
-from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.project import CONFIGURATION, write_project
 from tidelog.pipelines.running import finish_batches, sole_run
 from tidelog.pipelines.source_options import check_topics
@@ -33,6 +34,7 @@ def audit_pipeline(
         finish_batches(pipeline)
         _require_no_backfill(pipeline, tables or known)
         check_topics(pipeline)
+        _require_a_run(pipeline, tables or known)
         project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
         tell("starting Spark")
         spark = spark_session(
@@ -46,6 +48,24 @@ def audit_pipeline(
         finally:
             spark.stop()
             shutil.rmtree(project)
+
+
+def _require_a_run(pipeline: Pipeline, tables: Collection[str]) -> None:
+    """Of a table that no flow was ever started for nothing is proved, although nothing is lost."""
+    idle = [name for name in tables if not _has_run(pipeline, name)]
+    if not idle:
+        return
+    others = " ".join(f"--table {name}" for name in tables if name not in idle)
+    more = f", or audit the others: {others}" if others else ""
+    raise PipelineTrouble(
+        f"{' and '.join(idle)} never ran, so nothing can be audited: run the pipeline first{more}"
+    )
+
+
+def _has_run(pipeline: Pipeline, name: str) -> bool:
+    state, flows = pipeline.state, pipeline.tables[name].flows
+    traces = [state.table(name), *(state.checkpoints(flow) for flow in flows)]
+    return any(each.exists() for each in traces)
 
 
 def _require_no_backfill(pipeline: Pipeline, tables: Collection[str]) -> None:

@@ -15,11 +15,12 @@ import shutil
 from collections.abc import Collection
 from dataclasses import replace
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.data_loss import due, gone, only, standing
 from tidelog.pipelines.decisions import BACKFILL
 from tidelog.pipelines.durable import replace_file, sync_directory
-from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.pinning import pin_starts
 from tidelog.pipelines.source_options import (
     ends_now,

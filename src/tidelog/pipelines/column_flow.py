@@ -5,13 +5,12 @@ Where a schema is inferred and not pinned yet, columns are unknown and only SQL 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
+from typing import Final
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.avro_schema import AvroMistake, avro_columns
-from tidelog.pipelines.mistakes import nearest
 from tidelog.pipelines.pinned import pinned_columns
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
@@ -30,9 +29,18 @@ from tidelog.pipelines.spec import (
     With,
 )
 from tidelog.pipelines.sql_text import columns_in, is_nested, type_of
+from tidelog.pipelines.step_files import check_step_file
 
 Columns = dict[str, str | None] | None
 """In their order, with their types as far as they are plain to see; None when nobody knows yet."""
+
+_RECORD_TYPES: Final = dict(
+    zip(
+        RECORD,
+        ("string", "int", "bigint", "int", "timestamp", "binary", "binary"),
+        strict=True,
+    )
+)
 
 
 def check_columns(reading: Reading, pipeline: Pipeline) -> None:
@@ -52,7 +60,7 @@ def columns_of(reading: Reading, pipeline: Pipeline, name: str) -> Columns:
     for step in table.steps:
         columns = _after(reading, pipeline, columns, step)
     for rule in table.rules:
-        _check(reading, columns, rule.condition, rule.line)
+        _check_condition(reading, columns, rule.condition, rule.line)
     _check_output(reading, table, columns)
     return columns
 
@@ -79,12 +87,12 @@ def _after(reading: Reading, pipeline: Pipeline, columns: Columns, step: Step) -
         case With():
             return _added(columns, _computed(reading, columns, step))
         case Where():
-            _check(reading, columns, step.condition, step.line)
+            _check_condition(reading, columns, step.condition, step.line)
             return columns
         case Select():
             return _computed(reading, columns, step)
         case PythonStep():
-            _check_function(reading, pipeline.path.parent, step)
+            check_step_file(reading, pipeline.path.parent, step)
             return _added(columns, _typed(step.returns))
 
 
@@ -111,21 +119,13 @@ def _check(reading: Reading, columns: Columns, expression: str, line: int) -> No
             reading.wrong(line, f"there is no column {name} here; {nearest(name, columns)}")
 
 
-def _check_function(reading: Reading, directory: Path, step: PythonStep) -> None:
-    path = directory / step.file
-    if not path.exists():
-        reading.wrong(step.line, f"there is no file {step.file} beside this one")
-        return
-    try:
-        module = ast.parse(path.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        reading.wrong(step.line, f"{step.file}:{error.lineno}: {error.msg}")
-        return
-    functions = [each.name for each in module.body if isinstance(each, ast.FunctionDef)]
-    if step.function not in functions:
+def _check_condition(reading: Reading, columns: Columns, condition: str, line: int) -> None:
+    _check(reading, columns, condition, line)
+    kind = Reading().sql(line, partial(type_of, condition, {**_RECORD_TYPES, **(columns or {})}))
+    if kind is not None and kind != "boolean":
         reading.wrong(
-            step.line,
-            f"{step.file} has no function {step.function}; {nearest(step.function, functions)}",
+            line,
+            f"{condition} is {kind}, and a condition is true or false: compare it, as in x > 0",
         )
 
 

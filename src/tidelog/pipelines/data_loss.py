@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.checkpoints import Checkpoint
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.source_options import ends_now, pinned_end, pinned_start
-from tidelog.pipelines.spark_process import Tell
 from tidelog.pipelines.spec import OnDataLoss, Pipeline
 from tidelog.spark.offsets import Positions
+
+if TYPE_CHECKING:
+    from tidelog.pipelines.spark_process import Tell
 
 REMEDY: Final = (
     "`on_data_loss: go_on` takes what is left, `--full-refresh` builds the table anew from it; "

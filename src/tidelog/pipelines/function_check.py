@@ -7,24 +7,46 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from tidelog.pipelines.failing_sql import failing_parts
-from tidelog.pipelines.mistakes import nearest
+from tidelog.pipelines.mistakes import Mistake
 from tidelog.pipelines.reading import Reading
-from tidelog.pipelines.spark_functions import FUNCTIONS, knows_all_functions
+from tidelog.pipelines.spark_functions import (
+    known_functions,
+    knows_all_functions,
+    unknown_function,
+)
 from tidelog.pipelines.spec import Pipeline, PythonStep, Table, TopicOutput, Where
 from tidelog.pipelines.sql_text import by_name
 
 
 def check_functions(reading: Reading, pipeline: Pipeline) -> None:
     """Look at every expression and every view. A view sees whole tables and may fail as a whole."""
-    known = knows_all_functions() and not _brings_functions(pipeline)
     for table in pipeline.tables.values():
         for line, text in _expressions(table):
             if (parsed := by_name(text)) is not None:
                 for mistake in failing_parts(parsed):
                     reading.wrong(line, mistake)
-                _check_names(reading, line, parsed if known else None)
-    for view in pipeline.views.values():
-        _check_names(reading, view.line, by_name(view.sql) if known else None)
+    if _all_are_known(pipeline):
+        for line, name in _unknown(pipeline):
+            reading.wrong(line, unknown_function(name))
+
+
+def doubts(pipeline: Pipeline) -> list[Mistake]:
+    """Functions that nobody knows here, although this Spark may have them."""
+    if _all_are_known(pipeline):
+        return []
+    return [
+        Mistake(
+            line, f"{unknown_function(name)} (unless an extension or another version brings it)"
+        )
+        for line, name in sorted(set(_unknown(pipeline)))
+    ]
+
+
+def _all_are_known(pipeline: Pipeline) -> bool:
+    """Whether the Spark of this description can have no function that nobody knows here."""
+    return knows_all_functions() and not any(
+        key.startswith(("spark.sql.extensions", "spark.sql.catalog")) for key in pipeline.spark
+    )
 
 
 def _expressions(table: Table) -> Iterator[tuple[int, str]]:
@@ -39,18 +61,15 @@ def _expressions(table: Table) -> Iterator[tuple[int, str]]:
         yield from ((table.output.line, text) for text in texts if text is not None)
 
 
-def _check_names(reading: Reading, line: int, parsed: exp.Expr | None) -> None:
-    for call in () if parsed is None else parsed.find_all(exp.Anonymous):
-        name = call.name.lower()
-        elsewhere = isinstance(call.parent, exp.Dot | exp.Table)  # of a catalog, or a table itself
-        if name not in FUNCTIONS and not elsewhere:
-            hint = nearest(name, FUNCTIONS)
-            more = f"; {hint}" if hint.startswith("did") else ""
-            reading.wrong(line, f"Spark has no function {name}{more}")
-
-
-def _brings_functions(pipeline: Pipeline) -> bool:
-    """Whether the Spark of this description may have functions that nobody knows here."""
-    return any(
-        key.startswith(("spark.sql.extensions", "spark.sql.catalog")) for key in pipeline.spark
-    )
+def _unknown(pipeline: Pipeline) -> Iterator[tuple[int, str]]:
+    """Functions of every expression and every view that are not Spark's own, with their lines."""
+    known = known_functions()
+    found = [each for table in pipeline.tables.values() for each in _expressions(table)]
+    found += [(view.line, view.sql) for view in pipeline.views.values()]
+    for line, text in found:
+        parsed = by_name(text)
+        for call in () if parsed is None else parsed.find_all(exp.Anonymous):
+            name = call.name.lower()
+            elsewhere = isinstance(call.parent, exp.Dot | exp.Table)  # of a catalog, or a table
+            if name not in known and not elsewhere:
+                yield line, name

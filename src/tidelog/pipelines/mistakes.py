@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from tidelog.client.errors import Unreachable
 from tidelog.model.errors import ConfigError, TidelogError
-
-_SHOWN: Final = 20
 
 
 class Mistake(NamedTuple):
@@ -34,10 +32,5 @@ class NotYet(PipelineTrouble):
     """A pipeline cannot go on now; that may pass without anybody doing anything."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """How to go on after `there is no X`: the name that was meant, or all names there are."""
-    names = sorted(known)
-    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
-        return f"did you mean {close[0]}?"
-    shown = [*names[:_SHOWN], "…"] if len(names) > _SHOWN else names
-    return f"there is {', '.join(shown)}" if names else "there is none"
+class ClusterAway(NotYet, Unreachable):
+    """A pipeline cannot go on because no broker answers."""

@@ -12,9 +12,10 @@ from typing import Final
 
 from tidelog.client.blocking import parse_bootstrap
 from tidelog.model.errors import ConfigError
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.column_flow import check_columns, columns_of
 from tidelog.pipelines.function_check import check_functions
-from tidelog.pipelines.mistakes import PipelineTrouble, SpecError, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
 from tidelog.pipelines.reading import Reading
 from tidelog.pipelines.spec import (
     DEFAULT_BOOTSTRAP,
@@ -36,8 +37,11 @@ _KEYS: Final = (
 )  # fmt: skip
 
 
-def load_pipeline(path: Path) -> Pipeline:
-    """The pipeline that the file describes, or every mistake in it."""
+def load_pipeline(path: Path, bootstrap: str = DEFAULT_BOOTSTRAP) -> Pipeline:
+    """The pipeline that the file describes, or every mistake in it.
+
+    `bootstrap` is where the cluster is unless the file says it.
+    """
     if path.is_dir():
         path = path / FILE_NAME
     if not path.exists():
@@ -45,7 +49,7 @@ def load_pipeline(path: Path) -> Pipeline:
             f"there is no {path}: `tidelog pipelines init NAME` writes an example to start from"
         )
     reading = Reading()
-    pipeline = _pipeline(reading, read_yaml(path), path)
+    pipeline = _pipeline(reading, read_yaml(path), path, bootstrap)
     _check_lineage(reading, pipeline)
     _check_quarantines(reading, pipeline)
     if not reading.mistakes:
@@ -58,16 +62,17 @@ def load_pipeline(path: Path) -> Pipeline:
     return pipeline
 
 
-def _pipeline(reading: Reading, given: Given, path: Path) -> Pipeline:
+def _pipeline(reading: Reading, given: Given, path: Path, otherwise: str) -> Pipeline:
     found = reading.keyed(given, "a pipeline", _KEYS)
     for key in ("name", "tables"):
         if key not in found:
             reading.wrong(given.line, f"a pipeline needs {key}")
-    bootstrap = reading.text(found.get("bootstrap"), "bootstrap", DEFAULT_BOOTSTRAP)
-    try:
-        parse_bootstrap(bootstrap)
-    except ConfigError as error:
-        reading.wrong(found["bootstrap"].line, str(error))
+    bootstrap = reading.text(found.get("bootstrap"), "bootstrap", otherwise)
+    if "bootstrap" in found:
+        try:
+            parse_bootstrap(bootstrap)
+        except ConfigError as error:
+            reading.wrong(found["bootstrap"].line, str(error))
     name = reading.text(found.get("name"), "name", "pipeline")
     if not NAME.fullmatch(name):
         reading.wrong(found["name"].line, f"{name} is no name: lower-case letters, digits and _")

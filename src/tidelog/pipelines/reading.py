@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from tidelog.pipelines.mistakes import Mistake, nearest
+from tidelog.model.nearest import nearest
+from tidelog.pipelines.mistakes import Mistake
 from tidelog.pipelines.sql_text import SqlMistake
 from tidelog.pipelines.yaml_nodes import Given
 

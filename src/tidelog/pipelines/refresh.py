@@ -11,9 +11,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.backfill import forget_backfill
 from tidelog.pipelines.durable import replace_file
-from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.source_options import start_json, start_of
 from tidelog.pipelines.spec import Pipeline, SparkOutput, TopicOutput, starting_from
 

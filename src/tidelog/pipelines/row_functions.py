@@ -53,10 +53,9 @@ def row_udf(
 ) -> Callable[[SparkColumn], SparkColumn]:
     """A function over the struct of a row; gives the struct of `returns` and an outcome."""
     fields = ", ".join(f"`{each.name}`: {each.type}" for each in returns)
-    names = [each.name for each in returns]
 
     def compute(rows: pa.Array) -> pa.Array:
-        return computed_rows(function, names, rows, target)
+        return computed_rows(function, returns, rows, target)
 
     target = arrow_type(f"struct<{fields}, {OUTCOME}: string>")
     make: Any = arrow_udf  # its overloads know functions by their annotations alone
@@ -65,12 +64,12 @@ def row_udf(
 
 
 def computed_rows(
-    function: RowFunction, names: Sequence[str], rows: pa.Array, target: pa.DataType
+    function: RowFunction, returns: Sequence[Column], rows: pa.Array, target: pa.DataType
 ) -> pa.Array:
     """What the function makes of each row, as an array of `target`."""
     results = []
     for row in rows:
-        result = _call(function, names, row)
+        result = _call(function, returns, row)
         try:
             pa.array([result], target)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -79,7 +78,9 @@ def computed_rows(
     return pa.array(results, target)
 
 
-def _call(function: RowFunction, names: Sequence[str], given: pa.StructScalar) -> dict[str, Any]:
+def _call(
+    function: RowFunction, returns: Sequence[Column], given: pa.StructScalar
+) -> dict[str, Any]:
     if given[OUTCOME].is_valid:
         return {}
     try:
@@ -95,4 +96,8 @@ def _call(function: RowFunction, names: Sequence[str], given: pa.StructScalar) -
         return {OUTCOME: DROPPED}
     if not isinstance(found, dict):
         return {OUTCOME: f"{function.__name__} returned {type(found).__name__}, not a dict"}
-    return {name: found.get(name) for name in names}
+    values = {each.name: found.get(each.name) for each in returns}
+    for each in returns:
+        if each.required and values[each.name] is None:
+            return {OUTCOME: f"{each.name} is missing"}
+    return values

@@ -3,7 +3,8 @@
     {"project": "/path"}                    to it
     {"flow": "Flow bronze is RUNNING."}     from it, any number
     {"done": true}                          from it, once per project, or
-    {"failed": "why", "passes": true}       why not, and whether to try again
+    {"failed": "why", "passes": true, "away": false}    why not, whether to try again, and
+                                                        whether no broker answered
 
     python -m tidelog.pipelines.runner MASTER SETTINGS
 
@@ -28,6 +29,7 @@ from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, star
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from tidelog.client.errors import Unreachable
 from tidelog.model.errors import TidelogError
 from tidelog.pipelines.mistakes import NotYet
 from tidelog.pipelines.project import SPEC_FILE
@@ -105,7 +107,8 @@ def _run(spark: SparkSession, project: Path, events: IO[str]) -> Failure | None:
             unresolved = unresolved or unresolved_flow(message)
             _tell(events, {"flow": message})
     except TidelogError as error:
-        return Failure(str(error), passes=isinstance(error, NotYet))
+        away = isinstance(error, Unreachable)
+        return Failure(str(error), passes=away or isinstance(error, NotYet), away=away)
     except PySparkException as error:
         return unresolved or failure_in(str(error))
     return None
@@ -139,7 +142,7 @@ def _messages(spark: SparkSession, project: Path) -> Iterator[str]:
 
 def _tell(events: IO[str], event: dict[str, Any] | Failure) -> None:
     if isinstance(event, Failure):
-        event = {"failed": event.why, "passes": event.passes}
+        event = {"failed": event.why, "passes": event.passes, "away": event.away}
     events.write(json.dumps(event) + "\n")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.mistakes import Mistake, SpecError, nearest
+from tidelog.model.nearest import nearest
+from tidelog.pipelines.mistakes import Mistake, SpecError
 from tidelog.pipelines.spec import OnDataLoss, Pipeline, TopicOutput
 from tidelog.pipelines.starts import starting_options
 from tidelog.pipelines.state import State

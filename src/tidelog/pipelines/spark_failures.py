@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from tidelog.client.errors import Unreachable
 from tidelog.pipelines.data_loss import REMEDY
-from tidelog.pipelines.mistakes import PipelineTrouble
-from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, OptionError
+from tidelog.pipelines.mistakes import ClusterAway, PipelineTrouble
+from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, NoBroker, OptionError
 
 _OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
 _PERMANENT: Final = {
     each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, LostTransaction, OptionError)
 }
 """`OtherPartitions` is none of them: partitions came or went after a start was settled."""
+_AWAY: Final = {each.__name__ for each in (Unreachable, NoBroker, ClusterAway)}
 
 _SQL_PERMANENT: Final = re.compile(r"SQLSTATE: (?:22|42|P0)")
 """The data are wrong, the query is wrong, somebody called `raise_error`."""
@@ -33,6 +35,8 @@ class Failure(NamedTuple):
     why: str
     passes: bool
     """Whether the same run may succeed later."""
+    away: bool = False
+    """Whether it failed because no broker answered."""
 
 
 def failure_in(text: str) -> Failure:
@@ -41,7 +45,7 @@ def failure_in(text: str) -> Failure:
         kind, why = ours[-1]
         if kind == DataLoss.__name__:
             why = _loss(text, why)
-        return Failure(why, kind not in _PERMANENT)
+        return Failure(why, kind not in _PERMANENT, kind in _AWAY)
     first = text.strip().partition("\n")[0]
     return Failure(first, _SQL_PERMANENT.search(text) is None)
 

@@ -1,12 +1,37 @@
-"""The names of Spark's own functions, so that a misspelt one is found before Spark starts."""
+"""The names of Spark's own functions, so that a misspelt one is found before Spark starts.
+
+Those of one Spark are listed here. Another one is asked without being started: each name that it
+registers is a text constant of one class in its jar.
+
+Invariant  No function that the installed Spark has is missing, whatever its version.
+"""
 
 from __future__ import annotations
 
+import os
+import struct
+import zipfile
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
+
+from tidelog.model.nearest import nearest
 
 _VERSION: Final = "4.2."
 """The Spark that was asked; another one may have more functions."""
+_JARS: Final = "jars/spark-catalyst_*.jar"
+_REGISTRIES: Final = tuple(
+    f"org/apache/spark/sql/catalyst/analysis/{name}$.class"
+    for name in ("FunctionRegistry", "TableFunctionRegistry")
+)
+_TEXT, _TEXT_CONSTANT, _WIDE = 1, 8, (5, 6)
+_SIZES: Final = {
+    3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4,
+    19: 2, 20: 2,
+}  # fmt: skip
+"""Bytes behind the tag of each kind of constant in a class file; a text tells its own length."""
 
 _NAMES: Final = """
 abs acos acosh add_months aes_decrypt aes_encrypt aggregate and any any_value approx_count_distinct
@@ -83,6 +108,63 @@ zeroifnull zip_with
 FUNCTIONS: Final = frozenset(_NAMES.split())
 
 
+def known_functions() -> frozenset[str]:
+    """The functions of the installed Spark."""
+    return FUNCTIONS | _registered()
+
+
 def knows_all_functions() -> bool:
-    """Whether a name that is not here is unknown to the Spark that is installed."""
-    return version("pyspark").startswith(_VERSION)
+    """Whether a name that is not known is unknown to the Spark that is installed."""
+    return _is_the_listed_one() or bool(_registered())
+
+
+def unknown_function(name: str) -> str:
+    """That there is no such function, and which one was meant."""
+    hint = nearest(name, known_functions())
+    more = f"; {hint}" if hint.startswith("did") else ""
+    return f"Spark has no function {name}{more}"
+
+
+def _is_the_listed_one() -> bool:
+    return "SPARK_HOME" not in os.environ and version("pyspark").startswith(_VERSION)
+
+
+@cache
+def _registered() -> frozenset[str]:
+    """What another Spark than the listed one registers; empty if its jar cannot be read."""
+    found = find_spec("pyspark")
+    if _is_the_listed_one() or found is None or found.origin is None:
+        return frozenset()
+    home = Path(os.environ.get("SPARK_HOME") or Path(found.origin).parent)
+    names = (names_in(jar) for jar in home.glob(_JARS))
+    return frozenset().union(*names)
+
+
+def names_in(jar: Path) -> frozenset[str]:
+    """The names among the text constants of Spark's registries of functions."""
+    try:
+        with zipfile.ZipFile(jar) as classes:
+            texts = [text for each in _REGISTRIES for text in _constants(classes.read(each))]
+    except (OSError, KeyError, ValueError, struct.error, zipfile.BadZipFile):
+        return frozenset()  # of a Spark that is built in another way
+    return frozenset(text for text in texts if text.isidentifier() and text == text.lower())
+
+
+def _constants(file: bytes) -> list[str]:
+    """The text constants of a class file."""
+    (count,) = struct.unpack_from(">H", file, 8)
+    texts: dict[int, str] = {}
+    used: list[int] = []
+    at, index = 10, 1
+    while index < count:
+        tag, at = file[at], at + 1
+        if tag == _TEXT:
+            (length,) = struct.unpack_from(">H", file, at)
+            texts[index] = file[at + 2 : at + 2 + length].decode("utf-8", "replace")
+            at += 2 + length
+        else:
+            if tag == _TEXT_CONSTANT:
+                used += struct.unpack_from(">H", file, at)
+            at += _SIZES[tag]
+        index += 2 if tag in _WIDE else 1
+    return [texts[each] for each in used]

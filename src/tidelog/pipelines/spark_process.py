@@ -13,14 +13,23 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.model.errors import TidelogError
-from tidelog.pipelines.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.mistakes import ClusterAway, NotYet, PipelineTrouble
+from tidelog.pipelines.spark_failures import failure_in
 from tidelog.spark.session import require_java
 
 Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
 _MEETING_S: Final = 120
-_RETRIED: Final = re.compile(r"Flow '?(?:\w+\.)*(\w+)'? has FAILED\..*", re.DOTALL)
+_TAIL_BYTES: Final = 64 << 10
+_NO_JVM: Final = "[JAVA_GATEWAY_EXITED]"
+_COMPLAINT: Final = re.compile(
+    r"^(?!\s+at |Traceback)(?!.*_GATEWAY_EXITED).*(?i:error|exception)\b"
+)
+"""A line of a log that gives a reason, and not the way to it."""
+_RETRIED: Final = re.compile(
+    r"Flow '?(?:\w+\.)*(\w+)'? has FAILED\.(?:\s*Error: (.*)|.*)", re.DOTALL
+)
 
 
 class SparkGone(TidelogError):
@@ -30,8 +39,11 @@ class SparkGone(TidelogError):
 class SparkProcess:
     """A session that runs one project after the other."""
 
-    def __init__(self, process: subprocess.Popen[str], log: Path, tell: Tell) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], log: Path, tell: Tell, log_start: int = 0
+    ) -> None:
         self._process, self._log, self._tell = process, log, tell
+        self._log_start = log_start
         self._until_answer()
 
     @property
@@ -56,19 +68,39 @@ class SparkProcess:
                 self._tell_failure(event["flow"])
             elif "failed" in event:
                 kind = NotYet if event["passes"] else PipelineTrouble
-                raise kind(f"{event['failed']} (all of it is in {self._log})")
+                if event["away"]:
+                    kind = ClusterAway
+                why = event["failed"]
+                if _NO_JVM in why:  # who knows more has told it to the log alone
+                    why = f"{why} {last_complaint(self._log, self._log_start)}".strip()
+                raise kind(f"{why} (all of it is in {self._log})")
             else:
                 return
         raise self._gone()
 
     def _tell_failure(self, message: str) -> None:
         if (found := _RETRIED.fullmatch(message)) is not None:
-            self._tell(f"{found[1]}: failed, Spark tries again")
+            why = f": {failure_in(found[2]).why}" if found[2] else ""
+            self._tell(f"{found[1]}: failed, Spark tries again{why}")
 
     def _gone(self) -> SparkGone:
+        why = last_complaint(self._log, self._log_start) or "it left no word, as if killed"
         return SparkGone(
-            f"Spark is gone; {self._log} says why. Run again: the tables go on where they are"
+            f"Spark is gone: {why} (all of it is in {self._log}). Run again: the tables go on "
+            "where they are"
         )
+
+
+def last_complaint(log: Path, start: int = 0) -> str:
+    """What a log says last, from a place in it on, about something that went wrong."""
+    with open(log, "rb") as file:
+        file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    for at in reversed(range(len(lines))):
+        if _COMPLAINT.search(lines[at]):
+            more = [each for each in lines[at + 1 : at + 2] if each[:1].isalpha()]
+            return ": ".join(each.strip() for each in (lines[at], *more))
+    return ""
 
 
 @contextmanager
@@ -78,6 +110,7 @@ def spark_process(
     """Start Spark; `held` is a file that stays open as long as Spark may write."""
     require_java()
     log.parent.mkdir(parents=True, exist_ok=True)
+    log_start = log.stat().st_size if log.exists() else 0
     environment = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -98,7 +131,7 @@ def spark_process(
         ) as process,
     ):
         try:
-            yield SparkProcess(process, log, tell)
+            yield SparkProcess(process, log, tell, log_start)
         finally:
             assert process.stdin is not None
             with suppress(BrokenPipeError):  # it is gone, which somebody else tells

@@ -8,6 +8,7 @@ Invariant  Spark is given the text of the description. What the parser makes of 
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
 from collections.abc import Collection, Mapping
@@ -21,7 +22,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.parsers.spark import SparkParser
 
-from tidelog.pipelines.mistakes import nearest
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.spec import Column
 
 _DIALECT: Final = "spark"
@@ -37,6 +38,16 @@ _KINDS: Final = {
         "MAP", "STRUCT",
     )
 }  # fmt: skip
+_INNER: Final[dict[Any, tuple[int, ...]]] = {
+    exp.DataType.Type.ARRAY: (1,),
+    exp.DataType.Type.MAP: (2,),
+    exp.DataType.Type.DECIMAL: (0, 1, 2),
+    exp.DataType.Type.VARCHAR: (0, 1),
+    exp.DataType.Type.CHAR: (0, 1),
+}
+"""How many types or numbers may stand inside a type; none where nothing is said."""
+_FIELD_RULES: Final = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
+_NOT_NULL: Final = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 _NESTED: Final[dict[type, str]] = {
     exp.Array: "array<...>", exp.VarMap: "map<..., ...>", exp.Struct: "struct<...>",
 }  # fmt: skip
@@ -62,19 +73,52 @@ class SqlMistake(ValueError):
 
 
 def column_of(name: str, text: str) -> Column:
-    """`bigint not null` as a column."""
-    words = text.strip()
-    required = words.lower().endswith(" not null")
-    if required:
-        words = words[: -len(" not null")]
+    """`bigint not null` as a column; a word that belongs to neither part is refused."""
+    words = _NOT_NULL.sub("", text.strip())
+    parsed = _type(words)
+    if parsed is None:
+        raise _no_type(words)
+    return Column(name, _type_text(parsed), required=words != text.strip())
+
+
+def _type(text: str) -> exp.DataType | None:
+    """The whole text as a type that a column can have; None if any of it is something else."""
     try:
-        parsed = exp.DataType.build(words, dialect=_DIALECT)
+        parsed = sqlglot.parse_one(text, into=exp.DataType, dialect=_DIALECT)
     except SqlglotError:
-        parsed = None
-    kinds = [] if parsed is None else [each.this for each in parsed.find_all(exp.DataType)]
-    if parsed is None or any(kind not in _KINDS for kind in kinds):
-        raise SqlMistake(f"there is no type {words}; there is {', '.join(_TYPES)}")
-    return Column(name, _type_text(parsed), required)
+        return None
+    rules = (each.kind for each in parsed.find_all(exp.ColumnConstraint))
+    parts = parsed.find_all(exp.DataType)
+    fits = all(isinstance(each, _FIELD_RULES) for each in rules) and all(map(_fits, parts))
+    return parsed if fits else None
+
+
+def _fits(part: exp.DataType) -> bool:
+    inner = part.expressions
+    if part.this is exp.DataType.Type.STRUCT:
+        return bool(inner) and all(isinstance(each, exp.ColumnDef) for each in inner)
+    return part.this in _KINDS and len(inner) in _INNER.get(part.this, (0,))
+
+
+def _no_type(text: str) -> SqlMistake:
+    words = text.split()
+    for end in range(len(words) - 1, 0, -1):
+        head, rest = " ".join(words[:end]), " ".join(words[end:])
+        if _type(head) is not None:
+            near = difflib.get_close_matches(rest.lower(), ["not null"], cutoff=0.6)
+            more = f"did you mean {head} not null?" if near else "not null may, and nothing else"
+            if rest.lower() == "null":
+                more = f"{head} alone may be null"
+            return SqlMistake(f"{rest} cannot stand behind the type {head}; {more}")
+    if is_nested(text.lower()):
+        return SqlMistake(
+            f"{text} is not a type: write array<type>, map<type, type> or struct<name: type>; "
+            "a field may be not null"
+        )
+    plain = [each for each in _TYPES if "<" not in each]
+    close = difflib.get_close_matches(text.lower(), plain, n=1, cutoff=0.7)
+    hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(_TYPES)}"
+    return SqlMistake(f"there is no type {text}; {hint}")
 
 
 def columns_in(expression: str) -> set[str]:
@@ -105,12 +149,27 @@ def by_name(text: str) -> exp.Expr | None:
 def type_of(expression: str, types: Mapping[str, str | None]) -> str | None:
     """The type of an expression over columns of these types, where it is plain to see."""
     parsed = _parsed(expression)
+    lowered = {name.lower(): kind for name, kind in types.items()}
     if isinstance(parsed, exp.Column) and len(parsed.parts) == 1:
-        return {name.lower(): kind for name, kind in types.items()}.get(parsed.name.lower())
-    kind = annotate_types(parsed, dialect=_DIALECT).type
+        return lowered.get(parsed.name.lower())
+
+    def typed(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and len(node.parts) == 1:
+            kind = lowered.get(node.name.lower())
+            return node if kind is None else exp.cast(exp.Null(), kind, dialect=_DIALECT)
+        return node
+
+    # What an array's elements make of a call the parser may get wrong; of plain values it does not.
+    kind = _annotated(parsed) or _annotated(parsed.transform(typed), nested=False)
+    return kind or _NESTED.get(type(parsed))
+
+
+def _annotated(parsed: exp.Expr, *, nested: bool = True) -> str | None:
+    kind = annotate_types(parsed.copy(), dialect=_DIALECT).type
     if kind is None or kind.this not in _KINDS:
-        return _NESTED.get(type(parsed))
-    return kind.sql(_DIALECT).lower()
+        return None
+    text = kind.sql(_DIALECT).lower()
+    return text if nested or not is_nested(text) else None
 
 
 def is_nested(kind: str) -> bool:

@@ -22,8 +22,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from tidelog.model.nearest import nearest
 from tidelog.pipelines.decisions import Counts
-from tidelog.pipelines.mistakes import PipelineTrouble, nearest
+from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.partition_values import misfits
 from tidelog.pipelines.spec import OUTCOME, POSITION, TableFormat
 from tidelog.pipelines.steps import DROPPED

@@ -41,11 +41,22 @@ _Loader.yaml_implicit_resolvers = {
 
 def read_yaml(path: Path) -> Given:
     """The file as a tree; a file that is not YAML is refused with the place of the trouble."""
-    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        text = path.read_text(encoding="utf-8")
+        loader = _Loader(text)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise SpecError(str(path), [Mistake(line, "not UTF-8")]) from None
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        what = f"not YAML: there is a character #x{error.character:04x}, which nobody can see"
+        raise SpecError(str(path), [Mistake(line, what)]) from None
     mistakes: list[Mistake] = []
     try:
         node = loader.get_single_node()
         found = Given(None, 1) if node is None else _given(loader, node, mistakes)
+    except RecursionError:
+        raise SpecError(str(path), [Mistake(1, "not a tree: something is within itself")]) from None
     except yaml.MarkedYAMLError as error:
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
         raise SpecError(str(path), [Mistake(line, f"not YAML: {error.problem}")]) from None

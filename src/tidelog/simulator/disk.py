@@ -29,6 +29,9 @@ from tidelog.storage.memory_nodes import DirectoryNode, FileNode, Node
 FATES: Final = ("drawn", "lost", "kept")
 """What becomes of unsynced bytes and names when power goes."""
 
+DAMAGES: Final = ("flip", "cut", "remove")
+"""What becomes of a file that is damaged."""
+
 FAILURES: Final = {
     "full": "No space left on device",
     "write": "Input/output error",

@@ -24,14 +24,20 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tidelog.model.errors import ConfigError
+from tidelog.model.nearest import nearest
 from tidelog.simulator.checkers.watch import watch_nodes
-from tidelog.simulator.fault_text import parse_fault
+from tidelog.simulator.command_text import (
+    COMMAND,
+    COMMENT,
+    Command,
+    cluster_plan,
+    parse_commands,
+)
 from tidelog.simulator.narrator import Narrator
 from tidelog.simulator.plan import Plan
+from tidelog.simulator.scenario_mistakes import ScenarioError, ScenarioMistake
 from tidelog.simulator.world import World
 
-COMMAND: Final = "> "
-COMMENT: Final = "#"
 PATIENCE_MS: Final = 400
 """How long a command waits for its answer."""
 FORMING_MS: Final = 10_000
@@ -42,7 +48,7 @@ LOOK_EVERY_MS: Final = 10
 
 def is_transcript(text: str) -> bool:
     """Whether a text tells a story, and is not a plan."""
-    return any(line.startswith(COMMAND) for line in text.splitlines())
+    return any(line.startswith(COMMAND.strip()) for line in text.splitlines())
 
 
 def replay(text: str) -> str:
@@ -51,14 +57,15 @@ def replay(text: str) -> str:
 
 
 def _told(text: str) -> Iterator[str]:
+    commands = {each.line: each for each in parse_commands(text)}
     story = _Story()
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(COMMAND):
+        if number in commands:
             yield line
             try:
-                story.carry_out(line.removeprefix(COMMAND))
-            except (ConfigError, KeyError, ValueError) as error:
-                raise ConfigError(f"line {number}: {line}: {error}") from error
+                story.carry_out(commands[number])
+            except ConfigError as error:
+                raise ScenarioError([ScenarioMistake(number, f"{line}: {error}")]) from error
             yield from story.take_lines()
         elif line.startswith(COMMENT) or not line:
             yield line
@@ -89,41 +96,32 @@ class _Story:
         self._lines.clear()
         return lines
 
-    def carry_out(self, command: str) -> None:
+    def carry_out(self, command: Command) -> None:
         """Do what one line says."""
-        word, *rest = command.split()
-        plain = [each for each in rest if "=" not in each]
-        named = dict(each.split("=", 1) for each in rest if "=" in each)
-        if word == "cluster":
-            self._cluster(named)
-        elif word in self._commands:
-            self._commands[word](plain, named)
-        else:
-            self._running.strike(parse_fault(command))
+        if command.word == "cluster":
+            self._cluster(cluster_plan(command))
+        elif command.fault is not None:
+            self._running.strike(command.fault)
             self._running.run_for(1)
+        else:
+            self._commands[command.word](list(command.plain), dict(command.named))
 
     @property
     def _running(self) -> World:
-        if self._world is None:
-            raise ConfigError("the first command is: cluster")
+        assert self._world is not None
         return self._world
 
     # The cluster.
 
-    def _cluster(self, named: dict[str, str]) -> None:
-        plan = Plan(
-            seed=int(named.pop("seed", "1")),
-            brokers=int(named.pop("brokers", "3")),
-            controllers=int(named.pop("controllers", "1")),
-            separate=named.pop("separate", "no") == "yes",
-            settings=tuple(named.items()),
-        )
+    def _cluster(self, plan: Plan) -> None:
         self._world = world = World(plan, self._heard)
         watch_nodes(world)
         world.add_client(self._narrator)
         world.start()
         while not self._has_formed() and world.now_ms < FORMING_MS:
             world.run_for(LOOK_EVERY_MS)
+        if not self._has_formed():
+            raise ConfigError(f"with these settings no cluster forms within {FORMING_MS} ms")
         world.run_for(SETTLING_MS)
         self._lines[:] = [f"brokers {', '.join(map(str, plan.broker_ids))} are unfenced"]
 
@@ -145,6 +143,9 @@ class _Story:
     def _show(self, plain: list[str], _named: dict[str, str]) -> None:
         """Every replica of a topic, from the inside."""
         (topic,) = plain
+        image = self._running.controller_image()
+        if image is not None and topic not in (known := image.topics_by_name):
+            raise ConfigError(f"there is no topic {topic!r}; {nearest(topic, known)}")
         for machine in self._running.machines.values():
             node = machine.node
             if node is None:

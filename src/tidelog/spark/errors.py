@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidelog.client.errors import Unreachable
 from tidelog.model.errors import ConfigError, TidelogError
 
 
@@ -17,6 +18,10 @@ class OtherPartitions(OptionError):
 
 class SourceError(TidelogError):
     """The cluster does not give what the query asks for."""
+
+
+class NoBroker(SourceError, Unreachable):
+    """Nobody answers, or nobody does any more."""
 
 
 class DataLoss(SourceError):

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.client_settings import admin_settings
-from tidelog.spark.errors import OptionError, SourceError
+from tidelog.spark.errors import NoBroker, OptionError, SourceError
 from tidelog.spark.offsets import Position, Positions
 from tidelog.spark.options import ReadOptions
 
@@ -125,8 +125,9 @@ class Topics:
 
     def _trouble(self, error: KafkaException) -> SourceError:
         if self._answered or not _passes(error):
-            return SourceError(f"{self._bootstrap} cannot answer: {_words(error)}")
-        return SourceError(
+            kind = NoBroker if error.args[0].code() in _SILENCE else SourceError
+            return kind(f"{self._bootstrap} cannot answer: {_words(error)}")
+        return NoBroker(
             f"no broker answers at {self._bootstrap}: check kafka.bootstrap.servers, and that "
             f"the cluster is up (`tidelog status`). The client says: {_words(error)}"
         )
@@ -137,12 +138,16 @@ def _passes(error: KafkaException) -> bool:
     return found.retriable() or found.code() in _WAITED_OUT
 
 
-_WAITED_OUT: Final = frozenset(
+_SILENCE: Final = frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._RESOLVE,
+    }
+)
+_WAITED_OUT: Final = _SILENCE | frozenset(
+    {
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.REQUEST_TIMED_OUT,

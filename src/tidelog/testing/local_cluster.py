@@ -4,6 +4,7 @@
     DIR/node-100/node.properties   the node's configuration, in Kafka's property names
     DIR/node-100/node.log          everything the process has said
     DIR/node-100/pid               its process, while it runs
+    DIR/node-100/ending            how its process ended
     DIR/node-100/data/             its log directory: partition directories lie directly in it
 
 Invariant  `cluster.json` is written last, after every node is formatted: a directory without it
@@ -33,6 +34,7 @@ from tidelog.testing.ports import HOST
 
 _DESCRIPTION: Final = "cluster.json"
 _POLL_S: Final = 0.01
+_KEEPS_PORTS: Final = "free it first; a cluster keeps the ports that it was made with"
 
 
 class NoCluster(NodeTrouble):
@@ -171,6 +173,7 @@ class LocalCluster:
 
     def _node_status(self, node_id: int) -> dict[str, Any]:
         node, description = self.nodes[node_id], self.descriptions[node_id]
+        ending = node.last_ending
         return {
             "id": node_id,
             "roles": list(description.roles),
@@ -180,11 +183,12 @@ class LocalCluster:
             "data": str(node.data),
             "log": str(node.log),
             "state": str(node.state),
+            "ending": None if ending is None else ending._asdict(),
         }
 
     def _start(self, node_ids: list[int], timeout_s: float, cancelled: Callable[[], bool]) -> None:
         for node_id in node_ids:
-            refuse_taken_ports(self.descriptions[node_id], "free it first")
+            refuse_taken_ports(self.descriptions[node_id], lambda: _KEEPS_PORTS)
         try:
             for node_id in node_ids:
                 self.nodes[node_id].start()

@@ -4,6 +4,8 @@ Invariant  A pid file names a process by its number and its moment of birth, so 
            system has given to someone else is never taken for the node and never signalled.
 Invariant  A node runs in a session of its own: a Ctrl-C in the terminal that started it reaches
            the command, never the node.
+Invariant  Why a node has ended can be asked for as long as it is not started again, by anybody: it
+           says so itself, or whoever killed it does.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.broker.ending import Cause, Ending, leave, read, reserve
 from tidelog.model.errors import TidelogError
 
 _POLL_S = 0.01
+_WITHOUT_A_WORD = (
+    "without a word, as after kill -9, the out-of-memory killer, a crash of Python or a power cut"
+)
 _STOP_WITHIN_S = 70.0
 """A node that cannot stop cleanly gives up after a minute; then it has ended, too."""
 
@@ -88,6 +94,7 @@ class NodeProcess:
         self.log = directory / "node.log"
         self.data = directory / "data"
         self._pid_file = directory / "pid"
+        self._ending_file = directory / "ending"
         self._child: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -101,6 +108,19 @@ class NodeProcess:
     def state(self) -> NodeState:
         found = self._find()
         return NodeState.STOPPED if found is None else found[1].state
+
+    @property
+    def last_ending(self) -> Ending | None:
+        """How the process ended; None while there is one, and before the first."""
+        if self.state is not NodeState.STOPPED:
+            return None
+        if (found := read(self._ending_file)) is not None:
+            return found
+        if self._ending_file.exists():
+            return Ending(Cause.KILLED, None, _WITHOUT_A_WORD)
+        if self._pid_file.exists():
+            return Ending(Cause.UNKNOWN, None, "it was started by a version that did not note it")
+        return None
 
     @property
     def ending(self) -> str:
@@ -122,6 +142,8 @@ class NodeProcess:
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         # -P: a module of the user's in the current directory must not stand in for a real one.
         command = [sys.executable, "-P", "-m", "tidelog.broker", "--config", str(self.properties)]
+        command += ["--ending", str(self._ending_file)]
+        reserve(self._ending_file)
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 command,
@@ -148,6 +170,8 @@ class NodeProcess:
         """SIGKILL: no clean-up, no marker, as if the machine had lost power to this process."""
         self._signal(signal.SIGKILL)
         self._wait_until_stopped(10.0)
+        if read(self._ending_file) is None:  # else it was quicker
+            leave(self._ending_file, Ending(Cause.KILLED, None, "SIGKILL, sent by tidelog"))
 
     def stop(self, timeout_s: float = _STOP_WITHIN_S) -> None:
         """SIGTERM, then wait for the clean end."""
@@ -176,8 +200,8 @@ class NodeProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def _find(self) -> tuple[int, Sighting] | None:
-        if self._child is not None:
-            self._child.poll()
+        if self._child is not None and (code := self._child.poll()) is not None and code < 0:
+            self._note_signal(signal.Signals(-code))
         try:
             number, born = self._pid_file.read_text(encoding="utf-8").splitlines()
             pid = int(number)
@@ -185,6 +209,11 @@ class NodeProcess:
             return None
         seen = sight(pid)
         return (pid, seen) if seen is not None and seen.born == born else None
+
+    def _note_signal(self, number: signal.Signals) -> None:
+        """Only a parent learns by which signal a process ended."""
+        if self._ending_file.exists() and read(self._ending_file) is None:
+            leave(self._ending_file, Ending(Cause.KILLED, None, number.name))
 
     def _signal(self, number: signal.Signals, *, must_exist: bool = True) -> None:
         pid = self.pid

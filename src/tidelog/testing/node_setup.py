@@ -7,7 +7,7 @@ Invariant  A node's configuration agrees with its description, by which everyone
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FIRST_NODE_ID: Final = 100
 FIRST_CONTROLLER_ID: Final = 200
 CONTROLLER_PORT_DISTANCE: Final = 1000
+_PORT_STEP: Final = 100
 VOTERS: Final = 3
 """So many of the brokers are controllers as well, unless there are separate ones: enough that one
 may fail, and no more than that needs."""
@@ -59,8 +60,17 @@ class NodeDescription(NamedTuple):
     @property
     def ports(self) -> tuple[int, ...]:
         """Every port the node listens on."""
-        listeners = (self.listener, self.controller_listener)
-        return tuple(int(each.rpartition(":")[2]) for each in listeners if each is not None)
+        return tuple(self.ports_by_role)
+
+    @property
+    def ports_by_role(self) -> dict[int, str]:
+        """Every port with what it is for, the broker's first."""
+        listeners = {"broker": self.listener, "controller": self.controller_listener}
+        return {
+            int(each.rpartition(":")[2]): role
+            for role, each in listeners.items()
+            if each is not None
+        }
 
 
 def local_nodes(
@@ -174,8 +184,9 @@ def set_up_nodes(
         properties.update(_DEVELOPMENT if development else {})
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
-        # Not later: once it exists, a cluster keeps its ports.
-        refuse_taken_ports(node, "free it, or choose another one (--port)")
+    # Not later: once it exists, a cluster keeps its ports.
+    for node in nodes:
+        refuse_taken_ports(node, lambda: _other_ports(nodes))
     cluster_id: str | None = None
     for home, properties, config, is_controller in checked:
         home.mkdir(parents=True, exist_ok=True)
@@ -197,14 +208,27 @@ def change_settings(
         _write_properties(path, changed)
 
 
-def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
+def refuse_taken_ports(node: NodeDescription, advice: Callable[[], str]) -> None:
     """Say it before the node does, and in plainer words."""
-    for port in node.ports:
+    for port, role in node.ports_by_role.items():
         if not port_is_free(port):
             raise NodeTrouble(
-                f"port {port} is taken by another program, and node {node.node_id} needs it: "
-                f"{advice}"
+                f"port {port} is taken by another program, and node {node.node_id} needs it for "
+                f"its {role}: {advice()}"
             )
+
+
+def _other_ports(nodes: Sequence[NodeDescription]) -> str:
+    """How to choose ports for a new cluster that are free, as far as anybody can say now."""
+    taken = [port for node in nodes for port in node.ports]
+    first = nodes[0].port
+    for shift in range(_PORT_STEP, 2**16 - max(taken), _PORT_STEP):
+        if all(port_is_free(port + shift) for port in taken):
+            return (
+                f"free it, or move all ports of the cluster: --port {first + shift} (controllers "
+                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers)"
+            )
+    return "free it, or choose a lower port for the first broker (--port)"
 
 
 def _checked(properties: Mapping[str, str], home: Path, node: NodeDescription) -> NodeConfig:
