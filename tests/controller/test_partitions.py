@@ -59,11 +59,15 @@ def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("wish", "code", "words"),
     [
-        (MorePartitions("nobody", 2), ErrorCode.unknown_topic_or_partition, "no topic nobody"),
-        (MorePartitions("orders", 2), ErrorCode.invalid_partitions, "2 is not more"),
-        (MorePartitions("orders", 1), ErrorCode.invalid_partitions, "1 is not more"),
-        (MorePartitions("orders", 4, [(100, 101)]), 39, "1 assignment(s) were given"),
-        (MorePartitions("orders", 3, [(100,)]), 39, "partition 2 has 1 replica(s)"),
+        (
+            MorePartitions("nobody", 2),
+            ErrorCode.unknown_topic_or_partition,
+            "This server does not host",
+        ),
+        (MorePartitions("orders", 2), ErrorCode.invalid_partitions, "already has 2 partition(s)"),
+        (MorePartitions("orders", 1), ErrorCode.invalid_partitions, "1 would not be an increase"),
+        (MorePartitions("orders", 4, [(100, 101)]), 39, "only 1 assignment(s) were specified"),
+        (MorePartitions("orders", 3, [(100,)]), 39, "has a partition with 1 replica(s)"),
         (MorePartitions("orders", 3, [(100, 7)]), 39, "no such broker"),
         (MorePartitions("orders", 10_003), ErrorCode.policy_violation, "10000"),
     ],

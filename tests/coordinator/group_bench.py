@@ -113,6 +113,7 @@ class GroupBench:
     def __init__(self, **settings: str) -> None:
         named = {name.replace("_", "."): text for name, text in settings.items()}
         named.setdefault("group.initial.rebalance.delay.ms", "0")
+        named.setdefault("group.consumer.assignment.interval.ms", "0")
         self.config = NodeConfig.from_properties({**SETTINGS, **named})
         self.entropy = SeededEntropy()
         self.now = START

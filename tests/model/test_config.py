@@ -65,8 +65,9 @@ def test_everything_wrong_with_the_values_is_told_at_once() -> None:
     told = refusal(num_partitions="0", fetch_max_bytes="many").splitlines()
 
     assert told == [
-        "num.partitions: '0' is not allowed; must be a whole number, at least 1",
-        "fetch.max.bytes: 'many' is not allowed; must be a whole number, at least 1024",
+        "Invalid value 0 for configuration num.partitions: must be a whole number, at least 1",
+        "Invalid value many for configuration fetch.max.bytes: must be a whole number, at least "
+        "1024",
     ]
 
 
@@ -77,8 +78,56 @@ def test_a_topic_key_is_refused_with_the_broker_key_that_sets_its_default() -> N
     )
 
 
-def test_a_key_of_kafka_without_meaning_here_is_refused_with_the_reason() -> None:
-    assert "one event loop" in refusal(num_io_threads="8")
+def test_a_key_of_kafka_that_tunes_nothing_here_is_taken_and_named() -> None:
+    config = node(num_io_threads="8", group_share_max_size="300")
+
+    assert [setting.name for setting in config.without_effect] == [
+        "num.io.threads",
+        "group.share.max.size",
+    ]
+    assert "one event loop" in config.without_effect[0].doc
+    assert "at least 1" in refusal(num_io_threads="0")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        ("authorizer.class.name", "org.example.Authorizer", "there is no access control"),
+        ("connections.max.reauth.ms", "3600000", "there is no access control"),
+        ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN", "is PLAINTEXT"),
+        ("remote.log.storage.system.enable", "true", "no tiered storage"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "is PLAINTEXT"),
+        ("security.inter.broker.protocol", "SSL", "PLAINTEXT, the only protocol"),
+        ("ssl.keystore.location", "/etc/keys", "is PLAINTEXT"),
+        ("super.users", "User:admin", "there is no access control"),
+        ("zookeeper.connect", "localhost:2181", "controllers keep the metadata"),
+    ],
+)
+def test_a_key_that_promises_what_nobody_gives_is_refused(key: str, text: str, reason: str) -> None:
+    assert reason in refusal(**{key: text})
+
+
+def test_what_asks_for_no_protection_is_taken() -> None:
+    node(authorizer_class_name="", security_inter_broker_protocol="PLAINTEXT")
+
+
+def test_the_older_name_of_the_node_id_stands_for_it() -> None:
+    assert node(node_id=None, broker_id="100").node_id == 100
+    assert node().broker_id == 100
+    assert "must be the same" in refusal(broker_id="7")
+
+
+def test_what_changes_while_the_node_runs_lies_over_the_file() -> None:
+    config = node(producer_id_expiration_ms="5000", node_id="100")
+    changed = config.under(
+        {"producer.id.expiration.ms": "6000", "max.connections": "9", "node.id": "7"},
+        {"max.connections": "8", "log.cleaner.backoff.ms": "unreadable"},
+    )
+
+    assert (changed.producer_id_expiration_ms, changed.max_connections) == (6000, 8)
+    assert (changed.node_id, changed.log_cleaner_backoff_ms) == (100, 15_000)
+    assert changed.given == config.given
 
 
 def test_identity_roles_and_directories_must_be_given() -> None:
@@ -177,7 +226,10 @@ def test_a_named_listener_needs_a_protocol_it_speaks() -> None:
     )
 
     assert config.inter_broker_name == "CLIENTS"
-    assert "NAME:PLAINTEXT" in refusal(listener_security_protocol_map="CLIENTS:SSL")
+    assert "NAME:PROTOCOL" in refusal(listener_security_protocol_map="CLIENTS:TLS")
+    for name in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        told = refusal(listeners=f"{name}://:1,CONTROLLER://:2", inter_broker_listener_name=name)
+        assert f"{name} speaks {name}, and there is neither TLS nor SASL" in told
 
 
 @pytest.mark.parametrize(

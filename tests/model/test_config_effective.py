@@ -17,8 +17,14 @@ from tidelog.model.settings.effective import (
     ConfigSynonym,
     effective_topic_settings,
 )
-from tidelog.model.settings.reference import broker_reference, topic_reference
+from tidelog.model.settings.reference import (
+    broker_reference,
+    refused_reference,
+    topic_reference,
+    without_effect_reference,
+)
 from tidelog.model.settings.setting import ConfigType
+from tidelog.model.settings.without_effect import REFUSED, WITHOUT_EFFECT
 
 HOUR_MS = 3_600_000
 
@@ -150,12 +156,20 @@ def test_a_topic_key_without_broker_key_is_a_plain_default() -> None:
 def test_a_described_broker_tells_which_settings_can_change() -> None:
     entries = describe_broker({"message.max.bytes": "5"}, {}, node())
 
-    assert [found.name for found in entries] == sorted(BROKER_SETTINGS)
+    shown = {name for name, setting in BROKER_SETTINGS.items() if not setting.hidden}
+    assert [found.name for found in entries] == sorted(shown)
+    assert entry(entries, "num.io.threads").value == "8"
     assert entry(entries, "message.max.bytes").value == "5"
     assert not entry(entries, "message.max.bytes").read_only
     assert entry(entries, "node.id").read_only
     assert entry(entries, "node.id").value == "1"
     assert entry(entries, "broker.rack").value is None
+
+
+def test_a_setting_that_kafka_hides_is_shown_where_it_is_set() -> None:
+    rate = "leader.replication.throttled.rate"
+    assert rate not in [found.name for found in describe_broker({}, {}, node())]
+    assert entry(describe_broker({}, {rate: "1000"}, node()), rate).value == "1000"
 
 
 def test_the_cluster_default_describes_only_what_was_set() -> None:
@@ -170,6 +184,8 @@ def test_the_reference_has_a_row_for_every_setting() -> None:
     topics, brokers = topic_reference(), broker_reference()
 
     assert len(topics.splitlines()) == 2 + len(TOPIC_SETTINGS)
-    assert len(brokers.splitlines()) == 2 + len(BROKER_SETTINGS)
+    assert len(brokers.splitlines()) == 2 + len(NodeConfig.known())
+    assert len(without_effect_reference().splitlines()) == 2 + len(WITHOUT_EFFECT)
+    assert len(refused_reference().splitlines()) == 2 + len(REFUSED)
     assert "| `replica.lag.time.max.ms` | long | `30000` | at least 1 | read-only |" in brokers
     assert "| `segment.ms` | long | `604800000` | at least 1 | `log.roll.ms`, " in topics

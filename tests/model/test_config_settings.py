@@ -96,7 +96,11 @@ def test_text_is_read_as_the_type_of_the_setting(
 @pytest.mark.parametrize(
     ("setting", "text", "words"),
     [
-        (Harbour.berths, "0", "berths: '0' is not allowed; must be a whole number, at least 1"),
+        (
+            Harbour.berths,
+            "0",
+            "Invalid value 0 for configuration berths: must be a whole number, at least 1",
+        ),
         (Harbour.berths, "many", "must be a whole number"),
         (Harbour.berths, "2147483648", "must be a whole number"),
         (Harbour.berths, "٣", "must be a whole number"),

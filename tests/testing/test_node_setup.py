@@ -73,6 +73,7 @@ def test_a_local_nodes_configuration_is_valid(tmp_path: Path) -> None:
     assert config.log_directories == (str(tmp_path),)
     assert (config.is_broker, config.is_controller) == (True, True)
     assert config.group_initial_rebalance_delay_ms == 0
+    assert config.group_consumer_assignment_interval_ms == 0
 
 
 def test_settings_can_be_added_and_wrong_ones_change_nothing(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ import typer
 from tidelog.broker import process
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.main import app
-from tidelog.model.config import WITHOUT_MEANING, NodeConfig
+from tidelog.model.config import NodeConfig
 from tidelog.model.ids import TopicPartition
 from tidelog.model.settings.topic import TopicSettings
+from tidelog.model.settings.without_effect import REFUSED, WITHOUT_EFFECT
 from tidelog.observe import events
 from tidelog.storage import checkpoint, identity
 from tidelog.wire.apis import SUPPORTED
@@ -66,8 +67,14 @@ def test_the_generated_parts_are_what_the_code_says_now() -> None:
 def test_every_setting_is_documented() -> None:
     assert names("configuration.md", "Topic settings") == sorted(TopicSettings.known())
     assert names("configuration.md", "Broker and controller settings") == sorted(NodeConfig.known())
-    foreign = names("configuration.md", "Keys of Kafka that have no meaning here")
-    assert foreign == sorted(WITHOUT_MEANING)
+    idle = names("configuration.md", "Keys of Kafka without an effect")
+    assert idle == sorted(WITHOUT_EFFECT)
+    assert names("configuration.md", "Keys of Kafka that are refused") == sorted(REFUSED)
+
+
+def test_a_broker_setting_that_nothing_reads_stands_among_those_without_an_effect() -> None:
+    for cells in rows("configuration.md", "Broker and controller settings"):
+        assert "Has no effect" not in cells[5], cells[0]
 
 
 def test_every_setting_says_what_it_means() -> None:
@@ -83,6 +90,7 @@ def test_a_setting_of_which_the_documentation_says_nothing_reads_it_is_not_read(
         for cells in rows("configuration.md", heading)
         if "Has no effect" in cells[5]
     }
+    unused |= {name.replace(".", "_") for name in WITHOUT_EFFECT}
     assert len(unused) > 1
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -27,6 +27,7 @@ from tidelog.node.effects import (
     Close,
     CloseLink,
     Effect,
+    LimitConnections,
     OpenLink,
     OpenListeners,
     PauseReading,
@@ -260,6 +261,8 @@ class NodeDriver:
                     self._announce(event)
                 case OpenListeners(names):
                     self._world.open_listeners(names)
+                case LimitConnections(per_host, in_all):
+                    self._limits = self._limits._replace(per_host=per_host, in_all=in_all)
                 case Stopped(failure):
                     self._node = _StoppedNode()
                     self._world.stopped(failure)

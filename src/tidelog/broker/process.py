@@ -80,6 +80,9 @@ def run_node(
         loop = uvloop.new_event_loop()
         cleanup.callback(loop.close)
         listeners = _bind_listeners(config, loop, cleanup)
+        for setting in config.without_effect:
+            why = setting.doc[0].lower() + setting.doc[1:]
+            journal.say(f"warning: {setting.name} {why}", read_clock())
         # Half of the descriptors for files, the rest for connections.
         files = OsFileSystem(max_descriptors=max(64, descriptors // 2))
         node = build_node(_with_real_ports(config, listeners), files, SystemEntropy())

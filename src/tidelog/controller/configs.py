@@ -29,6 +29,7 @@ from tidelog.model.errors import ConfigError, ErrorCode, Refusal
 from tidelog.model.settings.effective import effective_topic_settings
 from tidelog.model.settings.group import GROUP_SETTINGS, refuse_group_setting
 from tidelog.model.settings.setting import ConfigType, Scope, Setting, unknown_key
+from tidelog.model.settings.without_effect import refused_key
 
 MAX_VALUE_BYTES: Final = 32_767
 
@@ -119,30 +120,32 @@ def _resource_refused(
     image: ClusterImage, wish: ResourceChange, times_named: int
 ) -> Refusal | None:
     if times_named > 1:
-        return Refusal(ErrorCode.invalid_request, "The resource is named twice in one request.")
+        return Refusal(ErrorCode.invalid_request, "Each resource must appear at most once.")
     name = wish.resource_name
     if wish.resource_type == TOPIC_CONFIG:
         if name not in image.topics_by_name:
-            return Refusal(ErrorCode.unknown_topic_or_partition, f"There is no topic {name}.")
+            return Refusal(
+                ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+            )
     elif wish.resource_type == GROUP_CONFIG:
         if not name:
-            return Refusal(ErrorCode.invalid_request, "A group has a name.")
+            return Refusal(ErrorCode.invalid_request, "Default group resources are not allowed.")
     elif wish.resource_type != BROKER_CONFIG:
-        why = f"Settings of resource type {wish.resource_type} cannot be changed here."
+        why = f"Unknown resource type {wish.resource_type}"
         return Refusal(ErrorCode.invalid_request, why)
     elif name and not (name.isascii() and name.isdigit()):
-        return Refusal(ErrorCode.invalid_request, f"The broker id {name!r} is not a number.")
+        return Refusal(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
     elif name and int(name) not in image.brokers:
         return Refusal(ErrorCode.broker_id_not_registered, f"Broker {name} is not registered.")
     names = [change.name for change in wish.changes]
     if len(set(names)) != len(names):
-        return Refusal(ErrorCode.invalid_request, "A setting is named twice for one resource.")
+        return Refusal(ErrorCode.invalid_request, "Error due to duplicate config keys")
     for change in wish.changes:
         if change.op not in ConfigOp.__members__.values():
             why = f"Unknown operation {change.op} for {change.name}."
             return Refusal(ErrorCode.invalid_request, why)
         if change.op != ConfigOp.DELETE and change.value is None:
-            why = f"{change.name} is given no value."
+            why = f"Null value not supported for : {change.name}"
             return Refusal(ErrorCode.invalid_request, why)
     return None
 
@@ -163,7 +166,7 @@ def _changed_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome
         elif op == ConfigOp.SET:
             touched[name] = given
         elif name not in known or known[name].type is not ConfigType.LIST:
-            why = f"{ConfigOp(op).name} works on lists, and {name} is none."
+            why = f"Can't {ConfigOp(op).name} to key {name} because its type is not LIST."
             return Refusal(ErrorCode.invalid_config, why)
         else:
             before = _elements(current.get(name, known[name].text(known[name].default) or ""))
@@ -193,7 +196,7 @@ def _values_refused(
 ) -> Refusal | None:
     resource_type, name = resource
     if resource_type == BROKER_CONFIG:
-        return _broker_values_refused(image, name, touched)
+        return _broker_values_refused(image, config, name, touched)
     if resource_type == GROUP_CONFIG:
         return _group_values_refused(config, touched)
     return refused_topic_configs(image, config, image.config(*resource), touched)
@@ -221,7 +224,7 @@ def refused_topic_configs(
         if value is None:
             continue
         if name not in TOPIC_SETTINGS:
-            why = unknown_key(name, TOPIC_SETTINGS, what="topic setting")
+            why = unknown_key(name, TOPIC_SETTINGS, what="topic config name:")
             return Refusal(ErrorCode.invalid_config, why)
         try:
             TOPIC_SETTINGS[name].parse(value)
@@ -244,7 +247,7 @@ def refused_topic_configs(
 def _group_values_refused(config: NodeConfig, touched: Mapping[str, str | None]) -> Refusal | None:
     for name, value in touched.items():
         if name not in GROUP_SETTINGS:
-            why = unknown_key(name, GROUP_SETTINGS, what="group setting")
+            why = unknown_key(name, GROUP_SETTINGS, what="group config name:")
             return Refusal(ErrorCode.invalid_config, why)
         try:
             if value is not None:
@@ -255,7 +258,7 @@ def _group_values_refused(config: NodeConfig, touched: Mapping[str, str | None])
 
 
 def _broker_values_refused(
-    image: ClusterImage, broker: str, touched: Mapping[str, str | None]
+    image: ClusterImage, config: NodeConfig, broker: str, touched: Mapping[str, str | None]
 ) -> Refusal | None:
     too_long = _too_long(touched)
     if too_long is not None:
@@ -263,24 +266,20 @@ def _broker_values_refused(
     stored = image.config(BROKER_CONFIG, broker)
     for name, value in touched.items():
         setting = BROKER_SETTINGS.get(name)
-        if setting is None:
-            # What was stored by another implementation may go, but not come.
-            if value is None and name in stored:
-                continue
-            return Refusal(ErrorCode.invalid_config, unknown_key(name, BROKER_SETTINGS))
-        if value is None and name not in stored:
-            continue  # tools take back what they may have set
-        if setting.scope is Scope.READ_ONLY:
-            why = f"{name} is read when a broker starts and cannot change while it runs."
-            return Refusal(ErrorCode.invalid_request, why)
-        if setting.scope is Scope.PER_BROKER and not broker:
-            why = f"{name} is set for each broker by itself, not for all of them."
-            return Refusal(ErrorCode.invalid_request, why)
-        if value is not None:
-            try:
-                setting.parse(value)
-            except ConfigError as error:
-                return Refusal(ErrorCode.invalid_request, str(error))
+        # Tools take back what they may have set; what another implementation stored may go.
+        if value is None and (setting is None or name not in stored):
+            continue
+        refused = _broker_key_refused(name, setting, broker)
+        if refused is not None:
+            return refused
+    try:
+        after = {name: text for name, text in {**stored, **touched}.items() if text is not None}
+        config.under(image.config(BROKER_CONFIG, "") if broker else {}, after).check()
+        for name, value in touched.items():
+            if value is not None:
+                BROKER_SETTINGS[name].parse(value)
+    except ConfigError as error:
+        return Refusal(ErrorCode.invalid_request, str(error))
     if elr_enabled(image) and MIN_INSYNC_REPLICAS in touched:
         if broker:
             why = (
@@ -290,6 +289,25 @@ def _broker_values_refused(
         if touched[MIN_INSYNC_REPLICAS] is None:
             why = "With eligible leader replicas on, the cluster must have a min.insync.replicas."
             return Refusal(ErrorCode.invalid_config, why)
+    return None
+
+
+def _broker_key_refused(name: str, setting: Setting[Any] | None, broker: str) -> Refusal | None:
+    """Why this key cannot be changed for one broker, or for all of them when none is named."""
+    if setting is None:
+        promised = refused_key(name)
+        if promised is not None:
+            return Refusal(ErrorCode.invalid_request, promised)
+        return Refusal(ErrorCode.invalid_config, unknown_key(name, BROKER_SETTINGS))
+    if setting.scope is Scope.READ_ONLY:
+        why = f"Cannot update these configs dynamically: [{name}]; it is read when a broker starts."
+        return Refusal(ErrorCode.invalid_request, why)
+    if setting.scope is Scope.PER_BROKER and not broker:
+        why = (
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{name}]"
+        )
+        return Refusal(ErrorCode.invalid_request, why)
     return None
 
 

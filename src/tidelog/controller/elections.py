@@ -38,6 +38,9 @@ class ElectionPass(NamedTuple):
     """On the monotonic clock; at once when there is more to do than one pass may."""
 
 
+NOT_NEEDED: Final = Refusal(
+    ErrorCode.election_not_needed, "Leader election not needed for topic partition."
+)
 ElectedTopics: TypeAlias = list[tuple[str, list[tuple[int, Refusal | None]]]]
 
 
@@ -49,7 +52,7 @@ def elect_leaders(
 ) -> Decision[ElectedTopics | Refusal]:
     """Of the named partitions, or of all: then those that need no election go unmentioned."""
     if election_type not in ElectionType.__members__.values():
-        why = f"Unknown election type {election_type}."
+        why = f"Unknown election type {election_type}"
         return Decision((), Refusal(ErrorCode.invalid_request, why))
     asked_for_all = wishes is None
     if wishes is None:
@@ -64,7 +67,11 @@ def elect_leaders(
         reply.append((topic_name, outcomes))
         for partition_id in partition_ids:
             place = None if topic is None else leadership.find(topic, partition_id)
-            outcome = _elected(leadership, ElectionType(election_type), place)
+            outcome = (
+                _unknown(topic_name, partition_id, is_topic=topic is not None)
+                if place is None
+                else _elected(leadership, ElectionType(election_type), place)
+            )
             if isinstance(outcome, PartitionChangeRecord):
                 records.append(outcome)
                 outcomes.append((partition_id, None))
@@ -76,15 +83,18 @@ def elect_leaders(
     return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
+def _unknown(topic_name: str, partition_id: int, *, is_topic: bool) -> Refusal:
+    what = f"partition as {topic_name}-{partition_id}" if is_topic else f"topic as {topic_name}"
+    return Refusal(ErrorCode.unknown_topic_or_partition, f"No such {what}")
+
+
 def _elected(
-    leadership: Leadership, election_type: ElectionType, place: HostedPartition | None
+    leadership: Leadership, election_type: ElectionType, place: HostedPartition
 ) -> PartitionChangeRecord | Refusal:
-    if place is None:
-        return Refusal(ErrorCode.unknown_topic_or_partition, "There is no such partition.")
     partition = place.partition
     if election_type is ElectionType.PREFERRED:
         if partition.leader == partition.replicas[0]:
-            return Refusal(ErrorCode.election_not_needed, "The preferred replica leads already.")
+            return NOT_NEEDED
         nobody = Refusal(
             ErrorCode.preferred_leader_not_available,
             f"The preferred replica {partition.replicas[0]} is not in sync or not live.",
@@ -92,7 +102,7 @@ def _elected(
         election, words = Election.PREFERRED, "a preferred election was asked for"
     else:
         if partition.has_leader:
-            return Refusal(ErrorCode.election_not_needed, "The partition has a leader.")
+            return NOT_NEEDED
         nobody = Refusal(ErrorCode.eligible_leaders_not_available, "No replica is live.")
         election, words = Election.UNCLEAN, "an unclean election was asked for"
     record = leadership.change(place, Target.of(partition), words, election=election)

@@ -20,6 +20,7 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+NOT_HOSTED: Final = "This server does not host this topic-partition."
 TOO_MANY: Final = Refusal(
     ErrorCode.policy_violation,
     f"A request may create at most {MAX_PARTITIONS_PER_REQUEST} partitions.",
@@ -48,7 +49,7 @@ def create_partitions(
     outcome: list[tuple[str, Refusal | None]] = []
     for wish in wishes:
         if times_named[wish.topic] > 1:
-            twice = Refusal(ErrorCode.invalid_request, "The topic is named twice in one request.")
+            twice = Refusal(ErrorCode.invalid_request, "Duplicate topic name.")
             outcome.append((wish.topic, twice))
             continue
         added = _more_partitions(image, entropy, wish, MAX_PARTITIONS_PER_REQUEST - len(records))
@@ -65,12 +66,16 @@ def _more_partitions(
 ) -> list[PartitionRecord] | Refusal:
     topic = image.topics_by_name.get(wish.topic)
     if topic is None:
-        why = f"There is no topic {wish.topic}."
-        return Refusal(ErrorCode.unknown_topic_or_partition, why)
+        return Refusal(ErrorCode.unknown_topic_or_partition, NOT_HOSTED)
     existing = len(topic.partitions)
     additional = wish.total - existing
     if additional <= 0:
-        why = f"Topic {wish.topic} has {existing} partition(s); {wish.total} is not more."
+        why = (
+            f"The topic {wish.topic} currently has {existing} partition(s); {wish.total} would not "
+            "be an increase."
+            if additional
+            else f"Topic already has {existing} partition(s)."
+        )
         return Refusal(ErrorCode.invalid_partitions, why)
     if additional > at_most:
         return TOO_MANY
@@ -82,11 +87,11 @@ def _more_partitions(
         return new_partitions(image, topic.topic_id, placed, first=existing)
     if len(wish.assignments) != additional:
         why = (
-            f"{additional} partition(s) are to be added, but {len(wish.assignments)} "
-            "assignment(s) were given."
+            f"Attempted to add {additional} additional partition(s), but only "
+            f"{len(wish.assignments)} assignment(s) were specified."
         )
         return Refusal(ErrorCode.invalid_replica_assignment, why)
-    refusal = assignment_refused(image, wish.assignments, replication_factor, first=existing)
+    refusal = assignment_refused(image, wish.assignments, replication_factor)
     if refusal is not None:
         return refusal
     return new_partitions(image, topic.topic_id, wish.assignments, first=existing)
@@ -96,29 +101,33 @@ def assignment_refused(
     image: ClusterImage,
     assignments: Sequence[Sequence[int]],
     replication_factor: int,
-    *,
-    first: int = 0,
 ) -> Refusal | None:
     """Why replicas cannot be where a client wants them."""
-    for index, replicas in enumerate(assignments, first):
-        why = None
-        unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
-        if not replicas:
-            why = "has no replicas"
-        elif unknown:
-            why = f"includes broker {unknown[0]}, but no such broker is registered"
-        elif len(set(replicas)) != len(replicas):
-            why = "includes a broker more than once"
-        elif len(replicas) != replication_factor:
+    for replicas in assignments:
+        why = not_assignable(image, replicas)
+        if why is None and len(replicas) != replication_factor:
             why = (
-                f"has {len(replicas)} replica(s), but other partitions of the topic have "
-                f"{replication_factor}"
+                f"has a partition with {len(replicas)} replica(s), but another partition has "
+                f"{replication_factor} replica(s)"
             )
-        elif not any(image.brokers[broker_id].active for broker_id in replicas):
+        elif why is None and not any(image.brokers[broker_id].active for broker_id in replicas):
             why = "includes only brokers that are fenced or in controlled shutdown"
         if why is not None:
-            text = f"The manual assignment of partition {index} {why}."
+            text = f"The manual partition assignment {why}."
             return Refusal(ErrorCode.invalid_replica_assignment, text)
+    return None
+
+
+def not_assignable(image: ClusterImage, replicas: Sequence[int]) -> str | None:
+    """What is wrong with the replicas of one partition, as the end of a sentence."""
+    if not replicas:
+        return "includes an empty replica list"
+    unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
+    if unknown:
+        return f"includes broker {unknown[0]}, but no such broker is registered"
+    for broker_id, times in Counter(replicas).items():
+        if times > 1:
+            return f"includes the broker {broker_id} more than once"
     return None
 
 

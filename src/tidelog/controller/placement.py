@@ -40,19 +40,22 @@ def place(
     brokers: Collection[Candidate], partitions: int, replication_factor: int, entropy: Entropy
 ) -> list[tuple[int, ...]] | Refusal:
     """The replicas of each new partition, its leader first."""
+    why = None
     if replication_factor > len(brokers):
-        return _impossible(replication_factor, f"only {len(brokers)} broker(s) take replicas")
-    if not any(broker.active for broker in brokers):
-        return _impossible(replication_factor, "every broker is fenced or shutting down")
+        why = (
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned"
+        )
+    elif not any(broker.active for broker in brokers):
+        why = "All brokers are currently fenced or in controlled shutdown"
+    if why is not None:
+        return Refusal(
+            ErrorCode.invalid_replication_factor,
+            f"Unable to replicate the partition {replication_factor} time(s): {why}.",
+        )
     layout = _Layout(_shuffled(brokers, entropy))
     return [layout.next_partition(replication_factor) for _ in range(partitions)]
-
-
-def _impossible(replication_factor: int, why: str) -> Refusal:
-    return Refusal(
-        ErrorCode.invalid_replication_factor,
-        f"A partition cannot have {replication_factor} replica(s): {why}.",
-    )
 
 
 def _shuffled(brokers: Collection[Candidate], entropy: Entropy) -> list[Candidate]:

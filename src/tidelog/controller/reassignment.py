@@ -19,6 +19,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import HostedPartition, Leadership
 from tidelog.controller.partition_change import Election, Target
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.controller.partitions import not_assignable
 from tidelog.controller.records import MetadataRecord, PartitionChangeRecord
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -62,7 +63,11 @@ def alter_partition_reassignments(
         for wish in partitions:
             place = None if topic is None else leadership.find(topic, wish.partition)
             if place is None:
-                why = f"There is no partition {topic_name}-{wish.partition}."
+                why = (
+                    f"Unable to find a topic named {topic_name}."
+                    if topic is None
+                    else f"Unable to find partition {topic_name}:{wish.partition}."
+                )
                 outcomes.append(
                     (wish.partition, Refusal(ErrorCode.unknown_topic_or_partition, why))
                 )
@@ -88,16 +93,10 @@ def _reassign_refused(
     replicas: tuple[int, ...],
     allow_replication_factor_change: bool,
 ) -> Refusal | None:
-    unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
-    why = None
-    if not replicas:
-        why = "The assignment has no replicas."
-    elif unknown:
-        why = f"The assignment includes broker {unknown[0]}, but no such broker is registered."
-    elif len(set(replicas)) != len(replicas):
-        why = "The assignment includes a broker more than once."
+    why = not_assignable(image, replicas)
     if why is not None:
-        return Refusal(ErrorCode.invalid_replica_assignment, why)
+        text = f"The manual partition assignment {why}."
+        return Refusal(ErrorCode.invalid_replica_assignment, text)
     factor = len(partition.replicas) - len(partition.removing)
     if not allow_replication_factor_change and len(replicas) != factor:
         why = f"The partition has {factor} replica(s), the assignment has {len(replicas)}."

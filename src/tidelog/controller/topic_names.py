@@ -7,21 +7,25 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_NAME_LENGTH: Final = 249
+_INVALID: Final = "Topic name is invalid"
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def bad_name(name: str) -> str | None:
     """Why a topic cannot have this name; None when it can."""
     if not name:
-        return "The topic name is empty."
+        return f"{_INVALID}: the empty string is not allowed"
     if name in (".", ".."):
-        return "The topic name cannot be '.' or '..'."
+        return f"{_INVALID}: '{name}' is not allowed"
     if len(name) > MAX_NAME_LENGTH:
-        return f"The topic name is longer than {MAX_NAME_LENGTH} characters."
+        return (
+            f"{_INVALID}: the length of '{name}' is longer than the max allowed length "
+            f"{MAX_NAME_LENGTH}"
+        )
     if _LEGAL.fullmatch(name) is None:
         return (
-            f"The topic name {name!r} has characters other than ASCII letters and digits, '.', "
-            "'_' and '-'."
+            f"{_INVALID}: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
         )
     return None
 

@@ -17,6 +17,7 @@ from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.partitions import (
     MAX_PARTITIONS_PER_REQUEST,
+    NOT_HOSTED,
     TOO_MANY,
     assignment_refused,
     new_partitions,
@@ -107,18 +108,18 @@ def _name_refused(
     name: str, times_named: int, image: ClusterImage, taken: Collection[str]
 ) -> Refusal | None:
     if times_named > 1:
-        return Refusal(ErrorCode.invalid_request, "The topic is named twice in one request.")
+        return Refusal(ErrorCode.invalid_request, "Duplicate topic name.")
     if name == METADATA_TOPIC:
-        why = f"The topic {METADATA_TOPIC} belongs to the controllers."
+        why = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         return Refusal(ErrorCode.invalid_request, why)
     why_not = bad_name(name)
     if why_not is not None:
         return Refusal(ErrorCode.invalid_topic_exception, why_not)
     if name in image.topics_by_name:
-        return Refusal(ErrorCode.topic_already_exists, f"There is a topic {name} already.")
+        return Refusal(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
     other = colliding(name, taken)
     if other is not None:
-        why = f"Topic {name} cannot stand beside {other}: metrics could not tell them apart."
+        why = f"Topic '{name}' collides with existing topic: {other}"
         return Refusal(ErrorCode.invalid_topic_exception, why)
     return None
 
@@ -130,10 +131,10 @@ def _assignments(
     if wish.assignments:
         return _manual_assignments(image, wish)
     if wish.replication_factor == 0 or wish.replication_factor < -1:
-        why = "The replication factor must be positive, or -1 for the cluster's default."
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
         return Refusal(ErrorCode.invalid_replication_factor, why)
     if wish.partitions == 0 or wish.partitions < -1:
-        why = "The number of partitions must be positive, or -1 for the cluster's default."
+        why = "Number of partitions was set to an invalid non-positive value."
         return Refusal(ErrorCode.invalid_partitions, why)
     return place(
         candidates(image.brokers.values()),
@@ -148,14 +149,14 @@ def _assignments(
 def _manual_assignments(image: ClusterImage, wish: NewTopic) -> Sequence[Sequence[int]] | Refusal:
     for number, what in (
         (wish.replication_factor, "replication factor"),
-        (wish.partitions, "number of partitions"),
+        (wish.partitions, "numPartitions"),
     ):
         if number != -1:
-            why = f"A manual assignment was given, but the {what} was not set to -1."
+            why = f"A manual partition assignment was specified, but {what} was not set to -1."
             return Refusal(ErrorCode.invalid_request, why)
     by_index = dict(wish.assignments)
     if len(by_index) != len(wish.assignments) or set(by_index) != set(range(len(by_index))):
-        why = "Partitions of a manual assignment must be numbered from 0 without gaps."
+        why = "partitions should be a consecutive 0-based integer sequence"
         return Refusal(ErrorCode.invalid_replica_assignment, why)
     assignments = [by_index[index] for index in range(len(by_index))]
     return assignment_refused(image, assignments, len(assignments[0])) or assignments
@@ -164,7 +165,7 @@ def _manual_assignments(image: ClusterImage, wish: NewTopic) -> Sequence[Sequenc
 def _configs_refused(image: ClusterImage, config: NodeConfig, wish: NewTopic) -> Refusal | None:
     missing = sorted(name for name, value in wish.configs.items() if value is None)
     if missing:
-        why = f"These topic settings have no value: {', '.join(missing)}."
+        why = f"Null value not supported for topic configs: {','.join(missing)}"
         return Refusal(ErrorCode.invalid_config, why)
     return refused_topic_configs(image, config, {}, wish.configs)
 
@@ -218,7 +219,7 @@ def delete_topics(
         if not config.delete_topic_enable:
             topic_id = Refusal(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
         elif isinstance(topic_id, UUID) and times_named[topic_id] > 1:
-            why = "The topic is named twice in one request."
+            why = "Duplicate topic name."
             topic_id = Refusal(ErrorCode.invalid_request, why)
         if isinstance(topic_id, Refusal):
             outcome.append(TopicDeletion(name, asked_id, topic_id))
@@ -231,14 +232,16 @@ def delete_topics(
 def _find(image: ClusterImage, name: str | None, topic_id: UUID) -> UUID | Refusal:
     """The id of the topic a client means."""
     if name is None and topic_id == ZERO_UUID:
-        return Refusal(ErrorCode.invalid_request, "Neither topic name nor topic id was given.")
+        return Refusal(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
-        return Refusal(ErrorCode.invalid_request, "Both topic name and topic id were given.")
+        return Refusal(
+            ErrorCode.invalid_request, "You may not specify both topic name and topic id."
+        )
     if name is None:
         known = topic_id in image.topics_by_id
-        why = "There is no topic with this id."
+        why = "This server does not host this topic ID."
         return topic_id if known else Refusal(ErrorCode.unknown_topic_id, why)
     topic = image.topics_by_name.get(name)
     if topic is None:
-        return Refusal(ErrorCode.unknown_topic_or_partition, f"There is no topic {name}.")
+        return Refusal(ErrorCode.unknown_topic_or_partition, NOT_HOSTED)
     return topic.topic_id

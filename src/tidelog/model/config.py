@@ -2,6 +2,8 @@
 
 Invariant  A `NodeConfig` has no unknown key, no value outside its limits, and no two values that
            contradict each other.
+Invariant  A key that nothing reads is in `without_effect`, to be announced; one that would promise
+           protection which nobody gives is refused.
 """
 
 from __future__ import annotations
@@ -20,26 +22,28 @@ from tidelog.model.settings.endpoints import (
     parse_listener,
     parse_voter,
 )
-from tidelog.model.settings.network import NetworkSettings
+from tidelog.model.settings.network import PLAINTEXT, NetworkSettings
 from tidelog.model.settings.quorum import QuorumSettings
 from tidelog.model.settings.replication import ReplicationSettings
-from tidelog.model.settings.setting import Setting, unknown_key
+from tidelog.model.settings.setting import Scope, Setting, unknown_key
 from tidelog.model.settings.storage import StorageSettings
 from tidelog.model.settings.topic import TopicSettings
 from tidelog.model.settings.topic_defaults import TopicDefaults
+from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
-_ONE_LOOP: Final = "a node is one event loop; start more brokers to use more cores"
-WITHOUT_MEANING: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "background.threads": _ONE_LOOP,
-        "broker.id": "the number of a node is node.id",
-        "num.io.threads": _ONE_LOOP,
-        "num.network.threads": _ONE_LOOP,
-        "queued.max.requests": _ONE_LOOP,
-        "zookeeper.connect": "controllers keep the metadata; see controller.quorum.voters",
-    }
+_ORDERED: Final = (
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+    ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
 )
-"""Keys that Kafka's own example files hold and that have no meaning here, with the reason."""
+"""Pairs of which the first must not exceed the second."""
 
 
 class NodeConfig(
@@ -65,6 +69,7 @@ class NodeConfig(
         """Check a configuration; ConfigError tells everything that is wrong with it."""
         values: dict[str, object] = {}
         wrong: list[str] = []
+        properties = _with_both_ids(properties)
         for name, text in properties.items():
             try:
                 values[name] = _declared(name).parse(text)
@@ -75,8 +80,36 @@ class NodeConfig(
         config = cls(values, properties)
         _check_given(config)
         _check_listeners(config)
-        _check_together(config)
+        config.check()
         return config
+
+    def check(self) -> None:
+        """Refuse values that are fine alone and not together."""
+        for lower, upper in _ORDERED:
+            low, high = self.value(lower), self.value(upper)
+            if isinstance(low, int) and isinstance(high, int) and low > high:
+                _refuse(f"{lower} {low} must not exceed {upper} {high}")
+
+    def under(
+        self, cluster_dynamic: Mapping[str, str], broker_dynamic: Mapping[str, str]
+    ) -> NodeConfig:
+        """These settings with those over them that the cluster has changed while it runs.
+
+        What the file says stays in `given`. A value that cannot be read here counts for nothing.
+        """
+        values = {setting.name: value for setting, value in self.items()}
+        for name, setting in self.known().items():
+            for layer in (broker_dynamic, cluster_dynamic):
+                text = layer.get(name) if setting.scope is not Scope.READ_ONLY else None
+                if text is not None and setting.reads(text):
+                    values[name] = setting.parse(text)
+                    break
+        return NodeConfig(values, self.given)
+
+    @property
+    def without_effect(self) -> tuple[Setting[Any], ...]:
+        """What the file names although nothing here reads it."""
+        return tuple(WITHOUT_EFFECT[name] for name in self.given if name in WITHOUT_EFFECT)
 
     @property
     def is_broker(self) -> bool:
@@ -162,14 +195,17 @@ class NodeConfig(
         return tuple(parse_address(key, text) for text in self.controller_quorum_bootstrap_servers)
 
 
-BROKER_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(NodeConfig.known())
+BROKER_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(
+    {**NodeConfig.known(), **WITHOUT_EFFECT}
+)
+"""Every key that a node's file may hold, with or without an effect."""
 TOPIC_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(TopicSettings.known())
 
 
 def _declared(name: str) -> Setting[Any]:
-    reason = WITHOUT_MEANING.get(name)
-    if reason is not None:
-        raise ConfigError(f"{name} has no meaning here: {reason}")
+    refused = refused_key(name)
+    if refused is not None:
+        raise ConfigError(refused)
     if name in TOPIC_SETTINGS and name not in BROKER_SETTINGS:
         keys = " or ".join(TOPIC_SETTINGS[name].synonyms)
         raise ConfigError(
@@ -180,6 +216,14 @@ def _declared(name: str) -> Setting[Any]:
     return BROKER_SETTINGS[name]
 
 
+def _with_both_ids(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """node.id and its older name broker.id stand for each other."""
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in properties and other not in properties:
+            return {**properties, other: properties[name]}
+    return properties
+
+
 def _refuse(why: str) -> NoReturn:
     raise ConfigError(why)
 
@@ -188,6 +232,8 @@ def _check_given(config: NodeConfig) -> None:
     for name in ("node.id", "process.roles", "controller.listener.names"):
         if not config.given.get(name, "").strip():
             _refuse(f"{name} must be given")
+    if config.broker_id != config.node_id:
+        _refuse(f"broker.id {config.broker_id} must be the same as node.id {config.node_id}")
     directories = config.log_directories
     if not directories or not all(directories):
         _refuse("log.dirs must name at least one directory")
@@ -210,12 +256,18 @@ def _check_listeners(config: NodeConfig) -> None:
     names = [endpoint.name for endpoint in config.endpoints]
     if len(set(names)) != len(names):
         _refuse("listeners gives one name to two addresses")
-    mapped = {pair.partition(":")[0].upper() for pair in config.listener_security_protocol_map}
+    pairs = (pair.partition(":") for pair in config.listener_security_protocol_map)
+    mapped = {name.upper(): protocol for name, _, protocol in pairs}
     if "listener.security.protocol.map" not in config.given:
-        mapped.update(config.controller_names)
+        mapped = dict.fromkeys(config.controller_names, PLAINTEXT) | mapped
     for name in names:
         if name not in mapped:
             _refuse(f"listener.security.protocol.map has no protocol for the listener {name}")
+        if mapped[name] != PLAINTEXT:
+            _refuse(
+                f"listeners: {name} speaks {mapped[name]}, and there is neither TLS nor SASL; the "
+                f"only protocol is {PLAINTEXT}"
+            )
     if config.is_controller and not config.controller_endpoints:
         _refuse("listeners must hold one of controller.listener.names on a controller")
     if not config.is_controller and config.controller_endpoints:
@@ -242,20 +294,3 @@ def _check_advertised(config: NodeConfig, names: list[str]) -> None:
             _refuse(
                 f"advertised.listeners needs an address for {endpoint.name} that others can reach"
             )
-
-
-def _check_together(config: NodeConfig) -> None:
-    ordered = (
-        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
-        ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
-        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
-        ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
-        ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
-        ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
-        ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
-        ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
-    )
-    for lower, upper in ordered:
-        low, high = config.value(lower), config.value(upper)
-        if isinstance(low, int) and isinstance(high, int) and low > high:
-            _refuse(f"{lower} {low} must not exceed {upper} {high}")

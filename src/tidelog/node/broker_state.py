@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import BROKER_CONFIG, ClusterImage
 from tidelog.controller.records import MetadataRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.transactions.shard import TransactionShard
@@ -16,7 +16,7 @@ from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from tidelog.node.awaited_followers import AwaitedFollowers
 from tidelog.node.deadlines import Deadlines
 from tidelog.node.departures import Departures
-from tidelog.node.effects import Announce, Effect
+from tidelog.node.effects import Announce, Effect, LimitConnections
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.flushes import Flushes
 from tidelog.node.jobs import Jobs
@@ -75,6 +75,8 @@ class BrokerState:
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.config = config
+        """The file's settings, with what the cluster changed since the start."""
+        self._file = config
         self.cluster_id = ""
         self.node_id = config.node_id
         self.broker_epoch = NO_EPOCH
@@ -102,6 +104,17 @@ class BrokerState:
     def coordinators(self) -> tuple[Coordinators[Any], ...]:
         """All that come and go with the leadership of internal topics."""
         return (self.groups, self.transactions)
+
+    def reconfigure(self) -> None:
+        """Go by what the cluster now sets for all brokers and for this one."""
+        before = self.config
+        self.config = config = self._file.under(
+            self.image.config(BROKER_CONFIG, ""),
+            self.image.config(BROKER_CONFIG, str(self.node_id)),
+        )
+        limits = LimitConnections(config.max_connections_per_ip, config.max_connections)
+        if limits != (before.max_connections_per_ip, before.max_connections):
+            self.effects.append(limits)
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""

@@ -40,10 +40,6 @@ class Cleaner:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
-        self._memory = CleanerMemory(
-            broker.config.log_cleaner_dedupe_buffer_size,
-            broker.config.log_cleaner_io_buffer_load_factor,
-        )
         self._not_before_ms: dict[TopicPartition, int] = {}
         self._stopping = False
 
@@ -59,6 +55,12 @@ class Cleaner:
     def _look_after(self, pause_ms: int, now: Now) -> None:
         self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._look)
 
+    def _memory(self) -> CleanerMemory:
+        config = self._broker.config
+        return CleanerMemory(
+            config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
+        )
+
     def _look(self, now: Now) -> None:
         found = self._dirtiest(now)
         if found is None:
@@ -66,7 +68,7 @@ class Cleaner:
             return
         partition, dirty = found
         with suppress(DiskError), partition.log.health:
-            plan = plan_compaction(partition.log, dirty, self._memory, now)
+            plan = plan_compaction(partition.log, dirty, self._memory(), now)
             partition.log.flushes.begun()
             self._go_on(partition, Compaction(plan), dirty)
             return

@@ -67,6 +67,13 @@ class OpenListeners(NamedTuple):
     names: tuple[str, ...]
 
 
+class LimitConnections(NamedTuple):
+    """From now on take no more connections than so many, from one address and in all."""
+
+    per_host: int
+    in_all: int
+
+
 class RunJob(NamedTuple):
     """Run blocking work (an fsync) away from the loop, then report `JobFinished`.
 
@@ -98,6 +105,7 @@ Effect: TypeAlias = (
     | SendOnLink
     | CloseLink
     | OpenListeners
+    | LimitConnections
     | RunJob
     | Announce
     | Stopped

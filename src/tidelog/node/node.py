@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tidelog.controller.image import BROKER_CONFIG
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.records import MetadataRecord
 from tidelog.coordinator.groups.shard import GroupShard
@@ -251,6 +252,8 @@ class Node:
             self._lifecycle.controller_changed(now)
 
     def _apply(self, delta: ImageDelta, now: Now) -> None:
+        if any(kind == BROKER_CONFIG for kind, _ in delta.configs):
+            self.broker.reconfigure()
         if not self.broker.config.is_broker:
             return
         self._hosting.apply(delta, now)

@@ -40,22 +40,21 @@ class TopicRules:
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
-        self._node = broker.config
         self._known: dict[str, Rules] = {}
 
     def of(self, topic: str) -> Rules:
         """From its own settings, then dynamic, static and default ones."""
         rules = self._known.get(topic)
         if rules is None:
-            image = self._broker.image
+            image, node = self._broker.image, self._broker.config
             settings = effective_topic_settings(
                 image.config(TOPIC_CONFIG, topic),
                 image.config(BROKER_CONFIG, ""),
-                image.config(BROKER_CONFIG, str(self._node.node_id)),
-                self._node,
+                image.config(BROKER_CONFIG, str(node.node_id)),
+                node,
             )
             rules = Rules(
-                log_config(settings, self._node),
+                log_config(settings, node),
                 batch_rules(settings),
                 settings.min_insync_replicas,
             )

@@ -20,6 +20,7 @@ from tidelog.node.effects import (
     Close,
     CloseLink,
     Effect,
+    LimitConnections,
     OpenLink,
     OpenListeners,
     PauseReading,
@@ -274,6 +275,8 @@ class Process:
                     machine.world.trace.note(f"{machine.name} ! {event}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
+                case LimitConnections():
+                    pass  # nobody here opens so many
                 case Stopped():
                     self._stopped = effect
                 case _:

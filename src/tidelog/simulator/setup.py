@@ -99,6 +99,7 @@ def with_groups(plan: Plan) -> Plan:
         "offsets.topic.replication.factor": min(3, plan.brokers),
         "offsets.load.buffer.size": LOAD_BYTES,
         "group.initial.rebalance.delay.ms": 500,
+        "group.consumer.assignment.interval.ms": 0,
         "group.consumer.session.timeout.ms": SESSION_MS,
         "group.consumer.min.session.timeout.ms": SESSION_MS,
     }

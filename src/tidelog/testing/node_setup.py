@@ -150,6 +150,7 @@ def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) ->
         "default.replication.factor": str(around.replicas),
         "min.insync.replicas": str(around.min_in_sync),
         "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
         "offsets.topic.replication.factor": str(around.replicas),
         "transaction.state.log.replication.factor": str(around.replicas),
         "transaction.state.log.min.isr": str(around.min_in_sync),

@@ -65,6 +65,44 @@ def test_a_partition_is_given_only_after_its_holder_gave_it_back(bench: GroupBen
     assert bench.state == "Stable"
 
 
+def test_a_group_is_assigned_anew_at_most_once_per_interval() -> None:
+    bench = GroupBench(group_consumer_assignment_interval_ms="1000")
+    bench.topics.put("orders", 4)
+    assert indexes(bench.beat("a", 0).assignment) == [0, 1, 2, 3]  # the first target is due at once
+
+    bench.wait(400)
+    newcomer = bench.beat("b", 0)
+    assert (newcomer.member_epoch, newcomer.assignment) == (1, frozenset())
+    assert newcomer.heartbeat_interval_ms == 600  # it is told to come when the next one is due
+    assert bench.state == "Assigning"
+    bench.fail_over()
+    bench.wait(500)
+    assert bench.beat("c", 0).heartbeat_interval_ms == 100
+    assert bench.beat("a", 1).assignment is None
+
+    bench.wait(100)
+    told = bench.beat("b", 1)
+    assert (told.member_epoch, told.heartbeat_interval_ms) == (3, 5000)
+    assert bench.consumers.target_epoch == bench.consumers.epoch == 3
+    assert len(bench.beat("a", 1).assignment) == 2
+
+
+def test_a_group_may_have_an_assignment_interval_of_its_own() -> None:
+    bench = GroupBench(group_consumer_assignment_interval_ms="1000")
+    bench.topics.put("orders", 4)
+    bench.group_settings = {"consumer.assignment.interval.ms": "0"}
+    bench.beat("a", 0)
+    assert bench.beat("b", 0).member_epoch == 2
+
+
+def test_a_clock_that_was_set_back_does_not_hold_an_assignment_up() -> None:
+    bench = GroupBench(group_consumer_assignment_interval_ms="1000")
+    bench.topics.put("orders", 4)
+    bench.beat("a", 0)
+    bench.now = bench.now._replace(wall_ms=bench.now.wall_ms - 3_600_000)
+    assert bench.beat("b", 0).member_epoch == 2
+
+
 def test_the_next_coordinator_goes_on_where_the_last_one_was(bench: GroupBench) -> None:
     bench.beat("a", 0)
     bench.beat("b", 0)

@@ -6,6 +6,7 @@ from tidelog.model.settings.setting import (
     MAX_INT,
     ConfigType,
     Limit,
+    Scope,
     Setting,
     Settings,
     at_least,
@@ -19,6 +20,13 @@ _MIGRATIONS = ("bidirectional", "upgrade", "downgrade", "disabled")
 class GroupSettings(Settings):
     """Consumer groups and their offsets."""
 
+    group_consumer_assignment_interval_ms = Setting(
+        ConfigType.INT,
+        1000,
+        "A group of the consumer protocol gets a new target assignment at most this often.",
+        at_least(0),
+        scope=Scope.CLUSTER_WIDE,
+    )
     group_consumer_assignors = Setting[tuple[str, ...]](
         ConfigType.LIST,
         ("uniform", "range"),
@@ -30,6 +38,12 @@ class GroupSettings(Settings):
         5000,
         "How often members of the consumer protocol are told to report.",
         at_least(1),
+    )
+    group_consumer_max_assignment_interval_ms = Setting(
+        ConfigType.INT,
+        15_000,
+        "Longest assignment interval a group may ask for.",
+        at_least(0),
     )
     group_consumer_max_heartbeat_interval_ms = Setting(
         ConfigType.INT,
@@ -54,6 +68,12 @@ class GroupSettings(Settings):
         "bidirectional",
         "Which way a group may change between the classic and the consumer protocol.",
         Limit(f"one of {', '.join(_MIGRATIONS)}", lambda value: value.lower() in _MIGRATIONS),
+    )
+    group_consumer_min_assignment_interval_ms = Setting(
+        ConfigType.INT,
+        0,
+        "Shortest assignment interval a group may ask for.",
+        at_least(0),
     )
     group_consumer_min_heartbeat_interval_ms = Setting(
         ConfigType.INT,
@@ -185,6 +205,7 @@ class TransactionSettings(Settings):
         ConfigType.BOOLEAN,
         True,
         "Whether a leader asks the coordinator before it takes the first batch of a transaction.",
+        scope=Scope.CLUSTER_WIDE,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
         ConfigType.INT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tidelog.model.config import NodeConfig
+from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.settings.effective import (
     BrokerLayers,
     ConfigSource,
@@ -61,8 +61,10 @@ def describe_broker(
     """All settings of a broker, sorted by name."""
     layers = BrokerLayers(broker_dynamic, cluster_dynamic, node_config)
     entries = []
-    for name, setting in NodeConfig.known().items():
+    for name, setting in BROKER_SETTINGS.items():
         places = list(layers.places(name))
+        if setting.hidden and all(place.source is ConfigSource.DEFAULT_CONFIG for place in places):
+            continue
         value = setting.text(setting.parse(places[0].value or "")) if places else None
         read_only = setting.scope is Scope.READ_ONLY
         entries.append(_entry(setting, value, places, read_only=read_only))
@@ -72,11 +74,10 @@ def describe_broker(
 def describe_cluster_default(cluster_dynamic: Mapping[str, str]) -> list[ConfigEntry]:
     """What the cluster sets for all its brokers, sorted by name."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    known = NodeConfig.known()
     return [
-        _entry(known[name], text, [ConfigSynonym(name, text, source)], read_only=False)
+        _entry(BROKER_SETTINGS[name], text, [ConfigSynonym(name, text, source)], read_only=False)
         for name, text in sorted(cluster_dynamic.items())
-        if name in known
+        if name in BROKER_SETTINGS
     ]
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from tidelog.model.config import NodeConfig
-from tidelog.model.errors import ConfigError
+from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.settings.setting import Setting
 from tidelog.model.settings.topic import TopicSettings
 
@@ -48,7 +47,7 @@ class BrokerLayers(NamedTuple):
 
     def places(self, name: str) -> Iterator[ConfigSynonym]:
         """Every place that gives this broker key a readable value, strongest first."""
-        setting = NodeConfig.declaration(name)
+        setting = BROKER_SETTINGS[name]
         layers = (
             (ConfigSource.DYNAMIC_BROKER_CONFIG, self.broker_dynamic),
             (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.cluster_dynamic),
@@ -56,7 +55,7 @@ class BrokerLayers(NamedTuple):
         )
         for source, values in layers:
             text = values.get(name)
-            if text is not None and _readable(setting, text):
+            if text is not None and setting.reads(text):
                 yield ConfigSynonym(name, text, source)
         default = setting.text(setting.default)
         if default is not None:
@@ -92,7 +91,7 @@ def effective_topic_value(
 ) -> T:
     """The value of one topic setting; cheap enough to ask once per partition."""
     own = topic_overrides.get(setting.name)
-    if own is not None and _readable(setting, own):
+    if own is not None and setting.reads(own):
         return setting.parse(own)
     if not setting.synonyms:
         return setting.default
@@ -101,17 +100,8 @@ def effective_topic_value(
 
 def _in_topic_units(place: ConfigSynonym) -> object:
     """The value of a broker key in the unit of the topic key it stands for."""
-    value = NodeConfig.declaration(place.name).parse(place.value or "")
+    value = BROKER_SETTINGS[place.name].parse(place.value or "")
     for suffix, unit_ms in _UNIT_MS.items():
         if place.name.endswith(suffix):
             return -1 if value < 0 else value * unit_ms
     return value
-
-
-def _readable(setting: Setting[Any], text: str) -> bool:
-    """False for what another implementation may have stored and this one cannot use."""
-    try:
-        setting.parse(text)
-    except ConfigError:
-        return False
-    return True

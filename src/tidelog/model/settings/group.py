@@ -15,6 +15,12 @@ from tidelog.model.settings.setting import ConfigType, Setting, Settings, at_lea
 class GroupConfig(Settings):
     """What a group may set for itself; where it does not, the broker's setting counts."""
 
+    consumer_assignment_interval_ms = Setting(
+        ConfigType.INT,
+        1000,
+        "This group gets a new target assignment at most this often.",
+        at_least(0),
+    )
     consumer_heartbeat_interval_ms = Setting(
         ConfigType.INT,
         5000,
@@ -38,26 +44,36 @@ class GroupTimes(NamedTuple):
 
     heartbeat_interval_ms: int
     session_timeout_ms: int
+    assignment_interval_ms: int
+    """Between two target assignments, at least."""
 
 
 def group_times(own: Mapping[str, str], node: NodeConfig) -> GroupTimes:
     """What counts for a group that has set these for itself, within the broker's bounds."""
-    heartbeat_ms = own.get("consumer.heartbeat.interval.ms")
-    session_ms = own.get("consumer.session.timeout.ms")
     return GroupTimes(
-        node.group_consumer_heartbeat_interval_ms
-        if heartbeat_ms is None
-        else min(
-            max(int(heartbeat_ms), node.group_consumer_min_heartbeat_interval_ms),
+        heartbeat_interval_ms=_within(
+            own.get("consumer.heartbeat.interval.ms"),
+            node.group_consumer_heartbeat_interval_ms,
+            node.group_consumer_min_heartbeat_interval_ms,
             node.group_consumer_max_heartbeat_interval_ms,
         ),
-        node.group_consumer_session_timeout_ms
-        if session_ms is None
-        else min(
-            max(int(session_ms), node.group_consumer_min_session_timeout_ms),
+        session_timeout_ms=_within(
+            own.get("consumer.session.timeout.ms"),
+            node.group_consumer_session_timeout_ms,
+            node.group_consumer_min_session_timeout_ms,
             node.group_consumer_max_session_timeout_ms,
         ),
+        assignment_interval_ms=_within(
+            own.get("consumer.assignment.interval.ms"),
+            node.group_consumer_assignment_interval_ms,
+            node.group_consumer_min_assignment_interval_ms,
+            node.group_consumer_max_assignment_interval_ms,
+        ),
     )
+
+
+def _within(own: str | None, default: int, low: int, high: int) -> int:
+    return default if own is None else min(max(int(own), low), high)
 
 
 def refuse_group_setting(name: str, text: str, node: NodeConfig) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelog.model.settings.setting import (
     MAX_INT,
-    MAX_LONG,
     ConfigType,
     Limit,
+    Scope,
     Setting,
     Settings,
     at_least,
     each_of,
 )
 
+PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _BUFFER = Limit("at least 1, or -1 for the operating system's choice", lambda v: v == -1 or v >= 1)
 
 
@@ -23,6 +27,11 @@ class NetworkSettings(Settings):
         ConfigType.LIST,
         None,
         "Addresses clients are told to use; unset, the listeners themselves.",
+    )
+    broker_id = Setting(
+        ConfigType.INT,
+        -1,
+        "The older name of node.id.",
     )
     broker_rack = Setting[str | None](
         ConfigType.STRING,
@@ -43,13 +52,14 @@ class NetworkSettings(Settings):
     )
     listener_security_protocol_map = Setting[tuple[str, ...]](
         ConfigType.LIST,
-        ("PLAINTEXT:PLAINTEXT",),
-        "Security protocol of each listener name, as NAME:PROTOCOL; PLAINTEXT is the protocol "
-        "spoken.",
+        tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
+        "Security protocol of each listener name, as NAME:PROTOCOL; listeners that are used must "
+        "speak PLAINTEXT.",
         Limit(
-            "a list of NAME:PLAINTEXT pairs",
+            f"a list of NAME:PROTOCOL pairs, each protocol one of {', '.join(PROTOCOLS)}",
             lambda pairs: all(
-                pair.count(":") == 1 and pair.endswith(":PLAINTEXT") for pair in pairs
+                name and protocol in PROTOCOLS
+                for name, _, protocol in (pair.partition(":") for pair in pairs)
             ),
         ),
     )
@@ -63,12 +73,14 @@ class NetworkSettings(Settings):
         MAX_INT,
         "Connections this node holds at a time.",
         at_least(0),
+        scope=Scope.CLUSTER_WIDE,
     )
     max_connections_per_ip = Setting(
         ConfigType.INT,
         MAX_INT,
         "Connections one address may hold at a time.",
         at_least(0),
+        scope=Scope.CLUSTER_WIDE,
     )
     node_id = Setting(
         ConfigType.INT,
@@ -88,12 +100,6 @@ class NetworkSettings(Settings):
         30_000,
         "How long this node waits for the answer to a request of its own.",
         at_least(1),
-    )
-    server_max_startup_time_ms = Setting(
-        ConfigType.LONG,
-        MAX_LONG,
-        "A node that is not ready after this long stops.",
-        at_least(0),
     )
     socket_listen_backlog_size = Setting(
         ConfigType.INT,

@@ -18,12 +18,6 @@ class QuorumSettings(Settings):
         (),
         "Names of the listeners the controllers use. Must be given.",
     )
-    controller_quorum_append_linger_ms = Setting(
-        ConfigType.INT,
-        25,
-        "How long the quorum leader gathers records before it writes them.",
-        at_least(0),
-    )
     controller_quorum_auto_join_enable = Setting(
         ConfigType.BOOLEAN,
         False,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tidelog.model.config import NodeConfig
 from tidelog.model.settings.setting import MAX_INT, MAX_LONG, Setting
 from tidelog.model.settings.topic import TopicSettings
+from tidelog.model.settings.without_effect import REFUSED, WITHOUT_EFFECT
 
 _LARGEST: Final[Mapping[object, str]] = {MAX_INT: "2^31−1", MAX_LONG: "2^63−1"}
 
@@ -25,7 +26,7 @@ def topic_reference() -> str:
 
 
 def broker_reference() -> str:
-    """A Markdown table of all broker and controller settings."""
+    """A Markdown table of all broker and controller settings that something reads."""
     header = ("Key", "Type", "Default", "Must be", "Changeable", "Meaning")
     return _table(
         header,
@@ -34,6 +35,24 @@ def broker_reference() -> str:
             for setting in _sorted(NodeConfig.known())
         ),
     )
+
+
+def without_effect_reference() -> str:
+    """A Markdown table of the keys that Apache Kafka has and nothing here reads."""
+    header = ("Key", "Type", "Default", "Must be", "Changeable", "Meaning")
+    return _table(
+        header,
+        (
+            (*_common(setting), setting.scope.value, setting.doc)
+            for setting in _sorted(WITHOUT_EFFECT)
+        ),
+    )
+
+
+def refused_reference() -> str:
+    """A Markdown table of the keys that keep a node from starting."""
+    rows = ((f"`{name}`", reason) for name, reason in sorted(REFUSED.items()))
+    return _table(("Key", "Why it cannot be kept here"), rows)
 
 
 def _sorted(known: Mapping[str, Setting[Any]]) -> list[Setting[Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tidelog.model.settings.setting import (
-    MAX_LONG,
     ConfigType,
     Limit,
     Setting,
@@ -70,12 +69,6 @@ class ReplicationSettings(Settings):
         "Most bytes one fetch answer carries, whatever the client asks for.",
         at_least(1024),
     )
-    follower_replication_throttled_rate = Setting(
-        ConfigType.LONG,
-        MAX_LONG,
-        "Bytes a second this broker fetches for throttled replicas.",
-        at_least(0),
-    )
     initial_broker_registration_timeout_ms = Setting(
         ConfigType.INT,
         60_000,
@@ -95,12 +88,6 @@ class ReplicationSettings(Settings):
         "prefer it is led elsewhere.",
         between(0, 100),
     )
-    leader_replication_throttled_rate = Setting(
-        ConfigType.LONG,
-        MAX_LONG,
-        "Bytes a second this broker sends to throttled replicas.",
-        at_least(0),
-    )
     max_incremental_fetch_session_cache_slots = Setting(
         ConfigType.INT,
         1000,
@@ -118,18 +105,6 @@ class ReplicationSettings(Settings):
         1,
         "Partitions of a topic created without a number of its own.",
         at_least(1),
-    )
-    num_replica_fetchers = Setting(
-        ConfigType.INT,
-        1,
-        "Connections a follower fetches over from each leader.",
-        at_least(1),
-    )
-    replica_alter_log_dirs_io_max_bytes_per_second = Setting(
-        ConfigType.LONG,
-        MAX_LONG,
-        "Known for compatibility: replicas do not move between the directories of a broker.",
-        at_least(0),
     )
     replica_fetch_backoff_ms = Setting(
         ConfigType.INT,

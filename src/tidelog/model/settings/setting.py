@@ -76,7 +76,7 @@ def each_of(*choices: str) -> Limit:
 class Setting(Generic[T]):
     """One setting. `limit` applies to values that are not None."""
 
-    __slots__ = ("default", "doc", "limit", "name", "scope", "synonyms", "type")
+    __slots__ = ("default", "doc", "hidden", "limit", "name", "scope", "synonyms", "type")
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class Setting(Generic[T]):
         *,
         scope: Scope = Scope.READ_ONLY,
         synonyms: tuple[str, ...] = (),
+        hidden: bool = False,
     ) -> None:
         self.name = ""
         self.type = type
@@ -96,6 +97,8 @@ class Setting(Generic[T]):
         self.scope = scope
         self.synonyms = synonyms
         """Broker keys a topic setting falls back to, in order of precedence."""
+        self.hidden = hidden
+        """Whether DescribeConfigs leaves it out where nobody has set it."""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.name = attribute.replace("_", ".")
@@ -131,9 +134,19 @@ class Setting(Generic[T]):
         """The value behind its text form; ConfigError says what is allowed instead."""
         value = _PARSERS[self.type](text.strip())
         if value is _UNREADABLE or (self.limit is not None and not self.limit.holds(value)):
-            shown = "the given value" if self.sensitive else repr(text)
-            raise ConfigError(f"{self.name}: {shown} is not allowed; must be {self.allowed}")
+            shown = "[hidden]" if self.sensitive else text
+            raise ConfigError(
+                f"Invalid value {shown} for configuration {self.name}: must be {self.allowed}"
+            )
         return cast(T, value)
+
+    def reads(self, text: str) -> bool:
+        """Whether a text stands for an allowed value; another implementation may have stored it."""
+        try:
+            self.parse(text)
+        except ConfigError:
+            return False
+        return True
 
     def text(self, value: T) -> str | None:
         """The text form of a value, as DescribeConfigs shows it; None for an unset one."""

@@ -15,23 +15,19 @@ from tidelog.model.settings.setting import (
 class StorageSettings(Settings):
     """How this node keeps its logs."""
 
-    cordoned_log_dirs = Setting[tuple[str, ...]](
-        ConfigType.LIST,
-        (),
-        "Directories that get no new partitions; `*` for all.",
-        scope=Scope.PER_BROKER,
-    )
     log_cleaner_backoff_ms = Setting(
         ConfigType.LONG,
         15_000,
         "Pause of the cleaner when there is nothing to clean.",
         at_least(0),
+        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_dedupe_buffer_size = Setting(
         ConfigType.LONG,
         134_217_728,
         "Memory for the cleaner's map from keys to newest offsets.",
         at_least(1 << 20),
+        scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_enable = Setting(
         ConfigType.BOOLEAN,
@@ -42,30 +38,13 @@ class StorageSettings(Settings):
         ConfigType.DOUBLE,
         0.9,
         "How full the cleaner's map may get.",
-    )
-    log_cleaner_io_buffer_size = Setting(
-        ConfigType.INT,
-        524_288,
-        "Memory for the cleaner's reads and writes.",
-        at_least(0),
-    )
-    log_cleaner_threads = Setting(
-        ConfigType.INT,
-        1,
-        "Threads that clean compacted logs.",
-        at_least(0),
+        scope=Scope.CLUSTER_WIDE,
     )
     log_dir = Setting[str | None](
         ConfigType.STRING,
         None,
         "The directory that holds the logs; used when log.dirs is not set. One of the two must "
         "be given.",
-    )
-    log_dir_failure_timeout_ms = Setting(
-        ConfigType.LONG,
-        30_000,
-        "A broker that cannot tell the controller of a failed directory for this long stops.",
-        at_least(1),
     )
     log_dirs = Setting[tuple[str, ...] | None](
         ConfigType.LIST,
@@ -84,12 +63,6 @@ class StorageSettings(Settings):
         "How often logs are looked over for data that is due to be forced to disk.",
         at_least(1),
     )
-    log_flush_start_offset_checkpoint_interval_ms = Setting(
-        ConfigType.INT,
-        60_000,
-        "How often the log start offsets are written down.",
-        at_least(0),
-    )
     log_initial_task_delay_ms = Setting(
         ConfigType.LONG,
         30_000,
@@ -100,12 +73,6 @@ class StorageSettings(Settings):
         ConfigType.LONG,
         300_000,
         "How often logs are looked over for segments that may be deleted.",
-        at_least(1),
-    )
-    num_recovery_threads_per_data_dir = Setting(
-        ConfigType.INT,
-        2,
-        "Threads per directory that load and recover logs at start and flush them at the end.",
         at_least(1),
     )
     producer_id_expiration_check_interval_ms = Setting(
@@ -119,4 +86,5 @@ class StorageSettings(Settings):
         86_400_000,
         "A producer that wrote nothing for this long is forgotten, unless its transaction is open.",
         at_least(1),
+        scope=Scope.CLUSTER_WIDE,
     )

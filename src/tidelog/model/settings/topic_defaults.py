@@ -119,20 +119,6 @@ class TopicDefaults(Settings):
         at_least(4),
         scope=Scope.CLUSTER_WIDE,
     )
-    log_local_retention_bytes = Setting(
-        ConfigType.LONG,
-        -2,
-        "Default of the topics' local.retention.bytes.",
-        at_least(-2),
-        scope=Scope.CLUSTER_WIDE,
-    )
-    log_local_retention_ms = Setting(
-        ConfigType.LONG,
-        -2,
-        "Default of the topics' local.retention.ms.",
-        at_least(-2),
-        scope=Scope.CLUSTER_WIDE,
-    )
     log_message_timestamp_after_max_ms = Setting(
         ConfigType.LONG,
         3_600_000,
@@ -152,12 +138,6 @@ class TopicDefaults(Settings):
         "CreateTime",
         "Default of the topics' message.timestamp.type.",
         one_of(*TIMESTAMP_TYPES),
-        scope=Scope.CLUSTER_WIDE,
-    )
-    log_preallocate = Setting(
-        ConfigType.BOOLEAN,
-        False,
-        "Default of the topics' preallocate.",
         scope=Scope.CLUSTER_WIDE,
     )
     log_retention_bytes = Setting(

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.handlers import (
+    acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
     add_raft_voter,
@@ -96,6 +97,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.END_TXN: end_txn.handle,
         ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
         ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
+        ApiKey.DESCRIBE_ACLS: acls.describe,
+        ApiKey.CREATE_ACLS: acls.create,
+        ApiKey.DELETE_ACLS: acls.delete,
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.ALTER_CONFIGS: alter_configs.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,

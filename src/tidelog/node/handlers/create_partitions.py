@@ -37,6 +37,6 @@ def _answer(outcome: Sequence[tuple[str, Refusal | None]]) -> Fields:
                 "error_code": ErrorCode.none if refusal is None else refusal.code,
                 "error_message": None if refusal is None else refusal.why,
             }
-            for name, refusal in outcome
+            for name, refusal in dict(outcome).items()  # one named twice is answered for once
         ]
     }

@@ -27,7 +27,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return broker.control.decide(
         request,
         lambda controller: controller.create_topics(wishes, validate_only=validate_only),
-        lambda outcome: {"topics": [_fields(name, result) for name, result in outcome]},
+        # One that is named twice is answered for once.
+        lambda outcome: {"topics": [_fields(*each) for each in dict(outcome).items()]},
         lambda refusal: {"topics": [_fields(wish.name, refusal) for wish in wishes]},
     )
 

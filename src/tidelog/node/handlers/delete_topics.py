@@ -42,7 +42,7 @@ def _answer(version: int, outcome: list[TopicDeletion]) -> Fields:
                 "error_code": _code(version, deletion.refusal),
                 "error_message": None if deletion.refusal is None else deletion.refusal.why,
             }
-            for deletion in outcome
+            for deletion in dict.fromkeys(outcome)  # one named twice is answered for once
         ]
     }
 

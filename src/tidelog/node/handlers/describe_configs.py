@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
+from tidelog.controller.topic_names import bad_name
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.settings.describe import (
     ConfigEntry,
@@ -61,7 +62,8 @@ def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry
     own_dynamic = image.config(BROKER_CONFIG, str(broker.node_id))
     if kind == TOPIC_CONFIG:
         if name not in image.topics_by_name:
-            return Refusal(unknown_topic(name), f"there is no topic {name!r}")
+            why = bad_name(name) or f"The topic '{name}' does not exist."
+            return Refusal(unknown_topic(name), why)
         overrides = image.config(TOPIC_CONFIG, name)
         return describe_topic(overrides, cluster_dynamic, own_dynamic, broker.config)
     if kind == BROKER_CONFIG:
@@ -71,9 +73,11 @@ def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry
             return describe_broker(cluster_dynamic, own_dynamic, broker.config)
         return Refusal(
             ErrorCode.invalid_request,
-            f"this is broker {broker.node_id}; ask broker {name!r} for its own settings",
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
         )
-    if kind == GROUP_CONFIG and name:
+    if kind == GROUP_CONFIG and not name:
+        return Refusal(ErrorCode.invalid_request, "Group name must not be empty")
+    if kind == GROUP_CONFIG:
         return describe_group(image.config(GROUP_CONFIG, name), broker.config)
     return Refusal(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
 

@@ -1,7 +1,7 @@
 """A group of the consumer protocol: the coordinator assigns, members follow step by step.
 
     group epoch    rises when members, their subscriptions or the topics change
-    target         who is to have what, computed for a group epoch
+    target         who is to have what, computed for a group epoch, and not too often
     member epochs  how far each member has followed
 
 Invariant  All of it is stored, and changes by replay alone.
@@ -62,6 +62,8 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
         self.target_epoch = 0
+        self.target_wall_ms = 0
+        """When the target was computed; 0 for never."""
         self.targets: dict[str, frozenset[IdPartition]] = {}
         self.holders: dict[IdPartition, str] = {}
         """Who has a partition, or has still to give it back."""
@@ -167,6 +169,7 @@ class ConsumerGroup:
                 ConsumerGroupTargetAssignmentMetadataValue() as value,
             ):
                 self.target_epoch = value.assignment_epoch
+                self.target_wall_ms = value.assignment_timestamp
             case GroupRecord(
                 ConsumerGroupTargetAssignmentMemberKey() as key,
                 ConsumerGroupTargetAssignmentMemberValue() | None as value,

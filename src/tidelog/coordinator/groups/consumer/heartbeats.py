@@ -3,6 +3,9 @@
 Invariant  A member that comes with another epoch than its own is fenced: it must give everything
            up and join anew. The epoch before is accepted while it owns nothing it was not given,
            because the answer that raised it may have been lost.
+Invariant  A target is computed at most once per assignment interval, so that members who come or go
+           together cost one; until then the last target stands, and members are told to report
+           as soon as the next one is due.
 Invariant  A static member's place is taken over only after it said that it would be back.
 """
 
@@ -68,12 +71,15 @@ class Heartbeats:
         member = self.move_on(draft, beat.member_id, known, beat.owned, now)
         self._sessions.heard_of(group.group_id, member, now)
         is_news = known is None or known.assigned.keys() != member.assigned.keys()
+        interval_ms = self._times_of(group.group_id).heartbeat_interval_ms
+        if draft.group.epoch > draft.group.target_epoch:
+            interval_ms = min(interval_ms, self._target_due_in_ms(draft.group, now))
         return Decision(
             tuple(draft.records),
             HeartbeatReply(
                 member_id=member.member_id,
                 member_epoch=member.epoch,
-                heartbeat_interval_ms=self._times_of(group.group_id).heartbeat_interval_ms,
+                heartbeat_interval_ms=interval_ms,
                 assignment=frozenset(member.assigned) if is_news or beat.tells_everything else None,
             ),
         )
@@ -89,11 +95,21 @@ class Heartbeats:
         """Raise the group epoch if something changed, renew the target, reconcile the member."""
         if self._has_news(draft, draft.group.members[member_id], known, now):
             draft.raise_epoch(self._topics)
-        if draft.group.epoch > draft.group.target_epoch:
+        is_old = draft.group.epoch > draft.group.target_epoch
+        if is_old and self._target_due_in_ms(draft.group, now) <= 0:
             draft.write_target(self._topics, self._config.group_consumer_assignors[0], now)
         member = reconcile(draft.group, draft.group.members[member_id], owned)
         draft.write_current(member)
         return member
+
+    def _target_due_in_ms(self, group: ConsumerGroup, now: Now) -> int:
+        """How long the last target still stands.
+
+        By the wall clock, which the next coordinator has too; one that was set back ends the wait.
+        """
+        stood_ms = now.wall_ms - group.target_wall_ms
+        interval_ms = self._times_of(group.group_id).assignment_interval_ms
+        return interval_ms - stood_ms if 0 <= stood_ms < interval_ms else 0
 
     def _has_news(
         self, draft: Draft, member: ConsumerMember, known: ConsumerMember | None, now: Now
