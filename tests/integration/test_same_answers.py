@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.raw import HungUp, Peer, Topic, until
 from tests.integration.samples_of_coordinators import FIELDS
+from tests.integration.told_answers import told
 from tests.integration.variations import BESIDE, variations
 from tests.spark.apache_kafka import apache_kafka
 
@@ -18,7 +18,6 @@ from tidelog.model.errors import ErrorCode
 from tidelog.testing.cluster import Cluster
 from tidelog.wire.apis import SUPPORTED, ApiKey
 
-OWN_TO_A_BROKER = {"throttle_time", "error_message", "node_id", "port", "topic_id"}
 DRAWN = {"member_id"}
 NOT_COMPARED = {
     (ApiKey.ADD_PARTITIONS_TO_TXN, "transactions of none"): "Apache Kafka does not answer",
@@ -67,34 +66,13 @@ class Judged:
         def is_settled() -> bool:
             try:
                 with Peer(self.bootstrap, timeout_s=30) as peer:
-                    said[:] = [told(peer.call(key, version, request))]
+                    said[:] = [told(peer.call(key, version, request), DRAWN)]
             except HungUp:
                 said[:] = ["hung up"]
             return not any(repr(code) in repr(said) for code in LOADING)
 
         until(is_settled, within_s=60)
         return said[0]
-
-
-def told(answer: Any) -> object:
-    """What an answer tells a client, in the order of its content."""
-    if is_dataclass(answer):
-        names = [each.name for each in fields(answer)]
-        return {
-            name: told(getattr(answer, name))
-            for name in names
-            if name not in OWN_TO_A_BROKER | DRAWN
-        }
-    if isinstance(answer, tuple):
-        parts = [told(part) for part in answer]
-        said = [part for part in parts if not (isinstance(part, dict) and is_empty(part))]
-        return sorted(said, key=repr)
-    return repr(answer)
-
-
-def is_empty(part: dict[str, object]) -> bool:
-    """A topic without partitions, which Apache Kafka leaves out."""
-    return part.get("partitions") == []
 
 
 def is_left_out(key: ApiKey, what: str) -> bool:

@@ -25,8 +25,8 @@ class ApacheKafka(NamedTuple):
 
 
 @contextmanager
-def apache_kafka(home: Path) -> Iterator[ApacheKafka]:
-    """One combined node."""
+def apache_kafka(home: Path, advertised: str | None = None) -> Iterator[ApacheKafka]:
+    """One combined node, which may be `advertised` at another address than its own."""
     port, controller_port = free_ports(2)
     config = home / "server.properties"
     config.write_text(
@@ -37,6 +37,7 @@ def apache_kafka(home: Path) -> Iterator[ApacheKafka]:
                 f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
                 f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
                 "controller.listener.names=CONTROLLER",
+                f"advertised.listeners=PLAINTEXT://{advertised or f'127.0.0.1:{port}'}",
                 f"log.dirs={home}/data",
                 "offsets.topic.replication.factor=1",
                 "transaction.state.log.replication.factor=1",

@@ -26,7 +26,7 @@ def asked(
     verification = state.begin_verification(
         header, 1000, epoch_per_transaction=epoch_per_transaction
     )
-    assert verification is not None
+    assert isinstance(verification, Verification)
     return verification
 
 
@@ -66,6 +66,19 @@ def test_a_confirmation_is_worth_nothing_once_the_transaction_ended() -> None:
     state.end_transaction(batch(-1), TransactionMarker(False, 0), 0)
 
     assert verdict(state, batch(0), late) == ErrorCode.invalid_txn_state
+
+
+def test_nobody_asks_for_an_epoch_that_is_over() -> None:
+    state = verifying_state()
+    state.update(batch(0, epoch=4), 0, 0)
+
+    zombie = state.begin_verification(batch(0, epoch=3), 1000, epoch_per_transaction=True)
+    assert isinstance(zombie, Refusal)
+    assert zombie.code == ErrorCode.invalid_producer_epoch
+    offsets = state.begin_offsets_verification(7, 3, 1000, epoch_per_transaction=True)
+    assert isinstance(offsets, Refusal)
+    assert verdict(state, batch(1, epoch=4)) is None, "nothing stands in its way"
+    assert verdict(state, batch(0, epoch=3)) == ErrorCode.invalid_producer_epoch
 
 
 def test_a_confirmation_serves_once() -> None:
@@ -156,7 +169,7 @@ def test_a_question_about_the_transaction_that_ends_is_void() -> None:
     state = verifying_state()
     late = asked(state, batch(0), epoch_per_transaction=True)
     ended(state, epoch=1)
-    assert verdict(state, batch(0), late) == ErrorCode.invalid_txn_state
+    assert verdict(state, batch(0), late) == ErrorCode.invalid_producer_epoch
 
     old_client = verifying_state()
     late = asked(old_client, batch(0))
@@ -174,7 +187,7 @@ def test_a_marker_of_an_older_epoch_ends_no_question() -> None:
 def test_offsets_are_confirmed_until_their_transaction_ends() -> None:
     state = verifying_state()
     verification = state.begin_offsets_verification(7, 0, 1000, epoch_per_transaction=True)
-    assert verification is not None
+    assert isinstance(verification, Verification)
     assert state.is_confirmed(7, 0, verification)
 
     state.update(batch(-1), 0, 0)

@@ -8,7 +8,6 @@ from uuid import UUID
 from tidelog.controller.image import GROUP_CONFIG
 from tidelog.controller.partition_image import TopicImage
 from tidelog.coordinator.groups.topics import KnownTopic
-from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.model.settings.group import GroupTimes, group_times
 from tidelog.node.broker_state import BrokerState
 
@@ -34,7 +33,7 @@ class GroupMetadata:
         return group_times(self._broker.image.config(GROUP_CONFIG, group_id), self._broker.config)
 
     def names(self) -> Iterable[str]:
-        return (name for name in self._broker.image.topics_by_name if name not in INTERNAL_TOPICS)
+        return self._broker.image.topics_by_name
 
 
 def _known(topic: TopicImage | None) -> KnownTopic | None:

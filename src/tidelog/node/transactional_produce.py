@@ -70,6 +70,7 @@ def wait_for_coordinator(
     if not adds and not broker.config.transaction_partition_verification_enable:
         return None
     questions: dict[TopicPartition, Verification] = {}
+    stale: dict[TopicPartition, Refusal] = {}
     for name, header in batches:
         partition = broker.replicas.locate(broker.image, name, None)
         if isinstance(partition, ErrorCode) or not partition.is_leader:
@@ -77,16 +78,18 @@ def wait_for_coordinator(
         question = partition.log.producers.begin_verification(
             header, request.now.wall_ms, epoch_per_transaction=adds
         )
-        if question is not None:
+        if isinstance(question, Refusal):
+            stale[name] = question
+        elif question is not None:
             questions[name] = question
     if not questions or body.transactional_id is None:
-        return None
+        return None if not stale else produce(broker, request, Gate({}, stale))
     request.body = _kept(body)
     later = Later.NO_REPLY if body.acks == 0 else request.park()
 
     def answered(verdicts: Verdicts, now: Now) -> None:
         request.now = now
-        refusals = {
+        refusals = stale | {
             name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
             for name, code in verdicts.items()
             if code

@@ -33,13 +33,13 @@ def check_batch(
         duplicate = producer.duplicate_of(header)
         if duplicate is not None:
             return duplicate
+    if producer is not None and header.producer_epoch < producer.epoch:
+        return stale_epoch(header.producer_id, header.producer_epoch, producer)
     if not confirmed and (producer is None or not producer.in_transaction(header.producer_epoch)):
         return Refusal(
             ErrorCode.invalid_txn_state,
             f"producer {header.producer_id} has no confirmed transaction here",
         )
-    if producer is not None and header.producer_epoch < producer.epoch:
-        return _stale_epoch(header, producer)
     if client:
         refusal = _check_sequence(header, producer, asked)
         if refusal is not None:
@@ -65,7 +65,7 @@ def check_marker(
     if transaction_version >= 2 and epoch == producer.epoch:
         stale = producer.transaction_start != NONE and epoch != EPOCH_MAX
     if stale:
-        return _stale_epoch(header, producer)
+        return stale_epoch(header.producer_id, epoch, producer)
     if marker.coordinator_epoch < producer.coordinator_epoch:
         return Refusal(
             ErrorCode.transaction_coordinator_fenced,
@@ -104,9 +104,9 @@ def _out_of_order(header: BatchHeader, where: str) -> Refusal:
     )
 
 
-def _stale_epoch(header: BatchHeader, producer: Producer) -> Refusal:
+def stale_epoch(producer_id: int, epoch: int, producer: Producer) -> Refusal:
+    """Why nothing of an epoch that is over is taken."""
     return Refusal(
         ErrorCode.invalid_producer_epoch,
-        f"epoch {header.producer_epoch} of producer {header.producer_id} is over, "
-        f"it is in epoch {producer.epoch}",
+        f"epoch {epoch} of producer {producer_id} is over, it is in epoch {producer.epoch}",
     )

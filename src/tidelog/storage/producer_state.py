@@ -18,7 +18,7 @@ from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.origin import Origin
 from tidelog.storage.producer import NONE, Duplicate, Producer
-from tidelog.storage.producer_rules import check_batch, check_marker
+from tidelog.storage.producer_rules import check_batch, check_marker, stale_epoch
 from tidelog.storage.producer_snapshot import CorruptSnapshotError, ProducerEntry, ProducerSnapshots
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.transaction_marker import TransactionMarker
@@ -154,14 +154,13 @@ class ProducerState:
         wall_ms: int,
         *,
         epoch_per_transaction: bool,
-    ) -> Verification | None:
+    ) -> Verification | Refusal | None:
         """What a transactional batch must be checked with once the coordinator has confirmed it.
 
-        None when its transaction is under way here already, so that nobody needs to be asked.
+        None when its transaction is under way here already, so that nobody needs to be asked; and
+        nobody is asked for an epoch that is over, lest the question stands in the way of others.
         """
-        if self._is_in_transaction(header.producer_id, header.producer_epoch):
-            return None
-        return self._verifications.begin(
+        return self._begin_verification(
             header.producer_id,
             header.producer_epoch,
             header.base_sequence,
@@ -171,12 +170,28 @@ class ProducerState:
 
     def begin_offsets_verification(
         self, producer_id: int, epoch: int, wall_ms: int, *, epoch_per_transaction: bool
-    ) -> Verification | None:
+    ) -> Verification | Refusal | None:
         """The same for offsets, which a group coordinator writes in a producer's transaction."""
-        if self._is_in_transaction(producer_id, epoch):
+        return self._begin_verification(
+            producer_id, epoch, NONE, wall_ms, epoch_per_transaction=epoch_per_transaction
+        )
+
+    def _begin_verification(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        wall_ms: int,
+        *,
+        epoch_per_transaction: bool,
+    ) -> Verification | Refusal | None:
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            return stale_epoch(producer_id, epoch, producer)
+        if producer is not None and producer.in_transaction(epoch):
             return None
         return self._verifications.begin(
-            producer_id, epoch, NONE, wall_ms, epoch_per_transaction=epoch_per_transaction
+            producer_id, epoch, sequence, wall_ms, epoch_per_transaction=epoch_per_transaction
         )
 
     def is_confirmed(self, producer_id: int, epoch: int, verification: Verification) -> bool:

@@ -52,12 +52,42 @@ def test_a_repeated_wish_is_answered_alike_and_the_opposite_one_refused(
     bench.join(producer)
     following = bench.end(producer, commit=commit)
 
-    again = bench.end(producer, commit=commit)
-    assert code_of(again) is ErrorCode.concurrent_transactions
-    assert code_of(bench.end(producer, commit=not commit)) is ErrorCode.invalid_txn_state
     bench.write_markers()
     assert bench.end(producer, commit=commit) == following
     assert code_of(bench.end(producer, commit=not commit)) is ErrorCode.invalid_txn_state
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_every_wish_has_to_come_again_while_markers_are_due(
+    bench: CoordinatorBench, commit: bool, version: int
+) -> None:
+    producer = bench.producer()
+    bench.join(producer, version=version)
+    bench.end(producer, commit=commit, version=version)
+
+    following = bench.of().producer
+    for wish in (True, False):
+        answer = bench.end(following, commit=wish, version=version)
+        assert code_of(answer) is ErrorCode.concurrent_transactions
+
+
+@pytest.mark.parametrize(
+    "whoever", [Producer(1000, 0), Producer(1000, 1), Producer(1000, 2), Producer(7, 0)]
+)
+def test_nobody_is_fenced_while_markers_are_due(bench: CoordinatorBench, whoever: Producer) -> None:
+    producer = bench.producer()
+    assert producer == Producer(1000, 0)
+    bench.join(producer)
+    bench.end(producer, commit=True)
+
+    for wish in (True, False):
+        assert code_of(bench.end(whoever, commit=wish)) is ErrorCode.concurrent_transactions
+    assert code_of(bench.init(expected=whoever)) is ErrorCode.concurrent_transactions
+    bench.join(whoever)
+    bench.pass_ms(bench.rules.join_wait_ms)
+    assert code_of(bench.answers.pop()) is ErrorCode.concurrent_transactions
+    assert bench.of().is_ending
 
 
 def test_an_empty_transaction_can_be_aborted_and_not_committed(bench: CoordinatorBench) -> None:

@@ -36,7 +36,7 @@ class Topics(Protocol):
     def with_id(self, topic_id: UUID) -> KnownTopic | None: ...
 
     def names(self) -> Iterable[str]:
-        """All topics that people made."""
+        """All topics, the cluster's own included."""
         ...
 
 

@@ -1,7 +1,8 @@
 """EndTxn: a producer commits or aborts its transaction.
 
-Invariant  The same wish, sent again by the same producer, has the same effect and answer; the
-           opposite wish is refused once an end is prepared.
+Invariant  While the markers of an end are due, every wish is told to come again: what it means,
+           a repeat or the next transaction, is judged once the end is complete.
+Invariant  A wish that is sent again after that has the same answer; the opposite one is refused.
 Invariant  From transaction version 2 on, the epoch tells a repeat (the one before) from the next
            transaction (the current one).
 """
@@ -16,6 +17,7 @@ from tidelog.coordinator.transactions.transaction import (
     EPOCH_PER_TRANSACTION,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    STILL_ENDING,
     Transaction,
     TransactionState,
     prepared,
@@ -55,6 +57,8 @@ def _end_without_bump(asked: Ending, known: Transaction, wall_ms: int) -> Ended 
         return _unknown_producer(asked)
     if asked.producer != known.heir:
         return _fenced(asked, known)
+    if known.is_ending:
+        return STILL_ENDING
     if known.is_ongoing:
         after = prepared(
             known,
@@ -66,19 +70,17 @@ def _end_without_bump(asked: Ending, known: Transaction, wall_ms: int) -> Ended 
         return Ended(after, UNCHANGED)
     if known.state is TransactionState.EMPTY or known.commits != asked.commit:
         return _invalid(asked, known)
-    return _still_ending() if known.is_ending else Ended(None, UNCHANGED)
+    return Ended(None, UNCHANGED)
 
 
 def _end_with_bump(
     asked: Ending, known: Transaction, fresh_producer_id: int, wall_ms: int
 ) -> Ended | Refusal:
+    if known.is_ending:
+        return STILL_ENDING
     is_repeat = _is_repeat(asked.producer, known)
     if asked.producer.producer_id != known.heir.producer_id and not is_repeat:
         return _unknown_producer(asked)
-    if known.is_ending:
-        if not is_repeat:
-            return _fenced(asked, known)
-        return _still_ending() if known.commits == asked.commit else _invalid(asked, known)
     if is_repeat:
         if known.is_ongoing or known.state is TransactionState.EMPTY:
             return _fenced(asked, known)
@@ -105,12 +107,8 @@ def _is_repeat(producer: Producer, known: Transaction) -> bool:
     if producer.producer_id == known.producer.producer_id:
         return epoch + 1 == known.producer.producer_epoch
     if epoch != EPOCH_MAX - 1:
-        return known.is_ending and _precedes(producer, known.heir)
+        return False
     return known.heir.producer_epoch == 0 and producer.producer_id == known.previous_producer_id
-
-
-def _precedes(producer: Producer, heir: Producer) -> bool:
-    return producer == Producer(heir.producer_id, heir.producer_epoch - 1)
 
 
 def _unknown_producer(asked: Ending) -> Refusal:
@@ -134,7 +132,3 @@ def _invalid(asked: Ending, known: Transaction) -> Refusal:
         ErrorCode.invalid_txn_state,
         f"{asked.transactional_id} is in state {known.state.title} and cannot be {wish}",
     )
-
-
-def _still_ending() -> Refusal:
-    return Refusal(ErrorCode.concurrent_transactions, "the end is prepared, its markers are due")

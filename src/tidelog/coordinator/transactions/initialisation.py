@@ -16,6 +16,7 @@ from tidelog.coordinator.transactions.transaction import (
     NO_EPOCH,
     NO_TIMEOUT,
     NO_TIMESTAMP,
+    STILL_ENDING,
     Transaction,
     TransactionState,
     fenced,
@@ -73,10 +74,10 @@ def initialise(
             updated_ms=wall_ms,
         )
         return Initialising(created, Initialised(created.producer))
+    if known.is_ending:
+        return STILL_ENDING
     if asked.expected is not None and not _may_be(asked.expected, known):
         return _fenced(asked.expected, known)
-    if known.is_ending:
-        return Refusal(ErrorCode.concurrent_transactions, "the last transaction is still ending")
     if known.is_ongoing:
         return _take_over_ongoing(asked, known, fresh_producer_id, version, timeout_ms, wall_ms)
     return _take_over_idle(asked.expected, known, fresh_producer_id, timeout_ms, wall_ms)

@@ -2,6 +2,8 @@
 
 Invariant  Only the current producer, in its current epoch, adds partitions; one that has taken
            over a prepared transaction must end it first.
+Invariant  While the last transaction is ending nobody is refused for good: who may add partitions
+           is known when it has ended.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.transaction import Transaction, joined
+from tidelog.coordinator.transactions.transaction import STILL_ENDING, Transaction, joined
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 
@@ -26,6 +28,8 @@ class Joining(NamedTuple):
 
 def join(asked: Joining, known: Transaction | None, wall_ms: int) -> Transaction | Refusal:
     """The transaction with the partitions; the very same one if they take part already."""
+    if known is not None and known.is_ending:
+        return STILL_ENDING
     refusal = _refuse(asked, known)
     if refusal is not None or known is None:
         return refusal or _unknown(asked)
@@ -44,6 +48,8 @@ def verify(asked: Joining, known: Transaction | None) -> dict[TopicPartition, Er
     refusal = _refuse(asked, known)
     if refusal is not None or known is None:
         return refusal or _unknown(asked)
+    if known.is_ending:
+        return STILL_ENDING
     return {
         partition: (
             ErrorCode.none if partition in known.partitions else ErrorCode.transaction_abortable
@@ -61,8 +67,6 @@ def _refuse(asked: Joining, known: Transaction | None) -> Refusal | None:
             f"{asked.transactional_id} is in epoch {known.heir.producer_epoch}, not "
             f"{asked.producer.producer_epoch}",
         )
-    if known.is_ending:
-        return Refusal(ErrorCode.concurrent_transactions, "the last transaction is still ending")
     return None
 
 

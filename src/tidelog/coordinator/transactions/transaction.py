@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Final
 
 from tidelog.coordinator.decision import Producer
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 
 EPOCH_MAX: Final = 2**15 - 1
@@ -25,6 +26,10 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version from which on every transaction has an epoch of its own (KIP-890)."""
+STILL_ENDING: Final = Refusal(
+    ErrorCode.concurrent_transactions, "the last transaction is still ending"
+)
+"""What everybody is told while markers are due, whoever they are: come again, then it is judged."""
 
 
 class TransactionState(IntEnum):

@@ -10,16 +10,12 @@ Invariant  Everybody who waits is answered once: when the end is complete, when 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidelog.coordinator.decision import Answer, LateReply
 from tidelog.coordinator.transactions.membership import Joining, join
-from tidelog.coordinator.transactions.transaction import Transaction
-from tidelog.model.errors import ErrorCode, Refusal
-
-STILL_ENDING: Final = Refusal(
-    ErrorCode.concurrent_transactions, "the last transaction is still ending"
-)
+from tidelog.coordinator.transactions.transaction import STILL_ENDING, Transaction
+from tidelog.model.errors import Refusal
 
 
 class _Waiting(NamedTuple):

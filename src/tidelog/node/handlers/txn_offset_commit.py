@@ -77,6 +77,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         question = producers.begin_offsets_verification(
             *producer, request.now.wall_ms, epoch_per_transaction=adds
         )
+    if isinstance(question, Refusal):
+        request.answer(asked.answer(question.code))
+        return later
     if question is None:
         _commit(broker, request, producer)
         return later
@@ -145,8 +148,6 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     if code in _COORDINATOR_IS_AWAY:
         return ErrorCode.coordinator_not_available
     if code is ErrorCode.coordinator_load_in_progress and version < LOADING_SINCE:
-        return ErrorCode.coordinator_not_available
-    if code is ErrorCode.concurrent_transactions and version < ADDS_SINCE:
         return ErrorCode.coordinator_not_available
     if code is ErrorCode.transaction_abortable and version < ABORTABLE_SINCE:
         return ErrorCode.invalid_txn_state
