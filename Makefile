@@ -23,7 +23,8 @@ setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for
 
 setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
 
-.cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/transform.go tests/go/go.mod \
+.cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/read.go tests/go/transform.go \
+  tests/go/go.mod \
   tests/js/everyday.mjs tests/js/transform.mjs tests/js/package-lock.json
 	@scripts/setup-clients
 
@@ -64,7 +65,7 @@ bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CP
 bench-vs-kafka: setup setup-java ## The same table with Apache Kafka beside it, in one run
 	@$(BIN)/python -m benchmarks --versus-kafka
 
-bench-failover: setup setup-java ## How long writes pause when brokers are killed or restarted, beside Apache Kafka
+bench-failover: setup setup-java setup-clients ## How long any partition takes no writes or gives no records when brokers are killed or restarted, beside Apache Kafka
 	@$(BIN)/python -m benchmarks.failover
 
 bench-scale: setup ## How three nodes carry 1,000, 3,000 and 10,000 partitions

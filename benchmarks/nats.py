@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import pairwise
 from statistics import median, quantiles
 
-from benchmarks.failover import Trial
+from benchmarks.failover import KILL, SETTINGS, WRITES, Trial
 from benchmarks.nats_servers import SERVER, STREAM, Nats, NatsClient
 from benchmarks.servers import Tidelog, running
 from benchmarks.table import show
@@ -48,17 +48,18 @@ def of_nats(megabytes: int, rounds: int, say: Callable[[str], None]) -> list[Fig
 
 
 def of_tidelog(megabytes: int, rounds: int, say: Callable[[str], None]) -> list[Figure]:
-    with running(Tidelog(3)) as server:
+    with running(Tidelog(3, SETTINGS)) as server:
         say(f"{server.name}: started")
         start, idle = server.start_to_first_ack_s, server.rss_mb()
         create_topic(server, "one", 1)
         seconds, _ = fill(server, "one", megabytes, len(_RECORD), 1)
         typical, rare = (figure.value for figure in latency(server, 3000))
         trial = Trial(server)
-        for number in range(1, rounds + 1):
-            say(f"{server.name}: kill -9, round {number} of {rounds}")
-            trial.round("kill", of_controller=False, number=signal.SIGKILL)
-        pauses = trial.figures["kill"]
+        with trial.live(clients=()):
+            for number in range(1, rounds + 1):
+                say(f"{server.name}: kill -9, round {number} of {rounds}")
+                trial.round(KILL, of_controller=False, number=signal.SIGKILL)
+        pauses = trial.figures[KILL][WRITES]
         return _figures(start, idle, megabytes / seconds, typical, rare, pauses, server.rss_mb())
 
 

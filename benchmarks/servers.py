@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 from confluent_kafka import Producer
@@ -27,7 +28,10 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAACg"
 FIRST_NODE = 100
 SETTINGS = {"num.partitions": "6"}
-"""Kafka's defaults hold for everything else, on both sides."""
+"""Kafka's defaults hold for what nobody sets, on both sides."""
+
+
+NOTHING_ELSE: Mapping[str, str] = MappingProxyType({})
 
 
 class Server(ABC):
@@ -35,7 +39,8 @@ class Server(ABC):
 
     name: str
 
-    def __init__(self, brokers: int) -> None:
+    def __init__(self, brokers: int, settings: Mapping[str, str] = NOTHING_ELSE) -> None:
+        self.settings = {**SETTINGS, **settings}
         self.directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
         self.brokers = brokers
         self.replicas = min(3, brokers)
@@ -143,8 +148,8 @@ class Tidelog(Server):
 
     name = "Tidelog"
 
-    def __init__(self, brokers: int) -> None:
-        super().__init__(brokers)
+    def __init__(self, brokers: int, settings: Mapping[str, str] = NOTHING_ELSE) -> None:
+        super().__init__(brokers, settings)
         self._cluster: LocalCluster | None = None
 
     @property
@@ -162,7 +167,7 @@ class Tidelog(Server):
             self.directory,
             ports=ports[: self.brokers],
             controller_ports=ports[self.brokers :],
-            settings=SETTINGS,
+            settings=self.settings,
         )
 
     def start_all(self) -> None:
@@ -201,8 +206,8 @@ class ApacheKafka(Server):
 
     name = "Apache Kafka 4.3.1"
 
-    def __init__(self, brokers: int) -> None:
-        super().__init__(brokers)
+    def __init__(self, brokers: int, settings: Mapping[str, str] = NOTHING_ELSE) -> None:
+        super().__init__(brokers, settings)
         found = free_ports(2 * brokers)
         self._nodes = {
             FIRST_NODE + slot: ApacheNode(
@@ -232,7 +237,7 @@ class ApacheKafka(Server):
             f"{each}@{HOST}:{voter.controller_port}" for each, voter in self._nodes.items()
         )
         settings = {
-            **SETTINGS,
+            **self.settings,
             "process.roles": "broker,controller",
             "node.id": str(node_id),
             "controller.quorum.voters": voters,

@@ -263,3 +263,48 @@ def test_a_new_minimum_voids_what_was_eligible_where_somebody_leads(
     assert cluster.partition("silent").last_known_elr == (101,)
     cluster.beat(101)
     assert cluster.lead_isr_elr("silent") == (101, (101,), ())
+
+
+def came_back(cluster: Cluster) -> None:
+    """Broker 101 was gone and is in sync again, ahead of 102 in the assignment."""
+    cluster.create("orders", (100, 101, 102))
+    cluster.fence(101)
+    cluster.beat(101)
+    cluster.propose((100, 101, 102))
+
+
+def test_elections_prefer_a_broker_that_clients_can_reach(cluster: Cluster) -> None:
+    came_back(cluster)
+
+    cluster.fence(100)
+
+    assert cluster.partition("orders").leader == 102
+    assert cluster.last_leader_change().why.endswith(
+        "102 is the first live in-sync replica but for 101, which has just come back"
+    )
+
+
+def test_a_broker_that_has_been_back_for_long_is_as_good_as_any(cluster: Cluster) -> None:
+    came_back(cluster)
+    cluster.wait(10_000)
+
+    cluster.fence(100)
+
+    assert cluster.partition("orders").leader == 101
+
+
+def test_rather_a_leader_that_clients_reach_late_than_none(cluster: Cluster) -> None:
+    came_back(cluster)
+    cluster.fence(102)
+
+    cluster.fence(100)
+
+    assert cluster.partition("orders").leader == 101
+
+
+def test_brokers_of_a_new_cluster_can_be_reached_at_once(cluster: Cluster) -> None:
+    cluster.create("orders", (100, 101, 102))
+
+    cluster.fence(100)
+
+    assert cluster.partition("orders").leader == 101

@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
 
 
+RECONNECT_GRACE_MS = 10_000
+
+
+def look(cluster: Cluster) -> ElectionPass:
+    return cluster.do(cluster.controller.balance_leaders(cluster.now))
+
+
 def balance(cluster: Cluster) -> int:
-    return cluster.do(cluster.controller.balance_leaders(cluster.now)).elections
+    """Look when clients have had the time to try again whoever was gone."""
+    cluster.wait(RECONNECT_GRACE_MS)
+    return look(cluster).elections
 
 
 def lose_leadership(cluster: Cluster, *indexes: int) -> None:
@@ -99,6 +108,45 @@ def test_balancing_can_be_switched_off(new_cluster: NewCluster) -> None:
 def test_the_next_look_is_an_interval_away(new_cluster: NewCluster) -> None:
     cluster = new_cluster(leader_imbalance_check_interval_seconds="7")
 
-    looked = cluster.do(cluster.controller.balance_leaders(cluster.now))
+    assert look(cluster) == ElectionPass(0, cluster.now.monotonic_ms + 7000)
 
-    assert looked == ElectionPass(0, cluster.now.monotonic_ms + 7000)
+
+def test_leadership_waits_until_clients_can_be_expected_to_reach_the_broker(
+    cluster: Cluster,
+) -> None:
+    """A client that tried it in vain waits for up to 10 s before it tries again."""
+    lose_leadership(cluster, *range(10))
+    cluster.wait(RECONNECT_GRACE_MS - 1)
+
+    assert look(cluster) == ElectionPass(0, cluster.now.monotonic_ms + 1)
+    assert cluster.partition("orders").leader == 101
+
+    cluster.wait(1)
+    assert look(cluster).elections == 10
+    assert cluster.partition("orders").leader == 100
+
+
+def test_the_wait_can_be_switched_off(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(broker_reconnect_grace_ms="0")
+    cluster.start(100, 101)
+    lose_leadership(cluster, *range(10))
+
+    assert look(cluster).elections == 10
+
+
+def test_a_new_controller_does_not_know_who_came_back_and_waits_for_everyone(
+    cluster: Cluster,
+) -> None:
+    lose_leadership(cluster, *range(10))
+    cluster.wait(RECONNECT_GRACE_MS)
+    cluster.do(cluster.controller.activate(cluster.now))
+
+    assert look(cluster) == ElectionPass(0, cluster.now.monotonic_ms + RECONNECT_GRACE_MS)
+    assert balance(cluster) == 10
+
+
+def test_whoever_asks_for_an_election_gets_it_at_once(cluster: Cluster) -> None:
+    lose_leadership(cluster, 3)
+
+    assert cluster.elect(0, index=3) is None
+    assert cluster.partition("orders", 3).leader == 100

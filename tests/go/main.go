@@ -1,6 +1,6 @@
 // Everyday work of a Go application with franz-go: a group whose members come and go, commits that
 // are found again, and transactions of which only the committed ones are read. Told to transform, it
-// copies a topic in transactions instead.
+// copies a topic in transactions instead; told to read, it follows one.
 package main
 
 import (
@@ -148,6 +148,10 @@ func transactions(ctx context.Context, bootstrap, topic string) {
 func main() {
 	if os.Args[1] == "transform" {
 		transform(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+		return
+	}
+	if os.Args[1] == "read" {
+		read(os.Args[2], os.Args[3])
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

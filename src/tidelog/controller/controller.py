@@ -54,6 +54,7 @@ class Controller:
         self.sessions = BrokerSessions(
             timeout_ms=config.broker_session_timeout_ms,
             disconnect_grace_ms=config.broker_disconnect_grace_ms,
+            reconnect_grace_ms=config.broker_reconnect_grace_ms,
         )
         self._entropy = entropy
         self._config = config
@@ -62,6 +63,11 @@ class Controller:
     @property
     def _leadership(self) -> Leadership:
         return Leadership(self.image, self._config)
+
+    def _leadership_at(self, now: Now) -> Leadership:
+        """For elections that nobody asked for: rather not of a broker that clients cannot reach."""
+        hard_to_reach = self.sessions.hard_to_reach(now.monotonic_ms)
+        return Leadership(self.image, self._config, hard_to_reach)
 
     # -- becoming active -----------------------------------------------------------------------
 
@@ -116,7 +122,13 @@ class Controller:
 
     def balance_leaders(self, now: Now) -> Decision[elections.ElectionPass]:
         """To be called when the last pass said so, the first time an interval after activation."""
-        return preferred_leaders.balance_leaders(self.image, self._leadership, self._config, now)
+        return preferred_leaders.balance_leaders(
+            self.image,
+            self._leadership,
+            self._config,
+            now,
+            hard_to_reach=self.sessions.hard_to_reach(now.monotonic_ms),
+        )
 
     def alter_partition_reassignments(
         self,
@@ -170,7 +182,7 @@ class Controller:
         broker_id = registration.broker_id
         decision = brokers.register_broker(
             self.image,
-            self._leadership,
+            self._leadership_at(now),
             registration,
             next_offset=next_offset,
             has_live_session=self.sessions.is_live(broker_id, now.monotonic_ms),
@@ -179,7 +191,8 @@ class Controller:
         if existing is not None and existing.broker_epoch == decision.reply:
             self.sessions.touch(broker_id, now.monotonic_ms)
         elif not isinstance(decision.reply, Refusal):
-            self.sessions.begin(broker_id, now.monotonic_ms)
+            is_known = existing is not None
+            self.sessions.begin(broker_id, now.monotonic_ms, is_known_to_clients=is_known)
         return decision
 
     def broker_heartbeat(
@@ -188,7 +201,7 @@ class Controller:
         """`next_offset` is where the decision's first record will be appended."""
         return heartbeats.broker_heartbeat(
             self.image,
-            self._leadership,
+            self._leadership_at(now),
             self.sessions,
             heartbeat,
             next_offset=next_offset,
@@ -207,7 +220,7 @@ class Controller:
         broker_id = self.sessions.overdue(self._unfenced(), now.monotonic_ms)
         if broker_id is None:
             return Decision((), None)
-        leadership = self._leadership
+        leadership = self._leadership_at(now)
         records = heartbeats.fencing_records(
             self.image.brokers[broker_id],
             leadership,

@@ -70,6 +70,8 @@ def broker_heartbeat(
         everyone_knows=lambda: _everyone_knows(image, sessions, session),
     )
     records = _transition(broker, leadership, current, following)
+    if current is BrokerState.FENCED and following is BrokerState.UNFENCED:
+        sessions.unfenced(broker.broker_id, now_ms)
     records.extend(_directory_changes(leadership, broker, heartbeat))
     if following is not BrokerState.CONTROLLED_SHUTDOWN:
         session.shutdown_offset = None

@@ -37,8 +37,12 @@ class HostedPartition(NamedTuple):
 class Leadership:
     """Changes partitions by looking at an image, for one decision, and remembers why."""
 
-    def __init__(self, image: ClusterImage, config: NodeConfig) -> None:
+    def __init__(
+        self, image: ClusterImage, config: NodeConfig, hard_to_reach: Collection[int] = ()
+    ) -> None:
+        """`hard_to_reach` are brokers that are elected only where there is no other."""
         self._image = image
+        self._hard_to_reach = hard_to_reach
         self._layers = BrokerLayers(
             image.config(BROKER_CONFIG, str(config.node_id)),
             image.config(BROKER_CONFIG, ""),
@@ -223,6 +227,7 @@ class Leadership:
             may_lead=lambda broker_id: self._may_lead(partition, broker_id, acceptable),
             directory_for=self._directory_for,
             lost=lost,
+            hard_to_reach=self._hard_to_reach,
         )
         if change is None:
             return None

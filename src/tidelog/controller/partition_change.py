@@ -11,7 +11,7 @@ Invariant  The leader epoch rises with every new leader, and whenever a replica 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -116,14 +116,16 @@ def changed(
     may_lead: Callable[[int], bool],
     directory_for: Callable[[int], UUID],
     lost: int = NO_LEADER,
+    hard_to_reach: Collection[int] = (),
 ) -> PartitionChange | None:
     """What has to be written to reach the target; None when nothing has to.
 
-    `directory_for` places new replicas; `lost` is one whose data can no longer be relied upon.
+    `directory_for` places new replicas; `lost` is one whose data can no longer be relied upon;
+    those who are `hard_to_reach` lead only if nobody else can.
     """
     target = target.completed(rules.minimum)
     elr = _eligible(partition, target, rules, lost)
-    choice = _elect(partition, target, elr, rules, election, may_lead)
+    choice = _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
     isr, recovery_state, leader = target.isr, target.recovery_state, LEADER_UNCHANGED
     if choice.leader != partition.leader:
         leader = choice.leader
@@ -185,6 +187,7 @@ def _elect(
     rules: ElectionRules,
     election: Election,
     may_lead: Callable[[int], bool],
+    hard_to_reach: Collection[int],
 ) -> Choice:
     complete = target.isr or elr
     preferred = target.replicas[0]
@@ -192,10 +195,13 @@ def _elect(
         return Choice(preferred, f"{preferred} is its preferred leader")
     if partition.leader in complete and may_lead(partition.leader):
         return Choice(partition.leader, f"{partition.leader} goes on leading in a new epoch")
-    for replica in target.replicas:
-        if replica in complete and may_lead(replica):
-            kind = "in-sync" if target.isr else "eligible"
-            return Choice(replica, f"{replica} is the first live {kind} replica")
+    candidates = [each for each in target.replicas if each in complete and may_lead(each)]
+    if candidates:
+        chosen = min(candidates, key=lambda replica: replica in hard_to_reach)
+        how = f"{chosen} is the first live {'in-sync' if target.isr else 'eligible'} replica"
+        if chosen != candidates[0]:
+            how += f" but for {candidates[0]}, which has just come back"
+        return Choice(chosen, how)
     last_known = partition.last_known_elr
     if rules.elr and not complete and len(last_known) == 1 and may_lead(last_known[0]):
         how = f"{last_known[0]} led last, and nobody is in sync or eligible"

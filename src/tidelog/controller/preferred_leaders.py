@@ -4,12 +4,17 @@ The first replica of each partition is the one meant to lead it. Elections pile 
 the brokers that survived; a broker that came back gets its share again when more than
 `leader.imbalance.per.broker.percentage` of the partitions that prefer it are led by others.
 
+Clients that lost a broker wait before they try it again, longer each time. Leadership that goes
+back too early makes them wait for a partition that is served all the while: so it goes back when
+the longest such wait is over (`broker.reconnect.grace.ms`).
+
 Invariant  Only a live replica that is in sync, or eligible while nobody is, gets leadership (C19).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tidelog.controller.decision import Decision
 from tidelog.controller.elections import MAX_PER_PASS, ElectionPass, election_pass
@@ -22,10 +27,19 @@ from tidelog.model.time import Now
 
 
 def balance_leaders(
-    image: ClusterImage, leadership: Leadership, config: NodeConfig, now: Now
+    image: ClusterImage,
+    leadership: Leadership,
+    config: NodeConfig,
+    now: Now,
+    *,
+    hard_to_reach: Mapping[int, int],
 ) -> Decision[ElectionPass]:
-    """Move leadership back to every broker that misses more than its share may be."""
+    """Move leadership back to every broker that misses more than its share may be.
+
+    Those who are `hard_to_reach`, until the given time, get it then.
+    """
     records: list[MetadataRecord] = []
+    wait_ms = config.leader_imbalance_check_interval_seconds * 1000
     tolerated = config.leader_imbalance_per_broker_percentage
     prefer, elsewhere = _imbalance(leadership)
     for broker_id in sorted(elsewhere) if config.auto_leader_rebalance_enable else ():
@@ -36,6 +50,9 @@ def balance_leaders(
             or not broker.active
             or len(missing) * 100 <= tolerated * prefer[broker_id]
         ):
+            continue
+        if broker_id in hard_to_reach:
+            wait_ms = min(wait_ms, hard_to_reach[broker_id] - now.monotonic_ms)
             continue
         words = (
             f"{len(missing)} of {prefer[broker_id]} partitions that prefer {broker_id} were led "
@@ -49,7 +66,6 @@ def balance_leaders(
             )
             if record is not None:
                 records.append(record)
-    wait_ms = config.leader_imbalance_check_interval_seconds * 1000
     reply = election_pass(len(records), wait_ms, now)
     return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
 

@@ -2,6 +2,8 @@
 
 Invariant  A broker is fenced only after its whole session has passed since it was last heard of,
            or the grace time since its heartbeat connection closed (C17).
+Invariant  A broker that was gone counts as hard to reach for a grace time after its return; a new
+           active controller, which was not there to see who returned, takes everyone for such.
 """
 
 from __future__ import annotations
@@ -25,25 +27,55 @@ class BrokerSession:
     """Where its controlled shutdown stands in the log, while it is in one."""
     hung_up: bool = False
     """Its heartbeat connection closed, and it was not heard of since."""
+    is_known_to_clients: bool = True
+    """Whether it was in the cluster before, so that clients may have tried it in vain."""
+    hard_to_reach_until_ms: int = 0
+    """On the monotonic clock: until then clients may not have tried it again."""
 
 
 class BrokerSessions:
     """The sessions by broker."""
 
-    def __init__(self, *, timeout_ms: int, disconnect_grace_ms: int) -> None:
+    def __init__(
+        self, *, timeout_ms: int, disconnect_grace_ms: int, reconnect_grace_ms: int = 0
+    ) -> None:
         self._timeout_ms = timeout_ms
         self._disconnect_grace_ms = disconnect_grace_ms
+        self._reconnect_grace_ms = reconnect_grace_ms
         self._sessions: dict[int, BrokerSession] = {}
 
     def restart(self, broker_ids: Iterable[int], now_ms: int) -> None:
         """A new active controller gives every broker a whole session."""
         self._sessions = {
-            broker_id: BrokerSession(now_ms + self._timeout_ms) for broker_id in broker_ids
+            broker_id: BrokerSession(
+                now_ms + self._timeout_ms,
+                hard_to_reach_until_ms=now_ms + self._reconnect_grace_ms,
+            )
+            for broker_id in broker_ids
         }
 
-    def begin(self, broker_id: int, now_ms: int) -> None:
+    def begin(self, broker_id: int, now_ms: int, *, is_known_to_clients: bool = True) -> None:
         """A broker registered as a new incarnation."""
-        self._sessions[broker_id] = BrokerSession(now_ms + self._timeout_ms, heard_of=True)
+        self._sessions[broker_id] = BrokerSession(
+            now_ms + self._timeout_ms, heard_of=True, is_known_to_clients=is_known_to_clients
+        )
+
+    def unfenced(self, broker_id: int, now_ms: int) -> None:
+        """A broker is about to serve clients, who may have tried it in vain."""
+        session = self._sessions.get(broker_id)
+        if session is None:
+            return
+        if session.is_known_to_clients:
+            session.hard_to_reach_until_ms = now_ms + self._reconnect_grace_ms
+        session.is_known_to_clients = True
+
+    def hard_to_reach(self, now_ms: int) -> dict[int, int]:
+        """The brokers that clients may not have tried again, and until when."""
+        return {
+            broker_id: session.hard_to_reach_until_ms
+            for broker_id, session in self._sessions.items()
+            if session.hard_to_reach_until_ms > now_ms
+        }
 
     def touch(self, broker_id: int, now_ms: int) -> BrokerSession:
         """A broker was heard of."""

@@ -19,6 +19,7 @@ from tidelog.node.departures import Departures
 from tidelog.node.effects import Announce, Effect, LimitConnections
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.flushes import Flushes
+from tidelog.node.held_requests import HeldRequests
 from tidelog.node.jobs import Jobs
 from tidelog.node.links import Links
 from tidelog.node.replicas import Replicas
@@ -92,6 +93,7 @@ class BrokerState:
         self.jobs = Jobs(self.effects)
         self.links = Links(self.effects, self.deadlines, f"broker-{config.node_id}")
         self.departures = Departures(self.deadlines, config.broker_disconnect_grace_ms)
+        self.held = HeldRequests(self.deadlines)
         self.awaited = AwaitedFollowers(config.node_id, self.deadlines)
         self.flushes = Flushes(self.jobs)
         self.fetch_max_bytes = config.fetch_max_bytes

@@ -3,19 +3,21 @@
 A broker dies, and clients ask the others for its partitions' leaders at once, before anybody has
 decided. Two things let them go on as soon as there is a decision:
 
-- While the connection to a broker has just broken, its partitions have no leader as far as clients
-  are told; so they ask again soon instead of believing that the old leader is the one.
+- While the connection to a broker has just broken, whoever asks for the leader of its partitions
+  gets the answer when there is a decision (`node/held_requests.py`), so that the first answer is
+  right; who asks in other ways is told that they have no leader.
 - A broker that was fenced a moment ago is still in the list of brokers. Clients that find a broker
   missing tear down what they had to do with it, which takes librdkafka a second.
 
-Invariant  A doubt about a broker ends when it answers, or after a second: by then it is fenced,
-           even if the controller went with it, or it lives and only we cannot reach it.
+Invariant  A doubt about a broker ends when it answers, when it is fenced, or after a second: by
+           then it is fenced, even if the controller went with it, or it lives and only we cannot
+           reach it.
 Invariant  Without a grace (`broker.disconnect.grace.ms=0`) clients are told what the metadata says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from tidelog.controller.image_delta import BrokerDelta
@@ -39,6 +41,16 @@ class Departures:
         """Whether the connection to a broker has just broken."""
         return broker_id in self._in_doubt
 
+    def doubt_ends_ms(self, broker_id: int) -> int | None:
+        """When the doubt about a broker ends at the latest; None where there is none."""
+        doubt = self._in_doubt.get(broker_id)
+        return None if doubt is None else doubt.due_ms
+
+    @property
+    def in_doubt(self) -> Collection[int]:
+        """The brokers to which the connection has just broken."""
+        return self._in_doubt.keys()
+
     def is_lately_fenced(self, broker_id: int) -> bool:
         """Whether clients may still have it in mind."""
         return broker_id in self._lately_fenced
@@ -58,6 +70,7 @@ class Departures:
             if before is not None and after is not None and after.fenced and not before.fenced:
                 until_ms = now.monotonic_ms + LISTED_AFTER_FENCING_MS
                 self._note(self._lately_fenced, broker_id, until_ms)
+                self._forget(self._in_doubt, broker_id)
             elif after is None or not after.fenced:
                 self._forget(self._lately_fenced, broker_id)
 

@@ -6,6 +6,9 @@ limits say; later ones give what fits into the rest.
 Invariant  No consumer gets an offset at or above the high watermark, or, reading committed
            transactions only, at or above the last stable offset; a follower reads to the end (D11).
 Invariant  An epoch is fenced before anything else is said about a partition (D13).
+Invariant  A consumer that is ahead of a new leader, of its high watermark or of the epoch it knows,
+           waits here as long as its fetch may wait; the error comes when that time is up. Clients
+           wait far longer after an error (librdkafka half a second) than the leader needs.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ OFFSET_NOT_AVAILABLE_SINCE: Final = 11
 """The first version whose clients know the error; older ones get an empty answer."""
 LEADER_HINTS_SINCE: Final = 16
 NO_REPLICA: Final = -1
+SOON_OVER: Final = (ErrorCode.offset_not_available, ErrorCode.unknown_leader_epoch)
+"""What a consumer is told by a leader that has just begun."""
 LEADER_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
@@ -42,6 +47,7 @@ class Look:
         "_broker",
         "_fetch",
         "_heard",
+        "_patient",
         "_remaining",
         "_version",
         "_wanted_bytes",
@@ -51,9 +57,16 @@ class Look:
     )
 
     def __init__(
-        self, broker: BrokerState, fetch: FetchRequest, version: int, heard: Now | None
+        self,
+        broker: BrokerState,
+        fetch: FetchRequest,
+        version: int,
+        heard: Now | None,
+        *,
+        time_is_up: bool,
     ) -> None:
         """`heard` is when a follower's fetch arrived; None for another look at a parked one."""
+        self._patient = not time_is_up and fetch.replica_id < 0 and fetch.min_bytes > 0
         self._broker = broker
         self._heard = heard
         self._fetch = fetch
@@ -118,8 +131,11 @@ class Look:
         aborted: list[tuple[int, int]] | None = [] if committed_only else None
         nearer = None
         if diverging is None and not is_follower:
-            if self._is_not_available_yet(partition, offset):
-                return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
+            if partition.is_not_available_yet(offset):
+                if self._patient:
+                    return _nothing_yet(partition, wanted)
+                if self._version >= OFFSET_NOT_AVAILABLE_SINCE:
+                    return self._refused(wanted, partition.name, ErrorCode.offset_not_available)
             nearer = self._nearer_replica(partition, offset)
         if diverging is not None or nearer is not None:
             self.urgent = True
@@ -143,11 +159,6 @@ class Look:
             NO_REPLICA if nearer is None else nearer,
             records,
             diverging,
-        )
-
-    def _is_not_available_yet(self, partition: Partition, offset: int) -> bool:
-        return self._version >= OFFSET_NOT_AVAILABLE_SINCE and partition.is_not_available_yet(
-            offset
         )
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
@@ -237,13 +248,25 @@ class Look:
     def _refused(
         self, wanted: FetchPartition, name: TopicPartition | None, error: ErrorCode
     ) -> FetchedPartition:
-        self.urgent = True
+        if not (self._patient and error in SOON_OVER):
+            self.urgent = True
         if error is ErrorCode.kafka_storage_error and self._version < STORAGE_ERROR_SINCE:
             error = ErrorCode.not_leader_or_follower
         leader = None
         if name is not None and self._version >= LEADER_HINTS_SINCE and error in LEADER_HINTED:
             leader = self._broker.current_leader(name)
         return FetchedPartition(wanted.partition, error, -1, current_leader=leader)
+
+
+def _nothing_yet(partition: Partition, wanted: FetchPartition) -> FetchedPartition:
+    """For a consumer that is ahead of the high watermark: wait until it rises."""
+    return FetchedPartition(
+        wanted.partition,
+        ErrorCode.none,
+        partition.high_watermark.offset,
+        partition.last_stable_offset,
+        partition.log.start_offset,
+    )
 
 
 def _known_name(broker: BrokerState, topic_id: UUID | None, index: int) -> TopicPartition | None:

@@ -145,6 +145,7 @@ class Hosting:
             self._broker.fetchers.brokers_changed(now)
             for partition in self._broker.replicas:
                 partition.look_again(now)
+        self._broker.held.look_again(now)
 
     def _forget_rules(self, delta: ImageDelta) -> None:
         for kind, name in delta.configs:

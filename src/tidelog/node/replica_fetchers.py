@@ -168,6 +168,7 @@ class ReplicaFetcher:
             if answer.session_id:
                 if not self._session.is_open:
                     self._broker.departures.heard_from(self.leader)
+                    self._broker.held.look_again(now)
                 self._session.answered(answer.session_id)
             else:
                 self._begin_anew()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
+from tidelog.node.held_requests import LONGEST_MS
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -46,18 +47,48 @@ def others(cluster: Cluster) -> tuple[int, int]:
     return leader, follower
 
 
-def test_a_leader_whose_connection_broke_is_not_named_until_there_is_a_decision(
+def test_whoever_asks_for_a_leader_that_has_just_gone_is_told_of_the_next_one(
     three: Cluster,
 ) -> None:
+    """Told of no leader, or of the old one, clients wait on their own: librdkafka for a second."""
     leader, follower = others(three)
     three[leader].kill()
     three.wait(5)
-    unsure = (ErrorCode.leader_not_available, -1, {100, 101, 102})
-    assert told(three, follower) == unsure
-    three.wait(2 * GRACE_MS)
-    error, elected, _ = told(three, follower)
-    assert error == 0
+    asked_ms = three.now.monotonic_ms
+    error, elected, listed = told(three, follower)
+    assert (error, listed) == (0, {100, 101, 102})
     assert elected not in (leader, -1)
+    assert three.now.monotonic_ms - asked_ms <= 2 * GRACE_MS
+
+
+def test_nobody_waits_for_longer_than_a_second(three: Cluster) -> None:
+    leader, follower = others(three)
+    for node_id in {100, leader}:
+        three[node_id].kill()
+    three.wait(5)
+    asked_ms = three.now.monotonic_ms
+    assert told(three, follower)[1] == leader, "there is nobody to decide"
+    assert 2 * GRACE_MS < three.now.monotonic_ms - asked_ms <= LONGEST_MS
+
+
+def test_who_asks_for_other_topics_does_not_wait(three: Cluster) -> None:
+    leader, follower = others(three)
+    three[leader].kill()
+    three.wait(5)
+    asked_ms = three.now.monotonic_ms
+    three.client(follower).ask(ApiKey.METADATA, 12, topics=[], allow_auto_topic_creation=False)
+    assert three.now.monotonic_ms - asked_ms < GRACE_MS
+
+
+def test_in_other_answers_a_leader_whose_connection_broke_is_not_named(three: Cluster) -> None:
+    leader, follower = others(three)
+    three[leader].kill()
+    three.wait(5)
+    answer = three.client(follower).ask(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "orders"}]
+    )
+    [partition] = answer.topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.leader_not_available, -1)
 
 
 def test_a_broker_fenced_just_now_stays_in_the_list_for_a_while(three: Cluster) -> None:

@@ -131,6 +131,35 @@ def test_a_consumer_ahead_of_a_new_leaders_mark_is_told_to_come_again(
     assert racks.fetch("", 2) == (0, -1, False)
 
 
+@pytest.mark.parametrize("version", [10, 12])
+def test_a_consumer_ahead_of_a_new_leaders_mark_waits_until_it_rises(
+    racks: Racks, batch: NewBatch, version: int
+) -> None:
+    """Told to come again, librdkafka would wait for half a second."""
+    new_leader(racks, batch())
+    racks.peer.send_fetch({("orders", 0): 2}, max_wait_ms=500, version=version)
+    racks.bench.wait(100)
+    assert racks.peer.frames == []
+    racks.bench.connect().send_produce({("orders", 0): batch()}, acks=1)
+    for follower in racks.followers:
+        follower.fetch(3)
+    racks.bench.end_tick()
+    [told] = racks.peer.fetched(version).topics[0].partitions
+    assert (told.error, bool(told.records)) == (0, True)
+
+
+def test_a_consumer_ahead_of_a_mark_that_does_not_rise_is_told_when_its_time_is_up(
+    racks: Racks, batch: NewBatch
+) -> None:
+    new_leader(racks, batch())
+    racks.peer.send_fetch({("orders", 0): 2}, max_wait_ms=500)
+    racks.bench.wait(499)
+    assert racks.peer.frames == []
+    racks.bench.wait(1)
+    [told] = racks.peer.fetched().topics[0].partitions
+    assert told.error == ErrorCode.offset_not_available
+
+
 def test_older_consumers_ahead_of_a_new_leaders_mark_get_nothing_and_no_error(
     racks: Racks, batch: NewBatch
 ) -> None:

@@ -101,6 +101,31 @@ def test_an_error_in_one_partition_is_answered_at_once_with_all_of_them(
     assert [topic.partitions[0].error for topic in answer.topics] == [0, 3]
 
 
+@pytest.mark.usefixtures("orders")
+def test_a_consumer_that_heard_of_an_epoch_before_its_leader_waits_for_it(
+    bench: NodeBench, peer: Peer, records_in: RecordsIn
+) -> None:
+    ahead = FetchPartition(0, 1, 0, -1, -1, 1 << 20)
+    peer.send_fetch({("orders", 0): ahead}, max_wait_ms=500)
+    bench.end_tick()
+    assert peer.frames == []
+    bench.partition("orders").apply(Leadership(100, 1, 1, (100,), (100,)), bench.now)
+    bench.end_tick()
+    [fetched] = peer.fetched().topics[0].partitions
+    assert len(records_in(fetched)) == 3
+
+
+@pytest.mark.usefixtures("orders")
+def test_an_epoch_that_does_not_come_is_unknown_when_the_time_is_up(
+    bench: NodeBench, peer: Peer
+) -> None:
+    ahead = FetchPartition(0, 1, 0, -1, -1, 1 << 20)
+    peer.send_fetch({("orders", 0): ahead}, max_wait_ms=500)
+    bench.wait(500)
+    [fetched] = peer.fetched().topics[0].partitions
+    assert fetched.error == ErrorCode.unknown_leader_epoch
+
+
 def test_a_fetch_of_nothing_is_answered_at_once(peer: Peer) -> None:
     answer = peer.fetch({}, max_wait_ms=500)
     assert (answer.error, answer.topics) == (0, [])

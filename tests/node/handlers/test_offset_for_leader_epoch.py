@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
+from tidelog.node.handlers.offset_for_leader_epoch import CATCHES_UP_MS
 from tidelog.replication.partition import Leadership
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch
@@ -25,23 +27,30 @@ def ask(
     version: int = 4,
 ) -> tuple[int, int, int]:
     """Error, epoch and its end."""
-    answer = peer.ask(
+    send(peer, leader_epoch, current=current, topic=topic, version=version)
+    return told(peer, version)
+
+
+def send(
+    peer: Peer,
+    leader_epoch: int,
+    *,
+    current: int = -1,
+    topic: str = "orders",
+    version: int = 4,
+    replica_id: int = -1,
+) -> None:
+    asked = {"partition": 0, "current_leader_epoch": current, "leader_epoch": leader_epoch}
+    peer.send(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         version,
-        replica_id=-1,
-        topics=[
-            {
-                "topic": topic,
-                "partitions": [
-                    {
-                        "partition": 0,
-                        "current_leader_epoch": current,
-                        "leader_epoch": leader_epoch,
-                    }
-                ],
-            }
-        ],
+        replica_id=replica_id,
+        topics=[{"topic": topic, "partitions": [asked]}],
     )
+
+
+def told(peer: Peer, version: int = 4) -> tuple[int, int, int]:
+    _, answer = decode_response(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, peer.answer())
     [[found]] = [each.partitions for each in answer.topics]
     return found.error_code, found.leader_epoch, found.end_offset
 
@@ -82,8 +91,34 @@ def test_an_epoch_that_is_not_known_is_undefined_and_no_error(peer: Peer) -> Non
 @pytest.mark.usefixtures("orders")
 def test_another_current_epoch_is_fenced(peer: Peer) -> None:
     assert ask(peer, 2, current=4) == (ErrorCode.fenced_leader_epoch, -1, -1)
-    assert ask(peer, 2, current=6) == (ErrorCode.unknown_leader_epoch, -1, -1)
     assert ask(peer, 2, current=5) == (0, 2, 1)
+
+
+def test_a_consumer_that_heard_of_an_epoch_before_its_leader_waits_for_it(
+    orders: NodeBench, peer: Peer
+) -> None:
+    send(peer, 2, current=6)
+    assert peer.frames == []
+    orders.partition("orders").apply(Leadership(100, 6, 6, (100,), (100,)), orders.now)
+    orders.create_topic("invoices")
+    assert told(peer) == (0, 2, 1)
+
+
+def test_a_consumer_does_not_wait_long_for_an_epoch_that_does_not_come(
+    orders: NodeBench, peer: Peer
+) -> None:
+    send(peer, 2, current=6)
+    orders.wait(CATCHES_UP_MS - 1)
+    assert peer.frames == []
+    orders.wait(1)
+    assert told(peer) == (ErrorCode.unknown_leader_epoch, -1, -1)
+
+
+def test_a_follower_is_told_at_once_that_its_epoch_is_not_known(
+    orders: NodeBench, peer: Peer
+) -> None:
+    send(peer, 2, current=6, replica_id=101)
+    assert told(peer) == (ErrorCode.unknown_leader_epoch, -1, -1)
 
 
 def test_only_the_leader_answers(orders: NodeBench, peer: Peer) -> None:

@@ -41,6 +41,14 @@ class ReplicationSettings(Settings):
         "How often a broker tells the controller that it lives.",
         at_least(1),
     )
+    broker_reconnect_grace_ms = Setting(
+        ConfigType.INT,
+        10_000,
+        "How long clients may take to try a broker again that was gone: so long after its return "
+        "leadership does not go back to it on its own, and elections prefer other replicas. "
+        "librdkafka waits up to 10 s (its reconnect.backoff.max.ms).",
+        at_least(0),
+    )
     broker_session_timeout_ms = Setting(
         ConfigType.INT,
         9000,

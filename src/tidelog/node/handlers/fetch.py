@@ -28,8 +28,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         )
     if context.parked is not None:
         retry(broker, context.parked, request.now, time_is_up=True)
-    look = Look(broker, fetch, request.api_version, request.now).at(context)
-    if look.is_enough or fetch.max_wait_ms <= 0 or not context.partitions:
+    has_time = fetch.max_wait_ms > 0
+    look = Look(broker, fetch, request.api_version, request.now, time_is_up=not has_time)
+    if look.at(context).is_enough or not has_time or not context.partitions:
         return _encode(broker, request, context, look)
     later = request.park()
     if not context.is_session:
@@ -46,7 +47,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 def retry(broker: BrokerState, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
     """Look again at a parked fetch; answer it when there is reason to."""
     context, request = parked.context, parked.request
-    look = Look(broker, parked.fetch, request.api_version, None).at(context)
+    look = Look(broker, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(context)
     if not (time_is_up or look.is_enough):
         return False
     context.used_ms = now.monotonic_ms

@@ -2,6 +2,7 @@
 
 Answers come from this broker's own image of the cluster. A client that names a topic which does
 not exist may have it created (`auto.create.topics.enable`); its answer then waits for the topic.
+One that asks for a leader which has just gone is answered when it is decided who leads instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _refused(request)
     missing = _to_create(broker, request)
     if not missing:
-        return _answer(broker, request, {})
+        return _answer_when_decided(broker, request)
     later = request.park()
     broker.control.create_topics(
         request.now,
@@ -41,6 +42,41 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         ),
     )
     return later
+
+
+def _answer_when_decided(broker: BrokerState, request: Request) -> Reply:
+    """At once, unless the answer would have to leave out a leader that is about to be replaced."""
+    doubtful = _leaders_in_doubt(broker, request)
+    if not doubtful:
+        return _answer(broker, request, {})
+    departures = broker.departures
+    ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
+    return broker.held.hold(
+        request,
+        lambda: bool(_leaders_in_doubt(broker, request)),
+        lambda: _answer(broker, request, {}),
+        max(ends_ms) - request.now.monotonic_ms,
+    )
+
+
+def _leaders_in_doubt(broker: BrokerState, request: Request) -> set[int]:
+    """Of the leaders that the answer names, those who may be gone."""
+    in_doubt = set(broker.departures.in_doubt)
+    if not in_doubt:
+        return in_doubt
+    image, asked = broker.image, request.body.topics
+    if asked is None or (request.api_version == 0 and not asked):
+        topics = list(image.topics_by_name.values())
+    else:
+        found = (
+            image.topics_by_id.get(topic_id)
+            if (topic_id := field(entry, "topic_id", None)) is not None
+            else image.topics_by_name.get(entry.name)
+            for entry in asked
+        )
+        topics = [topic for topic in found if topic is not None]
+    leaders = {partition.leader for topic in topics for partition in topic.partitions.values()}
+    return leaders & in_doubt
 
 
 def _wish(broker: BrokerState, name: str) -> NewTopic:
