@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
+from tests.node.node_bench import CLUSTER_ID, NODE_ID
 
 from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.ids import TopicPartition
 from tidelog.observe.events import LogDirectoryOffline, NodeStopped
 from tidelog.storage.crash import after_crash
 from tidelog.storage.disk_operation import (
@@ -17,6 +20,7 @@ from tidelog.storage.disk_operation import (
     Operation,
     Renamed,
 )
+from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -178,6 +182,40 @@ def test_a_directory_that_cannot_be_read_at_the_start_is_not_begun_anew_elsewher
         refused = client.produce("orders", batch(b"b"), index)
         assert refused.error == ErrorCode.kafka_storage_error
     assert [event.directory for event in again.of_kind(LogDirectoryOffline)] == ["/more"]
+
+
+def test_a_replica_that_may_lie_in_a_failed_directory_is_not_begun_anew_in_another_one(
+    new_bench: NewBench, batch: NewBatch
+) -> None:
+    three = new_bench(log_dirs="/data,/more,/third")
+    three.create_topic("orders", 6)
+    three.wait(10)
+    peer = three.connect()
+    for index in range(6):
+        peer.produce("orders", batch(b"a"), index)
+    places = {index: home(three, index) for index in range(6)}
+    assert {*places.values()} == {"/data", "/more", "/third"}
+
+    disk = after_crash(three.files)
+    disk.remove_directory("/third")
+    blank = DirectoryIdentity(CLUSTER_ID, NODE_ID, UUID(int=4711))
+    disk.make_directory("/third")
+    write_identity(disk, "/third", blank)
+    disk.fail_when(lambda operation: operation.path.startswith("/more/orders"))
+    again = three.again(disk)
+
+    assert [event.directory for event in again.of_kind(LogDirectoryOffline)] == ["/more"]
+    for index, place in places.items():
+        assert (again.node.broker.replicas.get(TopicPartition("orders", index)) is not None) == (
+            place == "/data"
+        )
+        assert disk.exists(f"/data/orders-{index}") == (place == "/data")
+        assert not disk.exists(f"/third/orders-{index}")
+
+    disk.heal()
+    healed = again.again(after_crash(disk))
+    ends = {index: healed.partition("orders", index).log.end_offset for index in places}
+    assert ends == {index: 0 if place == "/third" else 1 for index, place in places.items()}
 
 
 def test_when_the_directory_of_the_metadata_fails_the_node_stops(

@@ -222,6 +222,29 @@ def test_a_log_that_was_cut_meanwhile_takes_nothing_from_the_pass(log: Compacted
     assert log.contents() == [(0, b"a", b"1")]
 
 
+def test_a_segment_that_was_cut_and_written_anew_is_not_replaced_by_what_it_held_before(
+    log: CompactedLog,
+) -> None:
+    log.put((b"a", b"1"))
+    log.put((b"a", b"2"))
+    log.roll()
+    inner = log.bench.log
+    dirty = dirty_range(inner, 2, log.bench.now)
+    assert dirty is not None
+    compaction = Compaction(plan_compaction(inner, dirty, MEMORY, log.bench.now))
+    while compaction.finished is None:
+        compaction.run_slice()
+    [source] = [source.segment for source in compaction.finished.replaced]
+
+    inner.truncate_to(1, log.bench.now)
+    log.put((b"b", b"3"))
+    log.roll()
+
+    assert inner.segments.first is source
+    assert not can_swap(inner, compaction.finished, compaction.plan.generation)
+    assert log.contents() == [(0, b"a", b"1"), (1, b"b", b"3")]
+
+
 def test_truncation_lowers_how_far_a_log_is_cleaned(log: CompactedLog) -> None:
     log.put((b"a", b"1"))
     log.roll()

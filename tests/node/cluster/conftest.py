@@ -162,18 +162,18 @@ class Machine:
         """Give it an empty disk."""
         self.files = MemoryFileSystem()
         self.files.wall_ms = self.cluster.now.wall_ms
-        directory_id = _directory_id(self.node_id, self._starts)
         voters = tuple(map(_voter, self.cluster.controllers))
-        format_directory(
-            self.files,
-            "/data",
-            cluster_id=cluster_id,
-            node_id=self.node_id,
-            directory_id=directory_id,
-            bootstrap=[encode_record(record) for record in default_features()],
-            voters=voters if self.config.is_controller else (),
-            wall_ms=self.cluster.now.wall_ms,
-        )
+        for number, path in enumerate(self.config.log_directories):
+            format_directory(
+                self.files,
+                path,
+                cluster_id=cluster_id,
+                node_id=self.node_id,
+                directory_id=_directory_id(self.node_id, self._starts + 500 * number),
+                bootstrap=[encode_record(record) for record in default_features()],
+                voters=voters if self.config.is_controller and number == 0 else (),
+                wall_ms=self.cluster.now.wall_ms,
+            )
 
     @property
     def node(self) -> Node:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerRegistered,
@@ -12,6 +14,7 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import NodeStarted, NodeStopped
+from tidelog.storage.identity import delete_clean_shutdown, write_clean_shutdown
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -317,3 +320,53 @@ def test_a_clean_stop_is_told_to_the_controller_at_the_next_start(cluster: Clust
     cluster[101].stop()
     cluster.start(101)
     assert cluster[101].node.broker.directories[0].previous_broker_epoch == epoch
+
+
+# Several directories
+
+
+@pytest.fixture
+def wide(new_cluster: NewCluster) -> Cluster:
+    """Two brokers with two directories each, and a topic that both are needed for."""
+    cluster = new_cluster(2, log_dirs="/data,/more")
+    cluster.start()
+    cluster.create_topic("orders", partitions=2, min_insync_replicas="2")
+    return cluster
+
+
+def candidates(cluster: Cluster) -> set[tuple[int, ...]]:
+    """Who may lead the partitions, beside those in sync."""
+    orders = cluster[100].image.topics_by_name["orders"].partitions
+    assert {partition.isr for partition in orders.values()} == {(100,)}
+    return {partition.elr for partition in orders.values()}
+
+
+def register_again(cluster: Cluster, epoch: int) -> None:
+    """Start 101, and go on until the controller knows of its new process."""
+    cluster[101].start()
+    cluster.wait_until(lambda: cluster[100].image.brokers[101].broker_epoch > epoch, 1000)
+
+
+def test_a_broker_whose_directories_all_say_so_has_stopped_cleanly(wide: Cluster) -> None:
+    epoch = wide[101].node.broker.broker_epoch
+    wide[101].stop()
+    assert candidates(wide) == {(101,)}
+    register_again(wide, epoch)
+    assert candidates(wide) == {(101,)}
+
+
+@pytest.mark.parametrize("directory", ["/data", "/more"])
+@pytest.mark.parametrize("says", ["nothing", "another epoch", "no epoch"])
+def test_a_broker_whose_directories_disagree_has_not_stopped_cleanly(
+    wide: Cluster, directory: str, says: str
+) -> None:
+    epoch = wide[101].node.broker.broker_epoch
+    wide[101].stop()
+    assert candidates(wide) == {(101,)}
+    files = wide[101].files
+    if says == "nothing":
+        delete_clean_shutdown(files, directory)
+    else:
+        write_clean_shutdown(files, directory, epoch - 1 if says == "another epoch" else -1)
+    register_again(wide, epoch)
+    assert candidates(wide) == {()}
