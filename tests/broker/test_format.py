@@ -17,6 +17,7 @@ from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, read_snapshot
 from tidelog.storage.identity import read_identity
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+ANOTHER = "AAAAAAAAAAAAAAAAAAAACg"
 
 
 def config(directory: Path, **changes: str) -> NodeConfig:
@@ -138,7 +139,7 @@ def test_a_new_cluster_gets_an_id_of_its_own(tmp_path: Path) -> None:
 def test_a_formatted_directory_is_left_alone_and_nothing_else_is_written(tmp_path: Path) -> None:
     format_node(config(tmp_path, log_dirs=f"{tmp_path}/two"), CLUSTER)
     with pytest.raises(ConfigError, match="two is formatted already, for node 7"):
-        format_node(config(tmp_path), "another")
+        format_node(config(tmp_path), ANOTHER)
     assert read_identity(OsFileSystem(), f"{tmp_path}/one") is None
 
 
@@ -147,6 +148,21 @@ def test_a_directory_in_use_is_not_formatted(tmp_path: Path) -> None:
     with pytest.raises(DirectoryInUse):
         format_node(config(tmp_path), CLUSTER)
     lock.release()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["my cluster", "4L6g3nShT-eMCtK--X86s", "4L6g3nShT-eMCtK--X86sw==", "4L6g3nShT/eMCtK++X86sw"],
+)
+def test_a_cluster_id_has_the_form_of_those_that_are_drawn(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ConfigError, match="tidelog random-uuid") as refused:
+        format_node(config(tmp_path), wrong)
+    assert repr(wrong) in str(refused.value)
+    assert not (tmp_path / "two").exists()
+
+
+def test_who_insists_may_use_a_cluster_id_of_any_form_as_in_kafka(tmp_path: Path) -> None:
+    assert format_node(config(tmp_path), "my cluster", any_cluster_id=True) == "my cluster"
 
 
 def test_a_cluster_id_is_more_than_spaces(tmp_path: Path) -> None:

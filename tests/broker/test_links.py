@@ -252,6 +252,39 @@ def test_nothing_is_heard_of_a_link_that_the_node_closed(
     assert shell.driver.link_count == 0
 
 
+def test_a_link_that_is_given_up_is_reset_and_what_it_had_to_send_is_forgotten(
+    shell: Shell, asker: Asker, door: Door
+) -> None:
+    big = bytes(50_000_000)
+    asker.on_opened = lambda link: [SendOnLink(link, [big]), SendOnLink(link, [b"and more"])]
+
+    async def scenario() -> None:
+        asker.do(OpenLink(1, "127.0.0.1", door.port))
+        peer = await door.accept()
+        await peer.receive(1)
+        asker.do(SendOnLink(1, [b"in the same breath"]), CloseLink(1, "no answer in time"))
+        await shell.until(lambda: shell.driver.link_count == 0)
+        with pytest.raises(ConnectionResetError):
+            await peer.receive(len(big))
+
+    shell.run(scenario())
+    assert asker.heard == [("opened", 1)]
+
+
+def test_a_link_that_is_given_up_with_nothing_under_way_is_reset_as_well(
+    shell: Shell, asker: Asker, door: Door
+) -> None:
+    async def scenario() -> None:
+        asker.do(OpenLink(1, "127.0.0.1", door.port))
+        peer = await door.accept()
+        await asker.until_heard("opened")
+        asker.do(SendOnLink(1, [b"in the same breath"]), CloseLink(1, "no answer in time"))
+        with pytest.raises(ConnectionResetError):
+            await peer.receive(1000)
+
+    shell.run(scenario())
+
+
 def test_a_link_closed_as_soon_as_it_opens_goes_away(
     shell: Shell, asker: Asker, door: Door
 ) -> None:

@@ -9,7 +9,7 @@ from tests.node.link_peer import PEER, Peer
 
 from tidelog.model.time import Now
 from tidelog.node.effects import CloseLink, OpenLink
-from tidelog.node.links import REST_FIRST_MS, REST_MOST_MS, Answer, LinkLost
+from tidelog.node.links import GIVEN_UP_MOST, REST_FIRST_MS, REST_MOST_MS, Answer, LinkLost
 from tidelog.wire.apis import ApiKey
 
 
@@ -236,3 +236,59 @@ def test_a_peer_that_hangs_up_is_told_apart_from_one_that_is_silent(peer: Peer) 
     peer.opened(2)
     peer.closed(2, "Connection reset by peer")
     assert [answer.by_peer for _, answer in peer.heard] == [False, True]
+
+
+# Links whose end would be taken for ours
+
+
+def given_up(peer: Peer) -> None:
+    """Ask, get no answer in time, and ask again on the next connection."""
+    peer.link().speaks_for_us = True
+    peer.ask("first", timeout_ms=100)
+    peer.opened()
+    peer.pass_time(100)
+    assert peer.lost() == ["first"]
+    peer.ask("second")
+    peer.pass_time(REST_FIRST_MS)
+    peer.opened(2)
+
+
+def closed(peer: Peer) -> list[int]:
+    return [effect.link for effect in peer.take() if isinstance(effect, CloseLink)]
+
+
+def test_a_connection_that_speaks_for_us_ends_only_after_an_answer_on_the_next_one(
+    peer: Peer,
+) -> None:
+    given_up(peer)
+    assert closed(peer) == []
+
+    peer.answer(1, number=2)
+
+    assert closed(peer) == [1]
+    assert peer.answered() == [("second", "c")]
+
+
+def test_nothing_is_heard_of_a_connection_that_was_given_up_and_is_still_open(peer: Peer) -> None:
+    given_up(peer)
+    peer.answer(0, number=1)
+    peer.closed(1)
+    assert peer.lost() == ["first"]
+    assert peer.answered() == []
+    assert peer.link().is_open
+
+
+def test_closing_a_link_ends_all_its_connections(peer: Peer) -> None:
+    given_up(peer)
+    peer.link().close(peer.now)
+    assert closed(peer) == [2, 1]
+
+
+def test_only_so_many_connections_wait_for_an_answer_on_the_next_one(peer: Peer) -> None:
+    peer.link().speaks_for_us = True
+    for number in range(1, GIVEN_UP_MOST + 3):
+        peer.ask("again", timeout_ms=2 * REST_MOST_MS)
+        peer.pass_time(REST_MOST_MS)
+        peer.opened(number)
+        peer.pass_time(REST_MOST_MS)
+    assert closed(peer) == [1, 2]

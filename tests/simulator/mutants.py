@@ -16,8 +16,11 @@ from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.alter_partitions import AlterPartitions
+from tidelog.node.connections import Connection
+from tidelog.node.controller_chores import _HeartbeatConnections
 from tidelog.node.fetch_reading import Look
 from tidelog.node.fetch_sessions import WantedPartition
+from tidelog.node.links import Link
 from tidelog.quorum import election_state
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
@@ -146,6 +149,18 @@ def _touch_in_vain(self: BrokerSessions, broker_id: int, now_ms: int) -> BrokerS
     return session
 
 
+def _last_heard_counts(
+    self: _HeartbeatConnections, connection: Connection, _now_ms: int, _given_up_after_ms: int
+) -> bool:
+    """The end of the connection that brought the last heartbeat, however late that was."""
+    heard_ms = self._heard_ms.pop(connection, None)
+    return heard_ms is not None and all(heard_ms >= each for each in self._heard_ms.values())
+
+
+def _hang_up_at_once(self: Link, reason: str, now: Now) -> None:
+    self.close(now, reason)
+
+
 _goodbyes: Final = brokers._goodbyes
 
 
@@ -262,6 +277,18 @@ MUTANTS: Final = (
     _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=10),
     _mutant(
         "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
+    ),
+    Mutant(
+        "a late heartbeat makes its connection count",
+        (Patch(_HeartbeatConnections, "closed", _last_heard_counts),),
+        story="healed_cut",
+        rule="C17",
+    ),
+    Mutant(
+        "what a broker gives up ends at once",
+        (Patch(Link, "_give_up", _hang_up_at_once),),
+        story="healed_cut",
+        rule="L20",
     ),
     _quorum_mutant(
         "votes are not durable", election_state, "write_atomically", replace_file, seed=2

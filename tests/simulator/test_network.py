@@ -253,6 +253,57 @@ def test_a_reset_loses_what_is_under_way_in_both_directions(pair: Pair) -> None:
     assert pair.near.words == pair.far.words == [("closed", "connection reset")]
 
 
+def test_what_is_on_the_wire_arrives_before_the_reset_of_its_sender(pair: Pair) -> None:
+    end = pair.connected()
+    pair.send(end, b"one", b"two")
+    pair.network.reset(end, pair.timeline.now_us)
+    pair.send(end, b"three")
+    pair.run(10)
+
+    assert pair.far.words == [b"one", b"two", ("closed", "connection reset by peer")]
+    assert pair.near.words == []
+
+
+def test_what_was_lost_before_a_reset_is_not_sent_again() -> None:
+    pair = Pair(Conditions(latency_us=LATENCY_US, jitter_us=0, bytes_per_s=1_000_000))
+    end = pair.connected()
+    pair.send(end, bytes(1_000), bytes(500_000))
+    pair.network.reset(end, pair.timeline.now_us + 2_000)
+    pair.run(2_000)
+
+    assert pair.far.words == [bytes(1_000), ("closed", "connection reset by peer")]
+
+
+def test_a_reset_across_a_cut_is_never_heard_of_and_nothing_comes_after_it(pair: Pair) -> None:
+    end = pair.connected()
+    pair.network.paths.cut(apart(["near"], ["far"]))
+    pair.send(end, b"one")
+    pair.run(1_000)
+    pair.network.reset(end, pair.timeline.now_us)
+    pair.network.paths.mend_all()
+    pair.network.paths_changed()
+    pair.run(2 * GIVE_UP_US // 1000)
+    assert pair.far.words == []
+
+    pair.send(pair.far.ends[0], b"are you there?")
+    pair.run(10)
+    assert pair.far.words == [("closed", "connection reset by peer")]
+    assert pair.near.words == []
+
+
+def test_a_close_across_a_cut_is_heard_of_after_everything_before_it(pair: Pair) -> None:
+    end = pair.connected()
+    pair.network.paths.cut(apart(["near"], ["far"]))
+    pair.send(end, b"one")
+    pair.network.close(end, "enough", pair.timeline.now_us)
+    pair.run(1_000)
+    pair.network.paths.mend_all()
+    pair.network.paths_changed()
+    pair.run(1_000)
+
+    assert pair.far.words == [b"one", ("closed", "enough")]
+
+
 def test_a_slow_path_is_slow_in_its_own_direction_only(pair: Pair) -> None:
     end = pair.connected()
     pair.network.paths.slow(one_way(["near"], ["far"]), Slowness(70_000, 0, 1_000_000_000))

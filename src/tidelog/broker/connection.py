@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
@@ -33,6 +34,7 @@ STOP_READING_ABOVE: Final = 1_048_576
 READ_AGAIN_BELOW: Final = 262_144
 ALWAYS_READ: Final = 1 << 63
 _DISCARD_AT_MOST: Final = 1_048_576
+_FORGET_UNSENT: Final = struct.pack("ii", 1, 0)
 
 
 class Peer(NamedTuple):
@@ -73,6 +75,7 @@ class Connection:
         "_outbox_full",
         "_paused_by_node",
         "_reading",
+        "_resetting",
         "_socket",
         "_stop_reading_above",
         "_turn_due",
@@ -109,6 +112,7 @@ class Connection:
         self._turn_due = False
         self._closing: str | None = None
         self._gone = False
+        self._resetting = False
         self.flush_due = False
         self.active = True
         self.idle_since_ms = 0
@@ -159,6 +163,18 @@ class Connection:
         self.flush_due = False
         if not self._waiting_to_write and not self._gone:
             self._write()
+
+    def reset(self, reason: str) -> None:
+        """Neither read nor write any more; let the kernel forget what is under way to the peer."""
+        if self._gone or self._resetting:
+            return
+        self._resetting = True
+        self._closing = self._closing or reason
+        self._read_if_wanted()
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET_UNSENT)
+        # Not here: we may be in the middle of handing over our frames.
+        self._loop.call_soon(self.abandon, reason)
 
     def abandon(self, reason: str) -> None:
         """Close at once, whatever is queued."""
@@ -218,6 +234,8 @@ class Connection:
             self._schedule_turn()
 
     def _write(self) -> None:
+        if self._resetting:
+            return
         queued = self._outbox.queued_bytes
         try:
             written = self._outbox.write(self._socket)

@@ -18,7 +18,7 @@ from tidelog.controller.features import default_features
 from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
-from tidelog.model.ids import uuid_text
+from tidelog.model.ids import is_uuid_text, uuid_text
 from tidelog.model.settings.endpoints import InitialController, is_wildcard
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
@@ -31,8 +31,11 @@ def format_node(
     initial: tuple[InitialController, ...] | None = None,
     *,
     standalone: bool = False,
+    any_cluster_id: bool = False,
 ) -> str:
     """Format every directory the configuration names; the cluster's id, drawn if none is given.
+
+    `any_cluster_id` allows one of another form than the identities that Kafka and we draw.
 
     `initial` are the first voters of a quorum whose log names them, the same for each of them;
     empty for a controller that joins them later, None for one that is the only voter. That this
@@ -42,8 +45,7 @@ def format_node(
     files = OsFileSystem()
     entropy = SystemEntropy()
     cluster = uuid_text(entropy.uuid()) if cluster_id is None else cluster_id
-    if not cluster or cluster != cluster.strip():
-        raise ConfigError(f"{cluster!r} cannot be a cluster id: it is empty or has spaces around")
+    _check_cluster_id(cluster, of_any_form=any_cluster_id)
     directories = tuple(dict.fromkeys((*config.log_directories, config.metadata_directory)))
     with ExitStack() as cleanup:
         for directory in directories:
@@ -78,6 +80,19 @@ def format_node(
                 wall_ms=read_clock().wall_ms,
             )
     return cluster
+
+
+def _check_cluster_id(cluster_id: str, *, of_any_form: bool) -> None:
+    if not cluster_id or cluster_id != cluster_id.strip():
+        raise ConfigError(
+            f"{cluster_id!r} cannot be a cluster id: it is empty or has spaces around"
+        )
+    if not of_any_form and not is_uuid_text(cluster_id):
+        raise ConfigError(
+            f"{cluster_id!r} cannot be a cluster id: that has 22 letters, digits, - or _; "
+            "`tidelog random-uuid` prints one for a new cluster, `tidelog cluster describe` that "
+            "of a cluster to join (--any-cluster-id, if that really has another form)"
+        )
 
 
 def _check_initial(

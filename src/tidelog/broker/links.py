@@ -5,6 +5,8 @@ Invariant  Nothing is reported while effects are carried out: every report comes
 Invariant  Each link ends with exactly one `LinkClosed`, or with none when the node closed it.
 Invariant  An attempt to connect ends within a bound: each address of the host gets its time, and a
            silent name server a little more.
+Invariant  A link that is given up is reset: a goodbye would wait for its turn behind requests that
+           nobody stands by any more, and have the kernel send them until they arrive.
 """
 
 from __future__ import annotations
@@ -65,15 +67,13 @@ class OutgoingLinks:
         attempt.start(self._names, port)
 
     def close(self, link: int, reason: str) -> None:
-        """Let a link go, whatever it still has to send, and report nothing more of it."""
+        """Reset a link, whatever it still has to send, and report nothing more of it."""
         attempt = self._attempts.pop(link, None)
         if attempt is not None:
             attempt.cancel()
         connection = self.connections.pop(link, None)
         if connection is not None:
-            connection.close(reason)
-            # Not here: the connection may be in the middle of handing over its frames.
-            self._loop.call_soon(connection.abandon, reason)
+            connection.reset(reason)
 
     def close_all(self, reason: str) -> None:
         """Write what can be written at once, then let all links go."""
@@ -110,7 +110,7 @@ class OutgoingLinks:
 
     def connection_dropped(self, peer: Peer, cause: str) -> None:
         # What is queued for a peer that makes no sense need not reach it.
-        self._loop.call_soon(self.connections[peer.connection].abandon, cause)
+        self.connections[peer.connection].reset(cause)
 
     def connection_gone(self, peer: Peer, reason: str) -> None:
         if self.connections.pop(peer.connection, None) is not None:

@@ -51,6 +51,13 @@ def format_directories(
         bool,
         typer.Option("--no-initial-controllers", help="This controller joins the quorum later."),
     ] = False,
+    any_cluster_id: Annotated[
+        bool,
+        typer.Option(
+            "--any-cluster-id",
+            help="Take a cluster id of any form, as Apache Kafka does.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare a node's directories before its first start."""
     if cluster_id is None:
@@ -69,7 +76,9 @@ def format_directories(
         initial: tuple[InitialController, ...] | None = () if no_initial_controllers else None
         if initial_controllers is not None:
             initial = parse_initial_controllers(initial_controllers)
-        format_node(parsed, cluster_id, initial, standalone=standalone)
+        format_node(
+            parsed, cluster_id, initial, standalone=standalone, any_cluster_id=any_cluster_id
+        )
         for directory in parsed.log_directories:
             say(f"formatted {directory} for node {parsed.node_id} of cluster {cluster_id}")
 

@@ -120,6 +120,12 @@ class NodeConfig(
         return "controller" in self.process_roles
 
     @property
+    def heartbeat_timeout_ms(self) -> int:
+        """How long a broker waits for the answer to a heartbeat before it gives the connection up:
+        half a session, as in Kafka, so that there is time for another try."""
+        return self.broker_session_timeout_ms // 2
+
+    @property
     def log_directories(self) -> tuple[str, ...]:
         """log.dirs, or else log.dir."""
         if self.log_dirs is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -16,6 +17,7 @@ DIRECTORY_LOST: Final = UUID(int=2)
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
+_UUID_TEXT: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class TopicPartition(NamedTuple):
@@ -39,6 +41,11 @@ class TopicPartition(NamedTuple):
 def uuid_text(identity: UUID) -> str:
     """Kafka's 22-character text form: url-safe base64 without padding."""
     return urlsafe_b64encode(identity.bytes).rstrip(b"=").decode("ascii")
+
+
+def is_uuid_text(text: str) -> bool:
+    """Whether a text has the form that `uuid_text` gives."""
+    return _UUID_TEXT.fullmatch(text) is not None
 
 
 def parse_uuid_text(text: str) -> UUID:

@@ -3,8 +3,10 @@
 Invariant  A broker is fenced for its silence only if this node was listening: after a pause of our
            own everybody gets as much more time as we slept. All such time together is at most a
            session, so that a node which is always late fences the dead nevertheless.
-Invariant  A connection counts as the sign of life of a broker only while it is the last one the
-           broker sent a heartbeat on.
+Invariant  The end of a connection is evidence that a broker is gone only if it was the newest one
+           of the registered incarnation, or the last (L20). As long as heartbeats come on another
+           one it is no evidence at all: what a broker has given up may end late, and say something
+           late before.
 """
 
 from __future__ import annotations
@@ -29,6 +31,30 @@ ASLEEP_MS: Final = 100
 """A look at the sessions that comes this much too late tells that we did not listen."""
 
 
+class _HeartbeatConnections:
+    """The open connections that brought heartbeats of one incarnation of a broker."""
+
+    def __init__(self, broker_epoch: int) -> None:
+        self.broker_epoch: Final = broker_epoch
+        self._heard_ms: dict[Connection, int] = {}
+        """When the last heartbeat came on each."""
+
+    def heard(self, connection: Connection, now_ms: int) -> None:
+        self._heard_ms[connection] = now_ms
+
+    def closed(self, connection: Connection, now_ms: int, given_up_after_ms: int) -> bool:
+        """Whether nothing speaks for the broker any more, now that this one is closed.
+
+        Who gives a connection up has waited for an answer on it first, and said nothing meanwhile.
+        """
+        if self._heard_ms.pop(connection, None) is None:
+            return False
+        return all(
+            other.id < connection.id and now_ms - heard_ms >= given_up_after_ms
+            for other, heard_ms in self._heard_ms.items()
+        )
+
+
 class ControllerChores:
     """Built anew each time the controller of this node becomes the active one."""
 
@@ -39,7 +65,7 @@ class ControllerChores:
         self._plane = plane
         self._controller = controller
         self._stopped = False
-        self._heartbeats: dict[int, Connection] = {}
+        self._heartbeats: dict[int, _HeartbeatConnections] = {}
         self._watch: Deadline | None = None
         self._lenient_until_ms = 0
         self._lenient_for_ms = 0
@@ -68,10 +94,15 @@ class ControllerChores:
 
     # Sessions
 
-    def heard_from(self, broker_id: int, connection: Connection) -> None:
-        """A heartbeat came; the connection it came on is the broker's from now on."""
+    def heard_from(
+        self, broker_id: int, broker_epoch: int, connection: Connection, now: Now
+    ) -> None:
+        """The registered incarnation of a broker spoke on this connection."""
+        known = self._heartbeats.get(broker_id)
+        if known is None or known.broker_epoch != broker_epoch:
+            known = self._heartbeats[broker_id] = _HeartbeatConnections(broker_epoch)
+        known.heard(connection, now.monotonic_ms)
         connection.heartbeats_of = broker_id
-        self._heartbeats[broker_id] = connection
         self.watch_sessions()
 
     def applied(self, broker_id: int, metadata_offset: int) -> None:
@@ -79,13 +110,15 @@ class ControllerChores:
         self._controller.sessions.applied(broker_id, metadata_offset)
 
     def connection_closed(self, connection: Connection, now: Now) -> None:
-        """If it was a broker's last word, the broker has a short while to come back."""
+        """If nothing speaks for a broker any more, it has a short while to come back."""
         broker_id = connection.heartbeats_of
-        if broker_id is None or self._heartbeats.get(broker_id) is not connection:
+        known = None if broker_id is None else self._heartbeats.get(broker_id)
+        if broker_id is None or known is None:
             return
-        del self._heartbeats[broker_id]
-        self._controller.broker_disconnected(broker_id, now)
-        self.watch_sessions()
+        given_up_after_ms = self._broker.config.heartbeat_timeout_ms
+        if known.closed(connection, now.monotonic_ms, given_up_after_ms):
+            self._controller.broker_disconnected(broker_id, now)
+            self.watch_sessions()
 
     def watch_sessions(self) -> None:
         """Look again when the first session would end; that a later one moved does not matter."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.config import NodeConfig
 from tidelog.quorum.messages import Address
@@ -34,6 +36,11 @@ class ControllerLocator:
     def who_knows(self) -> Address:
         """Whom to ask for the log: the leader, or somebody who may know it."""
         return self._quorum.leader_address or self._known[self._next]
+
+    def are_most(self, addresses: Collection[Address]) -> bool:
+        """Whether these are more than half of the controllers that this node knows of, apart from
+        itself."""
+        return 2 * len(set(addresses) & set(self._known)) > len(set(self._known))
 
     def is_gone(self, asked: Address) -> None:
         """No use asking there: try the next address."""

@@ -55,7 +55,10 @@ class SendOnLink(NamedTuple):
 
 
 class CloseLink(NamedTuple):
-    """Give a link up at once, opened or not; nothing more is reported about it."""
+    """Reset a link at once, opened or not; nothing more is reported about it.
+
+    What was sent and is not at the peer yet is not sent again: it may still arrive, but not late.
+    """
 
     link: int
     reason: str

@@ -17,6 +17,9 @@ Invariant  Answers come in the order of the questions. One that does not carry t
 Invariant  A peer that fails is left alone for a while, twice as long each time it fails again
            without having answered in between; questions wait meanwhile, within their own time.
 Invariant  Each connection has a number of its own, so that late news of an old one reach nobody.
+Invariant  A connection that is given up is reset, so that nothing asked on it arrives later than
+           what its peer already has. Only one whose end would be taken for ours
+           (`speaks_for_us`) stays open, unheard, until the peer answers on the next one.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from tidelog.wire.parts import Part
 
 REST_FIRST_MS: Final = 20
 REST_MOST_MS: Final = 1_000
+GIVEN_UP_MOST: Final = 4
+"""So many connections that were given up wait for an answer on the next one."""
 _CORRELATION_IDS: Final = 1 << 31
 _FETCH_FLEXIBLE: Final = SUPPORTED[ApiKey.FETCH].first_flexible
 
@@ -110,8 +115,12 @@ class Links:
 
     def disconnect(self, number: int, reason: str) -> None:
         """Give a connection up and hear no more of it."""
-        del self._connected[number]
+        self.forget(number)
         self.effects.append(CloseLink(number, reason))
+
+    def forget(self, number: int) -> None:
+        """Hear no more of a connection."""
+        self._connected.pop(number, None)
 
 
 class Link:
@@ -119,6 +128,7 @@ class Link:
 
     __slots__ = (
         "_connection",
+        "_given_up",
         "_links",
         "_next_correlation_id",
         "_questions",
@@ -130,6 +140,7 @@ class Link:
         "is_open",
         "on_lost",
         "purpose",
+        "speaks_for_us",
     )
 
     def __init__(self, links: Links, address: tuple[str, int], purpose: str) -> None:
@@ -139,7 +150,11 @@ class Link:
         self.is_open = False
         self.on_lost: Callable[[Now], None] | None = None
         """Told when the connection is gone without our doing, even if nothing was asked."""
+        self.speaks_for_us = False
+        """Whether the peer takes the end of its connection for the end of this node."""
         self._connection: int | None = None
+        self._given_up: list[int] = []
+        """Connections that stay open until the peer answers on another one."""
         self._questions: deque[_Question] = deque()
         self._next_correlation_id = 0
         self._rest_ms = REST_FIRST_MS
@@ -192,6 +207,7 @@ class Link:
     def close(self, now: Now, reason: str = "closed by us") -> None:
         """Hang up; who still waits hears it before this returns. A later question reopens it."""
         self._hang_up(reason)
+        self._let_go_of_given_up()
         self._fail_all(LinkLost(reason), now)
 
     def opened(self) -> None:
@@ -213,6 +229,8 @@ class Link:
             self._give_up(f"{self._peer} is not understood: {error}", now)
             return
         self._rest_ms = REST_FIRST_MS
+        if self._given_up:
+            self._let_go_of_given_up()
         questions.popleft().then(answer, now)
 
     def closed(self, reason: str, now: Now) -> None:
@@ -273,9 +291,19 @@ class Link:
             self._rest_over = None
 
     def _give_up(self, reason: str, now: Now) -> None:
+        if self.speaks_for_us and self.is_open and self._connection is not None:
+            self._links.forget(self._connection)
+            self._given_up.append(self._connection)
+            self._connection = None
+            self.is_open = False
+            self._let_go_of_given_up(GIVEN_UP_MOST)
         self._hang_up(reason)
         self._rest(now)
         self._fail_all(LinkLost(reason), now)
+
+    def _let_go_of_given_up(self, keep: int = 0) -> None:
+        while len(self._given_up) > keep:
+            self._links.disconnect(self._given_up.pop(0), "given up, and answered on another one")
 
     def _fail_all(self, lost: LinkLost, now: Now) -> None:
         # Whoever hears of the loss may ask again at once: that belongs to the next connection.

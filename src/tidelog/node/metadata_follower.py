@@ -3,7 +3,8 @@
 Invariant  One fetch is under way at a time, or a pause before the next one; what comes of an older
            one is not used.
 Invariant  Whatever goes wrong on the way, the follower goes on asking; it gives up only when the
-           quorum has lost what was committed.
+           quorum has lost what was committed, or when most controllers are of another cluster. One
+           of them may be the stranger itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tidelog.node.quorum_messages import (
     snapshot_piece,
     snapshot_request,
 )
+from tidelog.observe.cluster_events import StrangeController
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import Quorum, Step
 from tidelog.quorum.serving import MetadataFetch
@@ -65,6 +67,8 @@ class MetadataFollower:
         self._asked = 0
         self._under_way: _UnderWay | None = None
         self._rests: Deadline | None = None
+        self._strangers: set[Address] = set()
+        """Controllers that do not know the cluster of this node."""
         self.failure: str | None = None
         """Why this node can never follow that quorum."""
 
@@ -110,10 +114,10 @@ class MetadataFollower:
         answer = fetched(response)
         if isinstance(answer, ErrorCode):
             if answer is ErrorCode.inconsistent_cluster_id:
-                host, port = question.address
-                self.failure = f"{host}:{port} is of another cluster (inconsistent_cluster_id)"
+                self._is_stranger(question.address)
             self._useless(question, now)
             return
+        self._strangers.discard(question.address)
         step = self._quorum.fetched(asked, answer, now)
         if step is Step.AGAIN:
             self._under_way = None
@@ -122,6 +126,21 @@ class MetadataFollower:
             self._fetch_piece(question, self._quorum.download(answer.snapshot), now)
         else:
             self._useless(question, now)
+
+    def _is_stranger(self, address: Address) -> None:
+        """A controller is of another cluster: it, or this node, was formatted for the wrong one."""
+        own, (host, port) = self._broker.cluster_id, address
+        if address not in self._strangers:
+            self._strangers.add(address)
+            cause = f"it refuses the cluster id {own} of this node (inconsistent_cluster_id)"
+            self._broker.announce(StrangeController(address=f"{host}:{port}", cause=cause))
+        if self._locator.are_most(self._strangers):
+            where = ", ".join(f"{host}:{port}" for host, port in sorted(self._strangers))
+            self.failure = (
+                f"this node is formatted for cluster {own}, and the controllers at {where} are of "
+                f"another cluster (inconsistent_cluster_id): format its directories with their "
+                f"cluster id"
+            )
 
     def _useless(self, question: _UnderWay, now: Now) -> None:
         """Try the next one after a while, or at once should the leader become known."""

@@ -1,7 +1,8 @@
 """The channel to a controller in another node: Kafka's own requests, over links.
 
 Heartbeats have a link of their own, so that its end tells the controller about ours and nothing
-waits behind them; so have requests that clients want passed on, which may take long.
+waits behind them; so have requests that clients want passed on, which may take long. One that is
+given up stays open until the next has been heard, so that its end tells nobody that we are gone.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class RemoteController:
         self._hung_up = hung_up
         self._locator = locator
         self.forwarding = Forwarding(broker, locator)
-        self._session_ms = broker.config.broker_session_timeout_ms
+        self._heartbeat_timeout_ms = broker.config.heartbeat_timeout_ms
         self._timeout_ms = broker.config.request_timeout_ms
         self._address: Address | None = None
 
@@ -261,8 +262,7 @@ class RemoteController:
         fields: Mapping[str, Any],
         then: Callable[[Any, Now], None],
     ) -> None:
-        # Half a session, as in Kafka: there is time for another try before we count as dead.
-        self._ask(now, api_key, version, fields, then, HEARTBEAT, self._session_ms // 2)
+        self._ask(now, api_key, version, fields, then, HEARTBEAT, self._heartbeat_timeout_ms)
 
     def _ask(
         self,
@@ -284,6 +284,7 @@ class RemoteController:
         link = self._broker.links.to(address, purpose)
         if purpose == HEARTBEAT:
             link.on_lost = self._hung_up
+            link.speaks_for_us = True
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         link.ask(now, api_key, version, fields, then, timeout_ms=timeout_ms)
 

@@ -36,6 +36,17 @@ class ControllerDeactivated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StrangeController:
+    """A controller that this node is to ask is of another cluster."""
+
+    address: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"the controller at {self.address} is of another cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     """A broker process joined the cluster; fenced until it has caught up with the metadata."""
 

@@ -22,6 +22,7 @@ from tidelog.observe.cluster_events import (
     ControllerDeactivated,
     InSyncReplicasDecided,
     LeaderElected,
+    StrangeController,
 )
 from tidelog.observe.coordinator_events import (
     CoordinatorLoaded,
@@ -207,6 +208,7 @@ class AcceptingPaused:
 Event: TypeAlias = (
     ControllerActivated
     | ControllerDeactivated
+    | StrangeController
     | BrokerRegistered
     | BrokerUnregistered
     | BrokerFenced

@@ -3,7 +3,9 @@
 What is sent on a connection arrives whole and in order, later, or never: a lost packet is a delay,
 a cut path a silence that ends when the path is mended or somebody gives up. A process that dies
 says goodbye through its kernel; a machine that loses power does not, and whoever talks to it finds
-out when it is back, or by waiting.
+out when it is back, or by waiting. Who closes a connection has its kernel go on until everything
+has arrived, the goodbye last; who resets one has it stop at once: what is on the wire may arrive,
+then the reset, if that is not lost.
 
 Invariant  Of one direction of one connection a prefix arrives, in order; a frame that was broken
            off in the middle never arrives.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidelog.simulator.conditions import Conditions
 from tidelog.simulator.dice import stream
@@ -31,6 +33,13 @@ class Goodbye(NamedTuple):
     """The last thing on a connection whose sender closed it."""
 
     reason: str
+
+
+class _Reset(NamedTuple):
+    """Said once and never again: the connection is no more."""
+
+
+_Item: TypeAlias = bytes | Goodbye | _Reset
 
 
 class Host(Protocol):
@@ -80,6 +89,7 @@ class End:
         "queue",
         "serial",
         "stuck_since_us",
+        "was_reset",
     )
 
     def __init__(self, serial: int, host: Host, number: int, dice: Random) -> None:
@@ -89,7 +99,9 @@ class End:
         self.dice = dice
         self.peer: End | None = None
         self.closed = False
-        self.queue: deque[tuple[int, bytes | Goodbye]] = deque()
+        self.was_reset = False
+        self.queue: deque[tuple[int, int, _Item]] = deque()
+        """When each arrives, when it departs for the time that gets through, and what it is."""
         self.delivering = False
         self.arrives_us = 0
         self.free_us = 0
@@ -108,6 +120,8 @@ class Network:
         self._serial = 0
         self._connections: dict[int, End] = {}
         self._stuck: dict[int, tuple[End, End]] = {}
+        self._broken_us: dict[frozenset[str], int] = {}
+        """When a connection between two addresses was last broken from outside."""
 
     def add(self, host: Host) -> None:
         """Give a host its place in the network."""
@@ -123,9 +137,8 @@ class Network:
     def connect(self, host: Host, number: int, address: str, port: int, departs_us: int) -> End:
         """Ask for a connection; `connected` or `disconnected` tells what became of it."""
         near = self._end(host, number)
-        self._timeline.at(
-            departs_us + self._latency_us(near, address), self._knock, near, address, port, 1
-        )
+        latency_us = sum(self._travel_us(near, address))
+        self._timeline.at(departs_us + latency_us, self._knock, near, address, port, 1)
         return near
 
     def send(self, end: End, frame: bytes, departs_us: int) -> None:
@@ -141,6 +154,23 @@ class Network:
         if end.peer is not None:
             self._put(end, end.peer, Goodbye(reason), 0, departs_us)
             self._forget_if_over(end)
+
+    def reset(self, end: End, departs_us: int) -> None:
+        """Close at once: what has not got through is not sent again, and neither is the reset."""
+        if end.closed:
+            return
+        end.closed = end.was_reset = True
+        queue, peer = end.queue, end.peer
+        while queue and queue[-1][1] > departs_us:
+            queue.pop()
+        end.free_us, end.arrives_us = departs_us, queue[-1][0] if queue else departs_us
+        if end.stuck_since_us is not None:
+            self._stop_trying(end)
+        elif peer is not None:
+            _, lost_us = travel = self._travel_us(end, peer.host.address)
+            if not lost_us:
+                self._put(end, peer, _Reset(), 0, departs_us, travel)
+        self._forget_if_over(end)
 
     def abort(self, end: End, reason: str) -> None:
         """The process died: what its kernel had not sent yet may be gone; it says goodbye."""
@@ -164,10 +194,16 @@ class Network:
             far = near.peer
             if far is not None and _are(near.host, far.host, one, other):
                 broken += 1
+                addresses = frozenset((near.host.address, far.host.address))
+                self._broken_us[addresses] = self._timeline.now_us
                 for end in (near, far):
                     end.queue.clear()
                     self._hang_up(end, "connection reset")
         return broken
+
+    def were_broken_since(self, one: str, other: str, ms: int) -> bool:
+        """Whether connections between two addresses were broken from outside since that time."""
+        return self._broken_us.get(frozenset((one, other)), -1) >= ms * 1000
 
     def paths_changed(self) -> None:
         """Something may get through again: what waited is sent once more."""
@@ -197,7 +233,7 @@ class Network:
                 again_us = CONNECT_AGAIN_US << (tries - 1)
                 self._timeline.at(now_us + again_us, self._knock, near, address, port, tries + 1)
             return
-        answer_us = now_us + self._latency_us(near, address)
+        answer_us = now_us + sum(self._travel_us(near, address))
         listener = None if target is None else target.listening(port)
         if target is None or listener is None:
             self._timeline.at(answer_us, self._hang_up, near, "connection refused")
@@ -214,20 +250,29 @@ class Network:
 
     # Carrying.
 
-    def _put(self, end: End, peer: End, item: bytes | Goodbye, size: int, departs_us: int) -> None:
+    def _put(
+        self,
+        end: End,
+        peer: End,
+        item: _Item,
+        size: int,
+        departs_us: int,
+        travel: tuple[int, int] | None = None,
+    ) -> None:
         slow = self.paths.slowness(end.host, peer.host)
         rate = self._conditions.bytes_per_s
         if slow is not None:
             rate = min(rate, slow.bytes_per_s)
         end.free_us = max(end.free_us, departs_us) + size * 1_000_000 // rate
-        latency_us = self._latency_us(end, peer.host.address)
-        end.arrives_us = max(end.arrives_us, end.free_us + latency_us)
-        end.queue.append((end.arrives_us, item))
+        latency_us, again_us = travel or self._travel_us(end, peer.host.address)
+        end.arrives_us = max(end.arrives_us, end.free_us + latency_us + again_us)
+        end.queue.append((end.arrives_us, end.free_us + again_us, item))
         if not end.delivering and end.stuck_since_us is None:
             end.delivering = True
             self._timeline.at(end.arrives_us, self._deliver, end)
 
-    def _latency_us(self, end: End, address: str) -> int:
+    def _travel_us(self, end: End, address: str) -> tuple[int, int]:
+        """How long a message is under way, and how much later it departs, having been lost."""
         conditions, dice = self._conditions, end.dice
         latency_us = conditions.latency_us
         if conditions.jitter_us:
@@ -238,11 +283,11 @@ class Network:
         if slow is not None:
             latency_us += slow.latency_us
             loss_ppm = max(loss_ppm, slow.loss_ppm)
-        again_us = SEND_AGAIN_US
+        later_us, again_us = 0, SEND_AGAIN_US
         while loss_ppm and dice.randrange(1_000_000) < loss_ppm:
-            latency_us += again_us
+            later_us += again_us
             again_us *= 2
-        return latency_us
+        return latency_us, later_us
 
     def _deliver(self, end: End) -> None:
         """The first thing in the queue arrives, or finds that it cannot."""
@@ -252,19 +297,24 @@ class Network:
             return
         if self._is_blocked(end, peer):
             end.delivering = False
-            self._stick(end, peer)
+            if end.was_reset:
+                queue.clear()
+            else:
+                self._stick(end, peer)
             return
-        _, item = queue.popleft()
+        _, _, item = queue.popleft()
         if queue:
             self._timeline.at(queue[0][0], self._deliver, end)
         else:
             end.delivering = False
         if peer.closed:
             # Nobody is there any more, and the kernel at that address says so.
-            back_us = self._timeline.now_us + self._latency_us(peer, end.host.address)
+            back_us = self._timeline.now_us + sum(self._travel_us(peer, end.host.address))
             self._timeline.at(back_us, self._hang_up, end, "connection reset by peer")
         elif isinstance(item, Goodbye):
             self._hang_up(peer, item.reason)
+        elif isinstance(item, _Reset):
+            self._hang_up(peer, "connection reset by peer")
         else:
             peer.host.frame_arrived(peer, item)
 
@@ -287,10 +337,13 @@ class Network:
 
     def _give_up(self, end: End, since_us: int) -> None:
         if end.stuck_since_us == since_us:
-            del self._stuck[end.serial]
-            end.stuck_since_us = None
-            end.queue.clear()
+            self._stop_trying(end)
             self._hang_up(end, "connection timed out")
+
+    def _stop_trying(self, end: End) -> None:
+        del self._stuck[end.serial]
+        end.stuck_since_us = None
+        end.queue.clear()
 
     # Ending.
 

@@ -259,9 +259,9 @@ class Process:
                     self._ends[-link] = self._network.connect(
                         machine, -link, host, port, departs_us
                     )
-                case CloseLink(link, reason):
+                case CloseLink(link):
                     if (end := self._ends.pop(-link, None)) is not None:
-                        self._network.close(end, reason, departs_us)
+                        self._network.reset(end, departs_us)
                         self._forget(-link)
                 case PauseReading(number):
                     if number in self._ends:

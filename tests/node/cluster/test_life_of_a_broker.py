@@ -18,7 +18,7 @@ from tidelog.storage.identity import delete_clean_shutdown, write_clean_shutdown
 from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.cluster.conftest import Cluster, NewCluster
+    from tests.node.cluster.conftest import Client, Cluster, NewCluster
 
 GRACE_MS = 200
 SESSION_MS = 9000
@@ -165,23 +165,82 @@ def test_a_lost_connection_is_no_reason_to_fence_a_broker_that_comes_back_at_onc
     assert cluster[101].image.end_offset == controller.image.end_offset
 
 
+def say_it_lives(cluster: Cluster, client: Client, node_id: int = 101) -> None:
+    """Send what the broker itself would say, on another connection than its own; its next own
+    heartbeat is far away."""
+    cluster.wait(100)
+    answer = client.ask(
+        ApiKey.BROKER_HEARTBEAT,
+        1,
+        broker_id=node_id,
+        broker_epoch=cluster[100].image.brokers[node_id].broker_epoch,
+        current_metadata_offset=cluster[node_id].image.end_offset - 1,
+        want_fence=False,
+        want_shut_down=False,
+    )
+    assert answer.error_code == 0
+
+
 def test_a_connection_that_a_broker_has_left_behind_says_nothing_about_it(
     cluster: Cluster,
 ) -> None:
     client = cluster.client(100, "CONTROLLER")
-    own = cluster[100].image.brokers[101]
-    beat = {
-        "broker_id": 101,
-        "broker_epoch": own.broker_epoch,
-        "current_metadata_offset": cluster[101].image.end_offset - 1,
-        "want_fence": False,
-        "want_shut_down": False,
-    }
-    assert client.ask(ApiKey.BROKER_HEARTBEAT, 1, **beat).error_code == 0
+    say_it_lives(cluster, client)
     cluster.wait(2500)  # the broker itself was heard since, on its own connection
     client.leave()
     cluster.wait(1000)
     assert not is_fenced(cluster, 101)
+
+
+def test_a_late_heartbeat_on_a_connection_that_then_ends_fences_nobody(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(2)
+    cluster.start(100)
+    older = cluster.client(100, "CONTROLLER")
+    cluster.start(101)
+    say_it_lives(cluster, older)
+    older.leave()
+    cluster.wait(GRACE_MS + 100)
+    assert not is_fenced(cluster, 101)
+
+
+def test_the_end_of_a_newer_connection_fences_nobody_who_speaks_on_an_older_one(
+    cluster: Cluster,
+) -> None:
+    newer = cluster.client(100, "CONTROLLER")
+    say_it_lives(cluster, newer)
+    newer.leave()
+    cluster.wait(GRACE_MS + 100)
+    assert not is_fenced(cluster, 101)
+
+
+def test_a_broker_is_gone_when_its_newest_connection_ends_whatever_older_ones_are_still_open(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(2)
+    cluster.start(100)
+    older = cluster.client(100, "CONTROLLER")
+    cluster.start(101)
+    say_it_lives(cluster, older)
+    cluster.wait(SESSION_MS // 2)
+    cluster[101].kill()
+    cluster.wait(GRACE_MS + 10)
+    assert is_fenced(cluster, 101)
+
+
+def test_the_end_of_the_last_connection_counts_even_if_it_is_not_the_newest(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(2)
+    cluster.start(100)
+    older = cluster.client(100, "CONTROLLER")
+    cluster.start(101)
+    say_it_lives(cluster, older)
+    cluster[101].kill()
+    older.leave()
+    cluster.wait(GRACE_MS + 10)
+    assert is_fenced(cluster, 101)
 
 
 # Coming back

@@ -13,7 +13,9 @@ from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
     ControllerDeactivated,
+    StrangeController,
 )
+from tidelog.observe.events import NodeStopped
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response, encode_request
@@ -337,3 +339,56 @@ def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(
     assert leader.node.quorum.voters.voter_ids == (100, 101, 102)
     leader.kill()
     new_active(cluster, leader, 250)
+
+
+# One that was formatted for another cluster
+
+
+STRANGE = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.mark.parametrize("order", [(100, 101, 102), (102, 100, 101), (100, 102, 101)])
+def test_who_was_formatted_for_another_cluster_stops_and_the_others_go_on(
+    new_cluster: NewCluster, order: tuple[int, ...]
+) -> None:
+    three = new_cluster(3, controllers=3)
+    three[102].format(STRANGE)
+    for node_id in order:
+        three[node_id].start()
+        three.wait(3000)
+
+    right = [three[100], three[101]]
+    three.wait_until(lambda: all(machine.is_serving for machine in right), 5000)
+    three.wait_until(lambda: three[102].stopped is not None, 5000)
+    [stopped] = three[102].of_kind(NodeStopped)
+    assert STRANGE in stopped.cause
+    assert "node-100:9093, node-101:9093 are of another cluster" in stopped.cause
+    assert all(machine.stopped is None for machine in right)
+    three.create_topic("orders", factor=2)
+    told = [event for machine in right for event in machine.of_kind(StrangeController)]
+    assert {event.address for event in told} <= {"node-102:9093"}
+
+
+def test_a_broker_of_the_right_cluster_passes_over_a_controller_of_another(
+    new_cluster: NewCluster,
+) -> None:
+    five = new_cluster(2, controllers=3, separate=True)
+    five[100].format(STRANGE)
+    five[100].start()
+    five[103].start()
+    five.wait(1000)
+    assert [event.address for event in five[103].of_kind(StrangeController)] == ["node-100:9093"]
+
+    five.start(101, 102, 103)
+
+    assert five[103].is_serving
+
+
+def test_two_controllers_of_two_clusters_do_not_wait_for_each_other(
+    new_cluster: NewCluster,
+) -> None:
+    two = new_cluster(2, controllers=2)
+    two[101].format(STRANGE)
+    two[100].start()
+    two[101].start()
+    two.wait_until(lambda: any(each.stopped is not None for each in two.machines.values()), 5000)

@@ -25,7 +25,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             heartbeat, next_offset=plane.next_offset, now=request.now
         )
         if not isinstance(decision.reply, Refusal) and plane.chores is not None:
-            plane.chores.heard_from(heartbeat.broker_id, request.connection)
+            plane.chores.heard_from(
+                heartbeat.broker_id, heartbeat.broker_epoch, request.connection, request.now
+            )
         return decision
 
     return plane.decide(request, decide, _answer, _answer, heartbeat_words(heartbeat))

@@ -27,7 +27,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             registration, next_offset=next_offset, now=request.now
         )
         if not isinstance(decision.reply, Refusal) and plane.chores is not None:
-            plane.chores.heard_from(registration.broker_id, request.connection)
+            plane.chores.heard_from(
+                registration.broker_id, decision.reply, request.connection, request.now
+            )
         return decision
 
     return plane.decide(request, decide, _answer, _answer, REGISTERED)

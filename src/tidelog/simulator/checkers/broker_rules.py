@@ -1,4 +1,4 @@
-"""What the controller may say of brokers, C16, C17 and, of those it fences, C14."""
+"""What the controller may say of brokers, C16, C17 and, of those it fences, C14 and L20."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.errors import DiskError
-from tidelog.simulator.checkers.signs_of_life import SignsOfLife
+from tidelog.simulator.checkers.signs_of_life import Excuse, SignsOfLife
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
@@ -91,7 +91,7 @@ class BrokerRules:
         if now.fenced and not known.fenced:
             _judge_fenced(image, now.broker_id)
             if not known.in_controlled_shutdown and active_since_ms is not None:
-                self._judge_patience(controller, now.broker_id, active_since_ms, ends)
+                self._judge_patience(controller, now, active_since_ms, ends)
         elif known.fenced and not now.fenced:
             self._judge_unfenced(now)
 
@@ -124,21 +124,37 @@ class BrokerRules:
     def _judge_patience(
         self,
         controller: Machine,
-        broker_id: int,
+        fenced: BrokerRegistration,
         active_since_ms: int,
         ends: tuple[int, int],
     ) -> None:
         """C17: nobody is fenced who was not silent for a whole session of this controller.
 
-        The end of the connection that its heartbeats came on is evidence of death, where that is
-        configured to count; so is a quorum leader's, who may be a broker as well.
+        The end of its heartbeat connections is evidence of death, where that is configured to
+        count; so is a quorum leader's, who may be a broker as well.
         """
-        machine, now_ms = self._world.machines[broker_id], self._world.now_ms
+        machine, now_ms = self._world.machines[fenced.broker_id], self._world.now_ms
         if machine.leaving:
             return
-        if not self._signs.excuse(controller, machine.address, active_since_ms, ends, now_ms):
-            why = f"fenced {broker_id}, who gave no cause in the {now_ms - active_since_ms} ms"
+        excuse = self._signs.excuse(controller, machine.address, active_since_ms, ends, now_ms)
+        if excuse is None:
+            why = f"fenced {machine.name}, who gave no cause in the {now_ms - active_since_ms} ms"
             raise Violation("C17", f"controller {controller.name} {why} since it is active")
+        if excuse is Excuse.HUNG_UP:
+            self._judge_evidence(controller, machine, fenced)
+
+    def _judge_evidence(
+        self, controller: Machine, machine: Machine, fenced: BrokerRegistration
+    ) -> None:
+        """L20: while a process lives and nobody breaks its connections, no end of one is evidence
+        that it is gone: what it gives up tells nothing."""
+        node, session_ms = machine.node, machine.config.broker_session_timeout_ms
+        if node is None or node.broker.broker_epoch != fenced.broker_epoch:
+            return
+        since_ms = self._world.now_ms - session_ms
+        if not self._world.network.were_broken_since(controller.address, machine.address, since_ms):
+            why = f"fenced {machine.name} for a connection that had ended, and it lives"
+            raise Violation("L20", f"controller {controller.name} {why}")
 
 
 def _judge_fenced(image: ClusterImage, broker_id: int) -> None:

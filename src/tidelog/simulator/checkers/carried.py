@@ -29,6 +29,14 @@ def api_of(frame: bytes) -> int:
     return int.from_bytes(frame[:2], "big") if frame else -1
 
 
+def heartbeat_epoch(frame: bytes) -> int:
+    """The broker epoch that a heartbeat names."""
+    header = read_request_header(frame)
+    body = memoryview(frame)[header.body_offset :]
+    request: Any = decode_request(ApiKey.BROKER_HEARTBEAT, header.api_version, body)
+    return int(request.broker_epoch)
+
+
 def metadata_follower(frame: bytes) -> MetadataFollower | None:
     """Who fetches metadata with this request, if that is what it is."""
     if api_of(frame) not in _FETCHES:

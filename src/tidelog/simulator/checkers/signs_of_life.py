@@ -1,7 +1,8 @@
 """Whether a controller may take a broker for dead, by what the network carried between the two.
 
     beat       a heartbeat of the broker was handed to the controller
-    hang-up    the connection that its last heartbeat came on has ended
+    hang-up    the newest connection that heartbeats of its last incarnation came on has ended, or
+               the last one
 
 Invariant  Nothing that the controller remembers counts. When it decided is when its log grew.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from tidelog.node.effects import OpenLink, SendOnLink
@@ -22,7 +24,7 @@ from tidelog.node.inputs import (
     LinkFrame,
     LinkOpened,
 )
-from tidelog.simulator.checkers.carried import api_of, metadata_follower
+from tidelog.simulator.checkers.carried import api_of, heartbeat_epoch, metadata_follower
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.wire.apis import ApiKey
@@ -32,26 +34,54 @@ CLOCKS_AGREE: Final = 0.99
 """Drifting clocks differ by less than that."""
 
 
+class Excuse(Enum):
+    """Why a controller could take a broker for dead."""
+
+    SILENT = "it was silent for a session"
+    HUNG_UP = "it hung up and did not come back"
+
+
 @dataclass(slots=True)
 class _Peer:
     """What a controller can have noticed of an address."""
 
     beats_ms: list[int] = field(default_factory=list)
     hang_ups_ms: list[int] = field(default_factory=list)
-    beats_on: int | None = None
-    """The connection of the last heartbeat."""
+    epoch: int = -1
+    """The broker epoch of the newest incarnation that was heard of."""
+    beats_on: set[int] = field(default_factory=set)
+    """The open connections on which that one sent heartbeats."""
     departures_ms: list[int] = field(default_factory=list)
     """When it refused a connection, or ended one over which the controller followed its metadata
     log."""
     is_away: bool = False
     """It left and has not answered there since."""
 
-    def is_dead_at(self, ms: int, active_ms: int, session_ms: int, grace_ms: int) -> bool:
-        """Whether it was silent for a session, or hung up and did not come back in time."""
-        beat_ms = max((each for each in self.beats_ms if each < ms), default=0)
+    def beat(self, number: int, epoch: int, ms: int) -> None:
+        self.beats_ms.append(ms)
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.beats_on.clear()
+        if epoch == self.epoch:
+            self.beats_on.add(number)
+
+    def closed(self, number: int, ms: int) -> None:
+        if number in self.beats_on:
+            self.beats_on.remove(number)
+            if all(other < number for other in self.beats_on):
+                self.hang_ups_ms.append(ms)
+
+    def is_silent_at(self, ms: int, active_ms: int, session_ms: int) -> bool:
+        """Whether nothing was heard of it for a session."""
+        return ms - max(self._beat_before(ms), active_ms) >= session_ms * CLOCKS_AGREE
+
+    def _beat_before(self, ms: int) -> int:
+        return max((each for each in self.beats_ms if each < ms), default=0)
+
+    def is_gone_at(self, ms: int, active_ms: int, grace_ms: int) -> bool:
+        """Whether it hung up and did not come back in time."""
+        beat_ms = self._beat_before(ms)
         heard_ms = max(beat_ms, active_ms)
-        if ms - heard_ms >= session_ms * CLOCKS_AGREE:
-            return True
         patience_ms = grace_ms * CLOCKS_AGREE
         hung_up = any(heard_ms <= each <= ms - patience_ms for each in self.hang_ups_ms)
         # An answer is no sign of the broker: its next process may give it before it registers.
@@ -102,12 +132,9 @@ class SignsOfLife:
                 self._hosts[own, number] = host
             case FrameArrived(connection=number) if api_of(step.frame) == ApiKey.BROKER_HEARTBEAT:
                 peer = self._peers[own][self._hosts[own, number]]
-                peer.beats_ms.append(now_ms)
-                peer.beats_on = number
+                peer.beat(number, heartbeat_epoch(step.frame), now_ms)
             case ConnectionClosed(connection=number):
-                peer = self._peers[own][self._hosts.pop((own, number), "")]
-                if peer.beats_on == number:
-                    peer.hang_ups_ms.append(now_ms)
+                self._peers[own][self._hosts.pop((own, number), "")].closed(number, now_ms)
             case LinkOpened(link=number):
                 self._followed.discard((own, -number))
             case LinkFrame(link=number) if (own, -number) in self._followed:
@@ -127,18 +154,20 @@ class SignsOfLife:
         active_ms: int,
         ends: tuple[int, int],
         now_ms: int,
-    ) -> bool:
-        """Whether somebody could be taken for dead when the log grew from one end to the other."""
+    ) -> Excuse | None:
+        """Why somebody could be taken for dead when the log grew from one end to the other."""
         node = controller.node
         if node is None:
-            return True
+            return Excuse.SILENT
         config = node.broker.config
         peer = self._peers[controller.node_id][address]
         session_ms, grace_ms = config.broker_session_timeout_ms, config.broker_disconnect_grace_ms
-        return any(
-            peer.is_dead_at(ms, active_ms, session_ms, grace_ms)
-            for ms in self._moments(controller.node_id, peer, ends, now_ms)
-        )
+        moments = list(self._moments(controller.node_id, peer, ends, now_ms))
+        if any(peer.is_silent_at(ms, active_ms, session_ms) for ms in moments):
+            return Excuse.SILENT
+        if any(peer.is_gone_at(ms, active_ms, grace_ms) for ms in moments):
+            return Excuse.HUNG_UP
+        return None
 
     def _moments(self, own: int, peer: _Peer, ends: tuple[int, int], now_ms: int) -> Iterator[int]:
         """When the decision may have been taken: at the last moment, or before a heartbeat."""
