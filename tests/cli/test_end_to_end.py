@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from tidelog.cli.main import app
 from tidelog.testing.cluster import Cluster
 from tidelog.testing.local_cluster import LocalCluster
 from tidelog.testing.ports import free_ports
@@ -64,6 +66,42 @@ def topic(request: pytest.FixtureRequest, here: dict[str, str]) -> str:
     name = str(request.node.name).removeprefix("test_")
     fine("topics", "create", name, "--partitions", "2", **here)
     return name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "describe", "pelicams"],
+        ["topics", "alter", "pelicams", "--partitions", "4"],
+        ["topics", "delete", "pelicams"],
+        ["consume", "pelicams"],
+        ["groups", "reset-offsets", "flock", "--to-earliest", "--topic", "pelicams"],
+        ["configs", "describe", "--topic", "pelicams"],
+        ["configs", "set", "retention.ms=1000", "--topic", "pelicams"],
+        ["configs", "delete", "retention.ms", "--topic", "pelicams"],
+    ],
+    ids=lambda each: " ".join(each[:2]),
+)
+def test_a_topic_that_is_not_there_is_refused_with_the_nearest_one(
+    arguments: list[str], here: dict[str, str]
+) -> None:
+    CliRunner().invoke(app, ["topics", "create", "pelicans", "--if-not-exists"], env=here)
+    refused = CliRunner().invoke(app, arguments, env=here)
+    assert refused.exit_code == 1
+    assert "no topic 'pelicams'; did you mean 'pelicans'?" in refused.stderr
+
+
+def test_a_topic_that_writing_would_make_is_told_from_its_neighbour(here: dict[str, str]) -> None:
+    fine("topics", "create", "herons", **here)
+    said = tidelog("produce", "heron", stdin="x\n", **here).stderr
+    assert "no topic 'heron' yet; did you mean 'herons'?" in said
+    assert "did you mean" not in tidelog("produce", "heron", stdin="x\n", **here).stderr
+
+
+def test_a_transactional_id_that_is_not_there_is_refused_in_words(here: dict[str, str]) -> None:
+    refused = CliRunner().invoke(app, ["transactions", "describe", "nobody"], env=here)
+    assert refused.exit_code == 1
+    assert "no transactional id 'nobody'; there is" in refused.stderr
 
 
 def test_a_topic_is_created_shown_altered_and_deleted(here: dict[str, str]) -> None:

@@ -198,3 +198,15 @@ def test_where_to_must_be_said_once(tidelog: Command) -> None:
         assert tidelog.reset("group", *where).exit_code == 2
     refused = tidelog.run("groups", "reset-offsets", "nobody", "--to-latest")
     assert refused.returncode == 1 and "--topic" in refused.stderr
+
+
+def test_a_group_that_is_not_there_is_refused_with_the_nearest_one(tidelog: Command) -> None:
+    filled(tidelog, "gannets")
+    assert tidelog.reset("colony", "--to-earliest", "--topic", "gannets").exit_code == 0
+    for command in ("describe", "delete"):
+        refused = tidelog.run("groups", command, "coluny")
+        assert refused.returncode == 1
+        assert "no group 'coluny'; did you mean 'colony'?" in refused.stderr
+    moved = tidelog.reset("coluny", "--to-earliest")
+    assert moved.exit_code == 1
+    assert "no group 'coluny'; did you mean 'colony'? A new one needs --topic" in moved.stderr

@@ -240,3 +240,21 @@ def test_a_file_nobody_knows_is_refused_in_words(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "notes.txt" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [
+        ("ordes-0/00.log", "no file 'ordes-0'; did you mean 'orders-0'?"),
+        ("orders-0/0.log", "no file '0.log'; did you mean '00.log'?"),
+        ("orders-0/00.log/x", "no file 'x'; there is none"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused_with_the_nearest_name(
+    tmp_path: Path, wanted: str, hint: str
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "00.log").touch()
+    refused = CliRunner().invoke(app, ["log", "dump", str(tmp_path / wanted)])
+    assert refused.exit_code == 2
+    assert hint in " ".join(refused.stderr.replace("│", " ").split())

@@ -216,3 +216,13 @@ def test_a_status_file_that_is_damaged_is_named(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "cluster.json is damaged" in result.stderr
+
+
+def test_an_audit_of_a_topic_that_nobody_has_is_not_called_clean(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    arguments = ["audit", "replicas", "--dirs", str(tmp_path), "--topic", "ordres"]
+
+    refused = CliRunner().invoke(app, arguments)
+
+    assert refused.exit_code == 1
+    assert "no topic 'ordres'; did you mean 'orders'?" in refused.stderr

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.pipelines.conftest import Describe, Mistakes
 
+from tidelog.model.errors import TidelogError
 from tidelog.pipelines.example import write_example
 from tidelog.pipelines.mistakes import PipelineTrouble
 from tidelog.pipelines.parsing import load_pipeline
@@ -326,6 +328,35 @@ def test_modules_that_are_there_or_may_be_missing_are_no_mistake(
 def test_columns_after_a_lambda_or_a_struct_are_known(describe: Describe) -> None:
     found = describe(ORDERS + "    rules: {r: 'exists(tags, t -> t = _topic)'}")
     assert len(found.tables["bronze"].rules) == 1
+
+
+def test_no_slip_of_the_hand_is_answered_with_a_traceback(tmp_path: Path) -> None:
+    write_example(tmp_path / "shop", "127.0.0.1:9092")
+    path = tmp_path / "shop" / "pipeline.yaml"
+    right = path.read_text()
+    dice = Random(1)
+    refused = 0
+    for _ in range(150):
+        text = right
+        for _ in range(dice.randint(1, 3)):
+            at, to = dice.randrange(len(text)), dice.randrange(len(text))
+            piece = text[at : at + dice.randrange(40)]
+            match dice.randrange(4):
+                case 0:
+                    text = text[:at] + text[at + 1 :]
+                case 1:
+                    sign = dice.choice("{}[]:,'\"#&*!|>-\n \t%@`\\(<=\N{EURO SIGN}\x00\u2028")
+                    text = text[:at] + sign + text[at:]
+                case 2:
+                    text = text[:at] + text[at + len(piece) :]
+                case _:
+                    text = text[:to] + piece + text[to:]
+        path.write_text(text)
+        try:
+            load_pipeline(path)
+        except TidelogError:
+            refused += 1
+    assert 50 < refused < 150
 
 
 def test_the_plan_is_a_picture(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import ExitCode, answering, refuse
+from tidelog.cli.names import no_such
 from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
 from tidelog.cli.output import print_json, print_table, say
 
@@ -60,6 +61,10 @@ def replicas(
 
         paths = _node_directories(data) if dirs is None else dirs.split(",")
         directories = LogDirectories(paths)
+        there = directories.topics()
+        for name in topic or ():
+            if there and name not in there:  # else it is said that these are no log directories
+                refuse(no_such("topic", name, there))
         say("starting Spark")
         spark = spark_session("tidelog audit", master)
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.names import known_topics
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
 from tidelog.cli.output import print_json, print_table, say
 
@@ -32,6 +33,10 @@ def _resource(topic: str | None, broker: int | None, all_brokers: bool) -> tuple
     return ResourceType.BROKER, "" if broker is None else str(broker)
 
 
+def _topics(topic: str | None) -> list[str]:
+    return [] if topic is None else [topic]
+
+
 @app.command()
 def describe(
     topic: OfTopic = None,
@@ -49,7 +54,7 @@ def describe(
         from tidelog.client.admin import Admin, ConfigSource
         from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
             found = [
                 entry
                 for entry in Admin(client).describe_configs(kind, name)
@@ -90,7 +95,7 @@ def set_values(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
             Admin(client).alter_configs(kind, name, changes)
         for key, value in changes.items():
             say(f"{key} is now {value}")
@@ -111,7 +116,7 @@ def delete(
         from tidelog.client.blocking import Client
         from tidelog.model.settings.setting import unknown_key
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
             admin = Admin(client)
             known = [entry.name for entry in admin.describe_configs(kind, name)]
             for key in keys:

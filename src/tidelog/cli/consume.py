@@ -13,6 +13,7 @@ import typer
 
 from tidelog.cli.exits import answering
 from tidelog.cli.moments import moment_ms, timestamp_ms
+from tidelog.cli.names import known_topics
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json
 from tidelog.cli.record_text import text_or_base64
@@ -71,7 +72,7 @@ def consume(
         from tidelog.client.consumer import Consumer
         from tidelog.client.offsets import Isolation
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, [topic]):
             level = Isolation[isolation.name]
             starts = _starting_offsets(client, topic, partition, where, level)
             consumer = Consumer(client, topic, starts, isolation=level)
@@ -142,7 +143,8 @@ def _starting_offsets(
     there = [each.partition for each in client.refresh([topic]).topic(topic).partitions]
     for index in chosen or ():
         if index not in there:
-            raise RequestRefused(ErrorCode.unknown_topic_or_partition, f"{topic}-{index}")
+            why = f"the topic has partitions {there[0]} to {there[-1]}"
+            raise RequestRefused(ErrorCode.unknown_topic_or_partition, f"{topic}-{index}", why)
     partitions = chosen or there
     kind, number = where
     if kind == "offset":

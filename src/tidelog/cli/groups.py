@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.names import NoSuchName, known_group
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.cli.reset_offsets import reset_offsets
@@ -47,7 +48,7 @@ def describe(
         from tidelog.client.blocking import Client
         from tidelog.client.groups import Groups
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_group(client, group):
             groups = Groups(client)
             found = groups.describe(group)
             partitions = _progress(client, found, groups.offsets(group))
@@ -85,8 +86,9 @@ def delete(
         with Client(bootstrap) as client:
             for name in group:
                 try:
-                    Groups(client).delete(name)
-                except RequestRefused as refusal:
+                    with known_group(client, name):
+                        Groups(client).delete(name)
+                except (RequestRefused, NoSuchName) as refusal:
                     failed = True
                     say(str(refusal))
                 else:

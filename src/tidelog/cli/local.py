@@ -23,7 +23,7 @@ def down(data: DataDirectory = None) -> None:
 
 
 def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
-    """Show the nodes of the cluster: state, process, listeners, directories."""
+    """Show the nodes of the cluster: state, process, listeners, files, and why one stopped."""
     with answering():
         from tidelog.testing.local_cluster import LocalCluster
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.names import no_such
 from tidelog.cli.options import AsJson
 from tidelog.cli.output import print_json, print_line
 
@@ -20,10 +21,23 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Read the files that brokers write.", no_args_is_help=True)
 
 
+def _must_exist(files: list[Path]) -> list[Path]:
+    """A path that leads nowhere is refused with the name that is nearest to where it ends."""
+    for path in files:
+        at = path.absolute()
+        while not at.parent.exists():
+            at = at.parent
+        if not at.exists():
+            there = [each.name for each in at.parent.glob("*")]
+            raise typer.BadParameter(f"{path}: {no_such('file', at.name, there)}")
+    return files
+
+
 @app.command()
 def dump(
     file: Annotated[
-        list[Path], typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
+        list[Path],
+        typer.Argument(metavar="FILE", dir_okay=False, readable=True, callback=_must_exist),
     ],
     deep: Annotated[bool, typer.Option("--deep", help="Also the records in each batch.")] = False,
     as_json: AsJson = False,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import answering
+from tidelog.cli.names import known_topics, topic_like
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, key_values
 from tidelog.cli.output import say
 
@@ -86,7 +87,9 @@ def produce(
 
         fixed_headers = tuple((name, value.encode()) for name, value in pairs.items())
         separator = None if key_separator is None else key_separator.encode()
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, [topic]):
+            if (meant := topic_like(client, topic)) is not None:
+                say(f"no topic {topic!r} yet; did you mean {meant!r}?", style="yellow")
             producer = Producer(
                 client,
                 topic,

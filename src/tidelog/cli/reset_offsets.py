@@ -15,6 +15,7 @@ import typer
 
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.moments import duration_ms, moment_ms
+from tidelog.cli.names import group_names, known_topics, no_such
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.model.ids import TopicPartition
@@ -147,8 +148,11 @@ def _move(
         groups = Groups(client)
         committed = groups.offsets(group)
         names = chosen or _partitions_of(move.to_given) or _topics_of(committed)
-        targets = moved(client, names, committed, move)
+        with known_topics(client, names):
+            targets = moved(client, names, committed, move)
         if not targets:
+            if group not in (known := group_names(client)):
+                refuse(f"{no_such('group', group, known)} A new one needs --topic")
             refuse(f"group {group} has no offsets to move; name a topic with --topic")
         if not dry_run:
             groups.move(group, targets)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.names import NoSuchName, known_topics
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
 from tidelog.cli.output import print_json, print_table, say
 
@@ -111,7 +112,7 @@ def describe(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, topic):
             view = Admin(client).topics(topic)
             names = topic or sorted(name for name, each in view.topics.items() if not each.internal)
             described = [_described(client, view.topic(name)) for name in names]
@@ -150,7 +151,7 @@ def alter(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_topics(client, [topic]):
             Admin(client).create_partitions(topic, partitions)
         say(f"{topic} now has {partitions} partitions")
 
@@ -168,15 +169,15 @@ def delete(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
         from tidelog.client.errors import RequestRefused
-        from tidelog.model.errors import ErrorCode
 
         failed = False
         with Client(bootstrap) as client:
             for name in topic:
                 try:
-                    Admin(client).delete_topic(name)
-                except RequestRefused as refusal:
-                    missing = refusal.code is ErrorCode.unknown_topic_or_partition
+                    with known_topics(client, [name]):
+                        Admin(client).delete_topic(name)
+                except (RequestRefused, NoSuchName) as refusal:
+                    missing = isinstance(refusal, NoSuchName)
                     failed = failed or not (missing and if_exists)
                     say(str(refusal))
                 else:

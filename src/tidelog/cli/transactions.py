@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.exits import answering
+from tidelog.cli.names import known_transactional_id
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json, print_table, say
 
@@ -59,7 +60,7 @@ def describe(
         from tidelog.client.blocking import Client
         from tidelog.client.transactions import Transactions
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_transactional_id(client, transactional_id):
             found = Transactions(client).describe(transactional_id)
         open_ms = None
         if found.partitions and found.started_ms is not None:
@@ -102,7 +103,7 @@ def abort(transactional_id: TransactionalId, bootstrap: Bootstrap = DEFAULT_BOOT
         from tidelog.client.blocking import Client
         from tidelog.client.transactions import Transactions
 
-        with Client(bootstrap) as client:
+        with Client(bootstrap) as client, known_transactional_id(client, transactional_id):
             before = Transactions(client).abort(transactional_id)
         what = f"producer {before.producer.producer_id} of {transactional_id} is fenced"
         if before.partitions:

@@ -12,7 +12,7 @@ import os
 import struct
 import zipfile
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -126,7 +126,10 @@ def unknown_function(name: str) -> str:
 
 
 def _is_the_listed_one() -> bool:
-    return "SPARK_HOME" not in os.environ and version("pyspark").startswith(_VERSION)
+    try:
+        return "SPARK_HOME" not in os.environ and version("pyspark").startswith(_VERSION)
+    except PackageNotFoundError:  # it came with Spark, and not from an index of packages
+        return False
 
 
 @cache

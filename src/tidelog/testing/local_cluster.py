@@ -34,7 +34,6 @@ from tidelog.testing.ports import HOST
 
 _DESCRIPTION: Final = "cluster.json"
 _POLL_S: Final = 0.01
-_KEEPS_PORTS: Final = "free it first; a cluster keeps the ports that it was made with"
 
 
 class NoCluster(NodeTrouble):
@@ -188,7 +187,7 @@ class LocalCluster:
 
     def _start(self, node_ids: list[int], timeout_s: float, cancelled: Callable[[], bool]) -> None:
         for node_id in node_ids:
-            refuse_taken_ports(self.descriptions[node_id], lambda: _KEEPS_PORTS)
+            refuse_taken_ports(self.descriptions[node_id], "free it first")
         try:
             for node_id in node_ids:
                 self.nodes[node_id].start()

@@ -7,7 +7,7 @@ Invariant  A node's configuration agrees with its description, by which everyone
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -186,8 +186,10 @@ def set_up_nodes(
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
     # Not later: once it exists, a cluster keeps its ports.
-    for node in nodes:
-        refuse_taken_ports(node, lambda: _other_ports(nodes))
+    if not all(port_is_free(port) for node in nodes for port in node.ports):
+        advice = _other_ports(nodes)
+        for node in nodes:
+            refuse_taken_ports(node, advice)
     cluster_id: str | None = None
     for home, properties, config, is_controller in checked:
         home.mkdir(parents=True, exist_ok=True)
@@ -209,13 +211,13 @@ def change_settings(
         _write_properties(path, changed)
 
 
-def refuse_taken_ports(node: NodeDescription, advice: Callable[[], str]) -> None:
+def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
     """Say it before the node does, and in plainer words."""
     for port, role in node.ports_by_role.items():
         if not port_is_free(port):
             raise NodeTrouble(
                 f"port {port} is taken by another program, and node {node.node_id} needs it for "
-                f"its {role}: {advice()}"
+                f"its {role}: {advice}"
             )
 
 

@@ -48,6 +48,12 @@ class LogDirectories:
             raise OptionError("no log directory: name the log.dirs of every broker")
         self._files = OsFileSystem()
 
+    def topics(self) -> set[str]:
+        """The topics that have a directory in any of them."""
+        names = (name for path in self.paths if os.path.isdir(path) for name in os.listdir(path))
+        found = (TopicPartition.from_directory(name) for name in names)
+        return {each.topic for each in found if each is not None}
+
     def segments(self, topics: Iterable[str] = ()) -> Iterator[SegmentFile]:
         """Every segment of the topics, or of all but the cluster's own metadata."""
         wanted = frozenset(topics)

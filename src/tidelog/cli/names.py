@@ -1,0 +1,111 @@
+"""Names that nobody knows: a refusal names what was meant, or what there is.
+
+Invariant  The cluster is asked for all names only after it has refused one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tidelog.model.errors import ErrorCode, TidelogError
+
+if TYPE_CHECKING:
+    from tidelog.client.blocking import Client
+
+_SHOWN: Final = 20
+
+
+class NoSuchName(TidelogError):
+    """There is nothing of this name; the message says what there is."""
+
+
+@contextmanager
+def known_topics(client: Client, names: Iterable[str] | None) -> Iterator[None]:
+    """Whatever is done with these topics: a refusal because one is not there is told with help."""
+    from tidelog.client.errors import RequestRefused
+
+    try:
+        yield
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.unknown_topic_or_partition:
+            raise
+        there = _topics(client)
+        for name in names or ():
+            if name not in there:
+                raise NoSuchName(no_such("topic", name, _visible(there), refusal.code)) from refusal
+        raise
+
+
+@contextmanager
+def known_group(client: Client, name: str) -> Iterator[None]:
+    """The same for a group."""
+    from tidelog.client.errors import RequestRefused
+
+    try:
+        yield
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.group_id_not_found:
+            raise
+        raise NoSuchName(no_such("group", name, group_names(client), refusal.code)) from refusal
+
+
+@contextmanager
+def known_transactional_id(client: Client, name: str) -> Iterator[None]:
+    """The same for a transactional id."""
+    from tidelog.client.errors import RequestRefused
+    from tidelog.client.transactions import Transactions
+
+    try:
+        yield
+    except RequestRefused as refusal:
+        if refusal.code is not ErrorCode.transactional_id_not_found:
+            raise
+        there = [each.transactional_id for each in Transactions(client).list()]
+        raise NoSuchName(no_such("transactional id", name, there, refusal.code)) from refusal
+
+
+def topic_like(client: Client, name: str) -> str | None:
+    """Of a topic that is not there, the one that may have been meant."""
+    from tidelog.client.admin import Admin
+    from tidelog.model.nearest import nearest_name
+
+    asked = Admin(client).topics([name]).topics.get(name)
+    if asked is not None and asked.error is not ErrorCode.unknown_topic_or_partition:
+        return None
+    return nearest_name(name, _visible(_topics(client)))
+
+
+def group_names(client: Client) -> list[str]:
+    """All groups of the cluster."""
+    from tidelog.client.groups import Groups
+
+    return [each.group for each in Groups(client).list()]
+
+
+def no_such(kind: str, name: str, known: Iterable[str], code: ErrorCode | None = None) -> str:
+    """`no topic 'ordres'; did you mean 'orders'?`, and the protocol's word for it."""
+    from tidelog.model.nearest import nearest_name
+
+    names = sorted(known)
+    meant = nearest_name(name, names)
+    if meant is not None:
+        hint = f"did you mean {meant!r}?"
+    elif names:
+        shown = [*map(repr, names[:_SHOWN]), *(["…"] if len(names) > _SHOWN else [])]
+        hint = f"there is {', '.join(shown)}"
+    else:
+        hint = "there is none"
+    return f"no {kind} {name!r}; {hint}" + ("" if code is None else f" ({code.name.upper()})")
+
+
+def _topics(client: Client) -> dict[str, bool]:
+    """All topics, and whether they are the brokers' own."""
+    from tidelog.client.admin import Admin
+
+    return {name: each.internal for name, each in Admin(client).topics().topics.items()}
+
+
+def _visible(topics: dict[str, bool]) -> list[str]:
+    return [name for name, internal in topics.items() if not internal]
