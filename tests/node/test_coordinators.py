@@ -8,14 +8,13 @@ import pytest
 from tests.node.peer import Peer
 from tests.node.replicated_bench import Follower, ReplicatedBench
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, java_hash, partition_of
-from tidelog.coordinator.shard import Marker
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.shard_log import PIECE_BYTES
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.replication.messages import Leadership
+from tidelog.replication.written_ends import TransactionEnd
 from tidelog.wire.apis import ApiKey
 from tidelog.wire.messages import decode_response
 
@@ -196,8 +195,8 @@ def test_offsets_of_a_transaction_count_when_its_marker_is_written(groups: Group
     coordinator = groups.bench.node.broker.groups.at(0)
     assert coordinator is not None
     heard: list[Refusal | None] = []
-    marker = Marker(Producer(7, 0), committed=True)
-    coordinator.write_marker(groups.bench.now, marker, 0, 1, heard.append)
+    end = TransactionEnd(7, 0, committed=True, coordinator_epoch=0, transaction_version=1)
+    coordinator.write_marker(groups.bench.now, end, heard.append)
     assert heard == []
     groups.replicate()
     assert heard == [None]

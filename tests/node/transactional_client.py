@@ -36,11 +36,11 @@ class Client:
         self.producer = Producer(-1, -1)
         self.sequences: dict[int, int] = {}
         for key_type in (0, 1):
-            self._ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=key_type)
-        found = self._ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=1)
+            self.ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=key_type)
+        found = self.ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=1)
         assert found.error_code == 0
 
-    def _ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
+    def ask(self, api: ApiKey, version: int, **fields: Any) -> Any:
         self.peer.send(api, version, **fields)
         self.settle()
         return decode_response(api, version, self.peer.answer())[1]
@@ -59,7 +59,7 @@ class Client:
             "producer_epoch": -1,
             **fields,
         }
-        answer = self._ask(ApiKey.INIT_PRODUCER_ID, version, **given)
+        answer = self.ask(ApiKey.INIT_PRODUCER_ID, version, **given)
         if answer.error_code == 0:
             self.producer = Producer(answer.producer_id, answer.producer_epoch)
             self.sequences = {}
@@ -67,7 +67,7 @@ class Client:
 
     def add(self, *partitions: int, version: int = 3, topic: str = "orders") -> ErrorCode:
         topics = [{"name": topic, "partitions": list(partitions)}]
-        answer = self._ask(
+        answer = self.ask(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             version,
             v3_and_below_transactional_id=self.transactional_id,
@@ -105,7 +105,7 @@ class Client:
         return result
 
     def end(self, commit: bool, version: int = 4) -> Any:
-        answer = self._ask(
+        answer = self.ask(
             ApiKey.END_TXN,
             version,
             transactional_id=self.transactional_id,
@@ -125,7 +125,7 @@ class Client:
             "committed_leader_epoch": -1,
             "committed_metadata": "",
         }
-        answer = self._ask(
+        answer = self.ask(
             ApiKey.TXN_OFFSET_COMMIT,
             version,
             transactional_id=self.transactional_id,
@@ -138,7 +138,7 @@ class Client:
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     def committed_offset(self) -> int:
-        answer = self._ask(
+        answer = self.ask(
             ApiKey.OFFSET_FETCH,
             5,
             group_id="group",
@@ -147,7 +147,7 @@ class Client:
         return int(answer.topics[0].partitions[0].committed_offset)
 
     def add_offsets(self, version: int = 3) -> ErrorCode:
-        answer = self._ask(
+        answer = self.ask(
             ApiKey.ADD_OFFSETS_TO_TXN,
             version,
             transactional_id=self.transactional_id,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.entity_schema import EntitySchema, FieldSchema, MessageKind, message_schema
+from tidelog.wire.own_fields import FIRST_TAG
 
 Entities: TypeAlias = Callable[[int, int, MessageKind], st.SearchStrategy[Any]]
 FullEntity: TypeAlias = Callable[[int, int, MessageKind], Any]
@@ -36,8 +37,12 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def _entities(schema: EntitySchema) -> st.SearchStrategy[Any]:
-    fields = (*schema.fields, *(field for _, field in schema.tagged))
-    return st.builds(schema.entity, **{field.name: _values(field) for field in fields})
+    return st.builds(schema.entity, **{field.name: _values(field) for field in _kafkas(schema)})
+
+
+def _kafkas(schema: EntitySchema) -> tuple[FieldSchema, ...]:
+    """The fields of Kafka's definition: our own ones keep their default, which is not written."""
+    return (*schema.fields, *(field for tag, field in schema.tagged if tag < FIRST_TAG))
 
 
 def _values(field: FieldSchema) -> st.SearchStrategy[Any]:
@@ -62,8 +67,7 @@ _FULL: dict[str, Any] = {
 
 
 def _full(schema: EntitySchema) -> Any:
-    fields = (*schema.fields, *(field for _, field in schema.tagged))
-    return schema.entity(**{field.name: _full_value(field) for field in fields})
+    return schema.entity(**{field.name: _full_value(field) for field in _kafkas(schema)})
 
 
 def _full_value(field: FieldSchema) -> Any:

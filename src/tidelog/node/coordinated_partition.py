@@ -27,8 +27,9 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.shard_log import ReplayedLog
 from tidelog.node.shard_timers import ShardTimers
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
+from tidelog.records.builder import NewRecord, build_batch
 from tidelog.replication.partition import Partition
+from tidelog.replication.written_ends import TransactionEnd
 from tidelog.storage.log_values import Appended
 
 S = TypeVar("S", bound=Shard[Any])
@@ -137,28 +138,21 @@ class CoordinatedPartition(Generic[S]):
     def write_marker(
         self,
         now: Now,
-        marker: Marker,
-        coordinator_epoch: int,
-        transaction_version: int,
+        end: TransactionEnd,
         then: Callable[[Refusal | None], None],
     ) -> None:
         """End a producer's transaction in this partition."""
         if self.state is not State.ACTIVE:
             then(LOADING if self.state is State.LOADING else NOT_OURS)
             return
-        batch = end_txn_marker(
-            producer_id=marker.producer.producer_id,
-            producer_epoch=marker.producer.producer_epoch,
-            committed=marker.committed,
-            coordinator_epoch=coordinator_epoch,
-            timestamp=now.wall_ms,
-        )
-        appended = self._partition.append_as_coordinator(batch, now, transaction_version)
+        appended = self._partition.append_end(end, now)
         if isinstance(appended, Refusal):
             then(_as_coordinator(appended))
             return
-        self._begin_owed_flush()
-        self.shard.replay_marker(marker)
+        if not appended.duplicate:
+            self._begin_owed_flush()
+            producer = Producer(end.producer_id, end.producer_epoch)
+            self.shard.replay_marker(Marker(producer, end.committed))
         self._once_committed(now, appended, then)
 
     def _run_timer(self, now: Now, command: Callable[[Now], Decision[Any, None]]) -> bool:

@@ -1,6 +1,8 @@
 """Writing the end of a transaction into a partition that this broker leads.
 
 Invariant  The outcome is known once every in-sync replica has the marker, as with acks=all.
+Invariant  An order that was meant for another leader epoch is refused: this leader does not know
+           what was written meanwhile, and would not know a copy that comes late from the first.
 """
 
 from __future__ import annotations
@@ -8,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
-from tidelog.coordinator.shard import Marker
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
-from tidelog.records.builder import end_txn_marker
 from tidelog.replication.partition import Partition
+from tidelog.replication.written_ends import TransactionEnd
 
 _AS_LEADER: Final = frozenset(
     {
@@ -27,16 +27,17 @@ _AS_LEADER: Final = frozenset(
 )
 """What a group coordinator says when another broker, or a later try, may do."""
 
+ANY_LEADER_EPOCH: Final = -1
+"""The coordinator does not say whom it means, or is on this very broker."""
+
 Written: TypeAlias = Callable[[ErrorCode], None]
 
 
 class MarkerOrder(NamedTuple):
-    """The end of a transaction, as its coordinator wants it written."""
+    """The end of a transaction, as its coordinator wants it written in one partition."""
 
-    producer: Producer
-    commit: bool
-    coordinator_epoch: int
-    version: int
+    end: TransactionEnd
+    leader_epoch: int = ANY_LEADER_EPOCH
 
 
 def write_marker(
@@ -48,10 +49,20 @@ def write_marker(
         written(partition)
     elif not partition.is_leader:
         written(ErrorCode.not_leader_or_follower)
+    elif (stale := _stale(order.leader_epoch, partition)) is not None:
+        written(stale)
     elif name.topic == OFFSETS_TOPIC:
         _write_offsets_marker(broker, now, name, order, written)
     else:
         _write_data_marker(broker, now, partition, order, written)
+
+
+def _stale(leader_epoch: int, partition: Partition) -> ErrorCode | None:
+    if leader_epoch in (ANY_LEADER_EPOCH, partition.leader_epoch):
+        return None
+    if leader_epoch < partition.leader_epoch:
+        return ErrorCode.fenced_leader_epoch
+    return ErrorCode.unknown_leader_epoch
 
 
 def _write_offsets_marker(
@@ -67,21 +78,13 @@ def _write_offsets_marker(
         code = ErrorCode.none if refusal is None else refusal.code
         written(ErrorCode.not_leader_or_follower if code in _AS_LEADER else code)
 
-    marker = Marker(order.producer, order.commit)
-    led.write_marker(now, marker, order.coordinator_epoch, order.version, known)
+    led.write_marker(now, order.end, known)
 
 
 def _write_data_marker(
     broker: BrokerState, now: Now, partition: Partition, order: MarkerOrder, written: Written
 ) -> None:
-    batch = end_txn_marker(
-        producer_id=order.producer.producer_id,
-        producer_epoch=order.producer.producer_epoch,
-        committed=order.commit,
-        coordinator_epoch=order.coordinator_epoch,
-        timestamp=now.wall_ms,
-    )
-    appended = partition.append_as_coordinator(batch, now, order.version)
+    appended = partition.append_end(order.end, now)
     if isinstance(appended, Refusal):
         written(appended.code)
         return

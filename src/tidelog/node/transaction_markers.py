@@ -12,7 +12,6 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.markers import EndedTransaction
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.model.errors import ErrorCode, Refusal
@@ -20,7 +19,8 @@ from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.links import LinkLost
-from tidelog.node.marker_writing import MarkerOrder, write_marker
+from tidelog.node.marker_writing import ANY_LEADER_EPOCH, MarkerOrder, write_marker
+from tidelog.replication.written_ends import TransactionEnd
 from tidelog.wire.apis import ApiKey
 
 WRITE_MARKERS_VERSION: Final = 2
@@ -95,7 +95,8 @@ class TransactionMarkers:
         for pending, partitions in orders:
             for name in partitions:
                 written = partial(self._written, pending, name, now)
-                write_marker(self._broker, now, name, _order_of(pending.ended), written)
+                order = MarkerOrder(_end_of(pending.ended))
+                write_marker(self._broker, now, name, order, written)
 
     def _written(
         self, pending: _Pending, name: TopicPartition, asked_at: Now, code: ErrorCode
@@ -116,10 +117,32 @@ class TransactionMarkers:
             now,
             ApiKey.WRITE_TXN_MARKERS,
             WRITE_MARKERS_VERSION,
-            {"markers": [_marker(pending.ended, names) for pending, names in orders]},
+            {"markers": [self._marker(pending.ended, names) for pending, names in orders]},
             lambda answer, later: self._heard(orders, answer, later),
             timeout_ms=broker.config.request_timeout_ms,
         )
+
+    def _marker(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> dict[str, Any]:
+        return {
+            "producer_id": ended.producer.producer_id,
+            "producer_epoch": ended.producer.producer_epoch,
+            "transaction_result": ended.commit,
+            "coordinator_epoch": ended.coordinator_epoch,
+            "transaction_version": ended.version,
+            "decided_ms": ended.decided_ms,
+            "topics": [
+                {
+                    "name": topic,
+                    "partition_indexes": numbers,
+                    "leader_epochs": [self._leader_epoch(topic, number) for number in numbers],
+                }
+                for topic, numbers in by_topic(partitions).items()
+            ],
+        }
+
+    def _leader_epoch(self, topic: str, number: int) -> int:
+        known = self._broker.image.partition(topic, number)
+        return ANY_LEADER_EPOCH if known is None else known.leader_epoch
 
     def _heard(
         self, orders: list[tuple[_Pending, list[TopicPartition]]], answer: Any, now: Now
@@ -181,21 +204,12 @@ class TransactionMarkers:
         self._has_news = True
 
 
-def _order_of(ended: EndedTransaction) -> MarkerOrder:
-    return MarkerOrder(
-        Producer(*ended.producer), ended.commit, ended.coordinator_epoch, ended.version
+def _end_of(ended: EndedTransaction) -> TransactionEnd:
+    return TransactionEnd(
+        producer_id=ended.producer.producer_id,
+        producer_epoch=ended.producer.producer_epoch,
+        committed=ended.commit,
+        coordinator_epoch=ended.coordinator_epoch,
+        transaction_version=ended.version,
+        decided_ms=ended.decided_ms,
     )
-
-
-def _marker(ended: EndedTransaction, partitions: list[TopicPartition]) -> dict[str, Any]:
-    return {
-        "producer_id": ended.producer.producer_id,
-        "producer_epoch": ended.producer.producer_epoch,
-        "transaction_result": ended.commit,
-        "coordinator_epoch": ended.coordinator_epoch,
-        "transaction_version": ended.version,
-        "topics": [
-            {"name": topic, "partition_indexes": numbers}
-            for topic, numbers in by_topic(partitions).items()
-        ],
-    }

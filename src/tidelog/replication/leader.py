@@ -35,6 +35,7 @@ from tidelog.replication.messages import (
     ReadCandidate,
 )
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
+from tidelog.replication.written_ends import TransactionEnd, WrittenEnds
 from tidelog.storage.log_values import Appended
 from tidelog.storage.origin import Origin
 from tidelog.storage.transaction_verification import Verification
@@ -54,6 +55,7 @@ class LeaderReplica:
         "followers",
         "in_sync",
         "membership",
+        "written_ends",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class LeaderReplica:
         self._assign(leadership.replicas, now)
         self._uncommitted: deque[tuple[int, int]] = deque()
         """End offset and size of each batch appended in this epoch above the mark."""
+        self.written_ends = WrittenEnds(replica.log.producers)
 
     # -- appending -----------------------------------------------------------------------------
 
@@ -103,8 +106,19 @@ class LeaderReplica:
             self._grown(appended, accepted.header.size, now)
         return appended
 
+    def append_end(self, end: TransactionEnd, now: Now) -> Appended | Refusal:
+        """End a transaction, unless this order, or one after it, was carried out already."""
+        repeated = self.written_ends.repeated(end)
+        if repeated is not None:
+            return repeated
+        batch = end.batch(now.wall_ms)
+        appended = self.append_as_coordinator(batch, now, end.transaction_version)
+        if isinstance(appended, Appended):
+            self.written_ends.note(end, appended)
+        return appended
+
     def append_as_coordinator(
-        self, batch: bytearray, now: Now, transaction_version: int
+        self, batch: bytearray, now: Now, transaction_version: int = 1
     ) -> Appended | Refusal:
         """Append a batch that this broker built: all its replicas must be able to hold it."""
         replica = self._replica

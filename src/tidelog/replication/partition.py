@@ -32,6 +32,7 @@ from tidelog.replication.messages import (
 )
 from tidelog.replication.parked import Answer, ParkedAnswer
 from tidelog.replication.surroundings import Surroundings
+from tidelog.replication.written_ends import TransactionEnd
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import Appended
@@ -213,13 +214,17 @@ class Partition(LocalReplica):
             return RejectedBatch(self._not_leader())
         return self.leader.append(records, now, produce_version, acks, verification)
 
-    def append_as_coordinator(
-        self, batch: bytearray, now: Now, transaction_version: int = 1
-    ) -> Appended | Refusal:
+    def append_as_coordinator(self, batch: bytearray, now: Now) -> Appended | Refusal:
         """Append a batch that a coordinator on this broker built, to be held by all in sync."""
         if self.leader is None:
             return self._not_leader()
-        return self.leader.append_as_coordinator(batch, now, transaction_version)
+        return self.leader.append_as_coordinator(batch, now)
+
+    def append_end(self, end: TransactionEnd, now: Now) -> Appended | Refusal:
+        """End a transaction here; a duplicate when this leader has done so already."""
+        if self.leader is None:
+            return self._not_leader()
+        return self.leader.append_end(end, now)
 
     def _not_leader(self) -> Refusal:
         why = f"{self.name} is led by {self.leadership.leader}"

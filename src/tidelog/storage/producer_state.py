@@ -78,6 +78,9 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._producers)
 
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
     def check(
         self, header: BatchHeader, origin: Origin, verification: Verification | None = None
     ) -> Duplicate | Refusal | None:

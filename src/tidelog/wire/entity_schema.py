@@ -21,6 +21,7 @@ from kio.static.constants import EntityType
 
 from tidelog.model.errors import ErrorCode
 from tidelog.wire.apis import ApiKey
+from tidelog.wire.own_fields import with_own_fields
 
 MessageKind: TypeAlias = Literal["request", "response"]
 
@@ -86,6 +87,7 @@ def _module_of(value: Any) -> str | None:
 
 @cache
 def _entity_schema(entity: Any) -> EntitySchema:
+    entity = with_own_fields(entity)
     fields: list[FieldSchema] = []
     tagged: list[tuple[int, FieldSchema]] = []
     for field in dataclasses.fields(entity):

@@ -113,6 +113,79 @@ def test_an_end_of_version_5_sent_again_is_answered_alike(client: Client) -> Non
     assert client.end(False, version=5).error_code == ErrorCode.invalid_txn_state
 
 
+# Orders to end a transaction
+
+
+def order(bench: NodeBench, client: Client, **told: Any) -> dict[str, Any]:
+    """To commit the producer's transaction in a partition, as its coordinator would say it."""
+    shard = next(shard for shard in bench.node.broker.transactions.active() if shard.describe("tx"))
+    known = shard.describe("tx")
+    assert known is not None
+    leader_epoch = bench.partition("orders").leader_epoch
+    topic = {"name": "orders", "partition_indexes": [0], "leader_epochs": [leader_epoch]}
+    return {
+        **client.producer._asdict(),
+        "transaction_result": True,
+        "coordinator_epoch": 0,
+        "decided_ms": known.updated_ms,
+        "topics": [topic | told.pop("topic", {})],
+        **told,
+    }
+
+
+def ordered(client: Client, version: int, marker: dict[str, Any]) -> ErrorCode:
+    answer = client.ask(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
+    return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_order_that_comes_twice_does_not_end_the_next_transaction(
+    bench: NodeBench, client: Client, version: int
+) -> None:
+    client.init()
+    client.add(0)
+    client.produce()
+    client.end(True)
+    copy = order(bench, client)
+    partition = bench.partition("orders")
+    assert partition.last_stable_offset == partition.log.end_offset == 2
+
+    client.add(0)
+    client.produce()
+    assert ordered(client, version, copy) is ErrorCode.none
+    assert partition.last_stable_offset == 2, "the next transaction is open"
+    assert partition.log.end_offset == 3
+
+    client.end(False)
+    assert partition.last_stable_offset == partition.log.end_offset == 4
+
+
+def test_an_order_of_a_coordinator_that_numbers_none_is_carried_out(
+    bench: NodeBench, client: Client
+) -> None:
+    client.init()
+    client.add(0)
+    client.produce()
+    assert ordered(client, 1, order(bench, client, decided_ms=-1)) is ErrorCode.none
+    assert bench.partition("orders").last_stable_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("ahead", "expected"),
+    [(-2, ErrorCode.fenced_leader_epoch), (1, ErrorCode.unknown_leader_epoch)],
+)
+def test_an_order_that_means_another_leader_epoch_is_refused(
+    bench: NodeBench, client: Client, ahead: int, expected: ErrorCode
+) -> None:
+    client.init()
+    client.add(0)
+    client.produce()
+    partition = bench.partition("orders")
+    meant = {"leader_epochs": [partition.leader_epoch + ahead]}
+    assert ordered(client, 2, order(bench, client, topic=meant)) is expected
+    assert partition.last_stable_offset == 0
+
+
 # Verification
 
 

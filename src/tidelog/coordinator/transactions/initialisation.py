@@ -118,7 +118,7 @@ def _take_over_idle(
         timeout_ms=timeout_ms,
         state=TransactionState.EMPTY,
         started_ms=NO_TIMESTAMP,
-        updated_ms=wall_ms,
+        updated_ms=max(wall_ms, known.updated_ms),
         last_epoch=last_epoch,
     )
     return Initialising(after, Initialised(producer))
@@ -141,7 +141,8 @@ def _take_over_ongoing(
         heir = Producer(fresh_producer_id, 0)
     else:
         heir = Producer(current.producer_id, current.producer_epoch + 1)
-    after = replace(known, next_producer=heir, timeout_ms=timeout_ms, updated_ms=wall_ms)
+    updated_ms = max(wall_ms, known.updated_ms)
+    after = replace(known, next_producer=heir, timeout_ms=timeout_ms, updated_ms=updated_ms)
     return Initialising(after, Initialised(heir, known.producer))
 
 

@@ -17,7 +17,7 @@ class EndedTransaction(NamedTuple):
     commit: bool
     partitions: frozenset[TopicPartition]
     decided_ms: int
-    """When; one producer may end several transactions in one epoch."""
+    """When; one producer may end several transactions in one epoch, each later than the last."""
     coordinator_epoch: int
     version: int
 

@@ -6,6 +6,8 @@
 Invariant  A prepared end is never taken back: its markers are written until all are there.
 Invariant  Producer epochs only rise; the end of a transaction is marked with an epoch that no
            record of the transaction has, so that a late record can be told from a new one.
+Invariant  The moment of the last change never steps back, and every end is later than the one
+           before it, although coordinators change and clocks err.
 """
 
 from __future__ import annotations
@@ -129,7 +131,7 @@ def joined(
         state=TransactionState.ONGOING,
         partitions=transaction.partitions | partitions,
         started_ms=transaction.started_ms if transaction.is_ongoing else wall_ms,
-        updated_ms=wall_ms,
+        updated_ms=max(wall_ms, transaction.updated_ms),
         client_version=client_version,
     )
 
@@ -142,10 +144,15 @@ def fenced(transaction: Transaction, version: int, wall_ms: int) -> Transaction:
         producer=bumped,
         next_producer=heir,
         state=TransactionState.PREPARE_ABORT,
-        updated_ms=wall_ms,
+        updated_ms=_decided_ms(transaction, wall_ms),
         client_version=version,
         last_epoch=NO_EPOCH,
     )
+
+
+def _decided_ms(transaction: Transaction, wall_ms: int) -> int:
+    """When its end is decided: later than whatever befell it before, so that ends are in order."""
+    return max(wall_ms, transaction.updated_ms + 1)
 
 
 def _after(transaction: Transaction) -> tuple[Producer, Producer | None]:
@@ -189,7 +196,7 @@ def prepared(
         next_producer=heir,
         state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
         started_ms=transaction.started_ms if transaction.is_ongoing else wall_ms,
-        updated_ms=wall_ms,
+        updated_ms=_decided_ms(transaction, wall_ms),
         client_version=version,
         last_epoch=client.producer_epoch,
     )
@@ -208,5 +215,5 @@ def completed(transaction: Transaction, wall_ms: int) -> Transaction:
         next_producer=None,
         state=TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
-        updated_ms=wall_ms,
+        updated_ms=max(wall_ms, transaction.updated_ms),
     )
