@@ -110,7 +110,6 @@ class StockClient(AskingClient):
 
     def go_on(self, partition: _Partition, connection: int) -> None:
         """Ask the leader of a partition, which can be reached."""
-        raise NotImplementedError
 
     def leader_changed(self, partition: _Partition) -> None:
         """Another leader, or the same in another epoch."""
