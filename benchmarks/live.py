@@ -25,7 +25,7 @@ CLIENTS = {
 
 
 class LiveWriter:
-    """An idempotent librdkafka producer with default settings; a record to each partition in turn."""
+    """An idempotent librdkafka producer with default settings: a record to each partition."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions
@@ -96,8 +96,8 @@ class LiveReader:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.wait()
-        self._thread.join()
+        with self._process:
+            self._thread.join()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

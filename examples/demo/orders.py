@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from itertools import pairwise
+from itertools import count
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from tidelog.testing.pauses import Pauses
+
 TOPIC: Final = "orders"
+PARTITIONS: Final = 3
 COUNTRIES: Final = ("de", "fr", "nl", "pl")
 BROKEN_RULE_EVERY: Final = 500
 """One order in so many costs nothing, which the pipeline's rule does not allow."""
@@ -35,16 +38,19 @@ class HastyOrders:
 
 class Orders:
     """Sends orders at a steady rate, in a thread of its own, and remembers which were
-    acknowledged, and when."""
+    acknowledged, and when. So many at least, and as long as nobody says `finish`."""
 
-    def __init__(self, bootstrap: str, count: int, per_second: int) -> None:
+    def __init__(self, bootstrap: str, at_least: int, per_second: int) -> None:
         self.acknowledged: dict[int, tuple[int, int]] = {}
         """Partition and offset of each order the cluster has promised to keep."""
         self.failed: list[str] = []
         self.moments: list[float] = []
         """When each acknowledgement came, on the wall clock."""
-        self._count = count
+        self.pauses = Pauses(PARTITIONS)
+        """Between the acknowledgements of each partition."""
+        self._count = at_least
         self._pace_s = 1 / per_second
+        self._may_end = threading.Event()
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._producer = Producer(
             {
@@ -61,6 +67,7 @@ class Orders:
 
     def finish(self) -> None:
         """Wait until everything is acknowledged or has failed."""
+        self._may_end.set()
         self._thread.join()
 
     def _send(self) -> None:
@@ -68,19 +75,15 @@ class Orders:
         self._produce(0)
         self._producer.flush(60)
         began = time.monotonic()
-        for number in range(1, self._count):
+        for number in count(1):
+            if number >= self._count and self._may_end.is_set():
+                break
             self._produce(number)
             ahead_s = number * self._pace_s - (time.monotonic() - began)
             self._producer.poll(max(0.0, ahead_s))
         left = self._producer.flush(60)
         if left:
             self.failed.append(f"{left} orders were never answered")
-
-    def longest_pause_since(self, moment: float) -> tuple[float, float]:
-        """The longest time without an acknowledgement from then on: when it began, its length."""
-        moments = [moment, *(each for each in list(self.moments) if each > moment)]
-        began, ended = max(pairwise(moments), key=lambda pair: pair[1] - pair[0])
-        return began, ended - began
 
     def _produce(self, number: int) -> None:
         order = _order(number)
@@ -92,8 +95,10 @@ class Orders:
             self.failed.append(str(error))
             return
         number = json.loads(message.value() or b"{}")["order_id"]
-        self.acknowledged[number] = (message.partition() or 0, message.offset() or 0)
-        self.moments.append(time.time())
+        partition, now = message.partition() or 0, time.time()
+        self.acknowledged[number] = (partition, message.offset() or 0)
+        self.moments.append(now)
+        self.pauses.note(partition, now)
 
 
 def _order(number: int) -> dict[str, int | float | str]:

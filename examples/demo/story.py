@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -53,8 +53,16 @@ class Moment(NamedTuple):
 class Failover:
     """What became of one broker: killed at one moment, started again at another."""
 
-    def __init__(self, cluster: Cluster, victim: int, killed: float, started: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        victim: int,
+        killed: float,
+        started: float,
+        pauses: Sequence[Moment],
+    ) -> None:
         self._victim = victim
+        self._pauses = pauses
         self.killed = killed
         self._started = started
         self._events = sorted(_events(cluster, killed), key=lambda each: each[0])
@@ -74,6 +82,7 @@ class Failover:
         found.append(Moment(self._started, f"broker {victim} starts again"))
         found.extend(self._reconciliation())
         found.extend(self._return())
+        found.extend(self._pauses)
         return sorted(found, key=lambda moment: moment.at)
 
     def _reconciliation(self) -> Iterator[Moment]:

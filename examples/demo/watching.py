@@ -14,6 +14,8 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tidelog.testing.pauses import Pauses
+
 EVERY_S: Final = 0.05
 
 
@@ -35,6 +37,8 @@ class Watcher:
         self.samples: list[Sample] = []
         self.found: Counter[int] = Counter()
         """How often each order is in the topic."""
+        self.pauses = Pauses(partitions)
+        """Between the orders received of each partition."""
         self._places = [TopicPartition(topic, index, 0) for index in range(partitions)]
         self._positions = [0] * partitions
         self._wanted: list[int] | None = None
@@ -76,7 +80,9 @@ class Watcher:
             for message in self._consumer.consume(500, EVERY_S):
                 if message.error() is None:
                     self.found[json.loads(message.value() or b"{}")["order_id"]] += 1
-                    self._positions[message.partition() or 0] = (message.offset() or 0) + 1
+                    partition = message.partition() or 0
+                    self._positions[partition] = (message.offset() or 0) + 1
+                    self.pauses.note(partition, time.time())
             if time.time() >= due:
                 self._sample()
                 due = time.time() + EVERY_S

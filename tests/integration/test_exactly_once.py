@@ -31,6 +31,7 @@ QUICK = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     "leader.imbalance.check.interval.seconds": "2",
+    "broker.reconnect.grace.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "transaction.state.log.num.partitions": "6",
     "offsets.topic.num.partitions": "6",

@@ -83,6 +83,7 @@ def ours(tmp_path: Path) -> Iterator[Cluster]:
     settings = {
         **GROUP_SETTINGS,
         "leader.imbalance.check.interval.seconds": "1",
+        "broker.reconnect.grace.ms": "0",
         "min.insync.replicas": "1",
     }
     with Cluster(tmp_path / "ours", settings=settings) as running:

@@ -22,6 +22,7 @@ QUICK = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     "leader.imbalance.check.interval.seconds": "1",
+    "broker.reconnect.grace.ms": "0",
     "log.segment.delete.delay.ms": "1000",
 }
 

@@ -230,9 +230,11 @@ class Look:
 
     def _refusal(self, partition: Partition, wanted: FetchPartition) -> ErrorCode | None:
         fenced = partition.fence(wanted.current_leader_epoch)
-        if fenced is not None:
-            return fenced.code
         replica_id = self._fetch.replica_id
+        if fenced is not None:
+            if replica_id < 0 and self._is_led_elsewhere(partition, fenced.code):
+                return ErrorCode.not_leader_or_follower
+            return fenced.code
         if not partition.is_leader and (replica_id >= 0 or self._version < FOLLOWER_READS_SINCE):
             return ErrorCode.not_leader_or_follower
         if replica_id >= 0 and (
@@ -244,6 +246,19 @@ class Look:
         if self._version < ZSTD_SINCE and partition.rules.codec is Codec.ZSTD:
             return ErrorCode.unsupported_compression_type
         return None
+
+    def _is_led_elsewhere(self, partition: Partition, fenced: ErrorCode) -> bool:
+        """Whether a consumer in an epoch that ended here is best told where to go on.
+
+        Some clients follow the hint only if the error says that this is not the leader. Told that
+        their epoch is over, they ask another broker for the leader, who may not have heard of the
+        change yet, and believe it for seconds.
+        """
+        return (
+            fenced is ErrorCode.fenced_leader_epoch
+            and self._version >= LEADER_HINTS_SINCE
+            and not partition.is_leader
+        )
 
     def _refused(
         self, wanted: FetchPartition, name: TopicPartition | None, error: ErrorCode

@@ -134,6 +134,7 @@ def _draw_settings(dice: Random, brokers: int) -> tuple[tuple[str, str], ...]:
         "broker.heartbeat.interval.ms": heartbeat_ms,
         "broker.session.timeout.ms": heartbeat_ms * dice.choice((4, 9)),
         "broker.disconnect.grace.ms": dice.choice((0, 200)),
+        "broker.reconnect.grace.ms": 0 if heartbeat_ms == 500 else 3_000,
         "replica.lag.time.max.ms": dice.choice((1_500, 5_000, 30_000)),
         "replica.fetch.backoff.ms": dice.choice((100, 1_000)),
         "replica.high.watermark.checkpoint.interval.ms": dice.choice((500, 5_000)),

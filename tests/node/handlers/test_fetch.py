@@ -124,10 +124,17 @@ def test_another_leader_epoch_is_fenced_before_leadership_and_offset(
     assert old.error == ErrorCode.fenced_leader_epoch
     assert new.error == ErrorCode.unknown_leader_epoch
     assert peer.fetch_one("orders", wanted(99, epoch=5)).error == ErrorCode.offset_out_of_range
+    assert old.current_leader is None
     hinted = peer.fetch_one(orders, wanted(0, epoch=4), version=16)
+    assert hinted.error == ErrorCode.not_leader_or_follower, "a consumer is told where to go on"
     assert hinted.current_leader == (100, 0)
     assert peer.fetch_one(orders, wanted(0, epoch=4), version=15).current_leader is None
     assert peer.fetch_one(orders, wanted(0, epoch=6), version=16).current_leader is None
+    lead_anew(bench, 6)
+    again = peer.fetch_one(orders, wanted(0, epoch=5), version=16)
+    assert again.error == ErrorCode.fenced_leader_epoch, "it leads, in another epoch"
+    follower = peer.fetch_one(orders, wanted(0, epoch=5), version=16, replica_id=101)
+    assert follower.error == ErrorCode.fenced_leader_epoch
 
 
 @pytest.mark.usefixtures("orders")
