@@ -64,6 +64,18 @@ def test_a_reassignment_ends_when_its_leader_takes_the_last_new_replica_in(
     assert cluster.lead_isr_elr() == (103, (101, 103, 104), ())
 
 
+def test_a_reassignment_ends_only_with_as_many_in_sync_as_the_topic_asks_for(
+    cluster: Cluster,
+) -> None:
+    """Apache Kafka ends it as soon as 103 is in sync, with nobody beside it."""
+    cluster.reassign((103, 101, 102))
+    cluster.propose((100, 103))
+    assert assignment(cluster) == ((103, 101, 102, 100), (103,), (100,))
+
+    cluster.propose((100, 101, 103))
+    assert assignment(cluster) == ((103, 101, 102), (), ())
+
+
 def test_another_order_is_done_at_once_and_moves_no_leader(cluster: Cluster) -> None:
     assert cluster.reassign((102, 101, 100)) is None
 

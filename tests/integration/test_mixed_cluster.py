@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.fetch_relay import FetchRelay
 from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
@@ -21,6 +22,8 @@ from tidelog.testing.ports import free_ports
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 TRANSACTIONAL_WORK = Path(__file__).parents[1] / "java" / "TransactionalWork.java"
 TOPIC = "mixed"
+PARTITIONS = 8
+"""Enough for every fetcher of a broker that has several to have some."""
 RECORDS = 1000
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -102,7 +105,7 @@ def leaders(bootstrap: str) -> set[int]:
 def create_and_fill(through: str) -> None:
     """Create a topic through one broker, and let all its replicas hold the same records."""
     admin = admin_of(through)
-    admin.create_topics([NewTopic(TOPIC, 2, 2)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 2)])[TOPIC].result(30)
     until(lambda: TOPIC in metadata(admin).topics)
     producer = Producer({"bootstrap.servers": through, "acks": "all", "log_level": 0})
     failed: list[str] = []
@@ -110,7 +113,7 @@ def create_and_fill(through: str) -> None:
         producer.produce(
             TOPIC,
             b"%d" % number,
-            partition=number % 2,
+            partition=number % PARTITIONS,
             on_delivery=lambda error, _: failed.append(str(error)) if error else None,
         )
         producer.poll(0)
@@ -123,17 +126,26 @@ def replicas_are_equal(one: Path, other: Path) -> bool:
     return all(
         (one / f"{TOPIC}-{index}" / name).read_bytes()
         == (other / f"{TOPIC}-{index}" / name).read_bytes()
-        for index in (0, 1)
+        for index in range(PARTITIONS)
     )
 
 
 def test_a_broker_of_apache_kafka_joins_our_controller(tmp_path: Path, run: Run) -> None:
     [port] = free_ports(1)
-    with Cluster(tmp_path / "ours") as ours:
+    with (
+        FetchRelay() as relay,
+        Cluster(
+            tmp_path / "ours",
+            settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"},
+        ) as ours,
+    ):
+        host, our_port = ours.bootstrap.split(":")
+        relay.target = (host, int(our_port))
         controller = ours.local.descriptions[100].controller_listener
         assert controller is not None
         theirs, where = tmp_path / "apache", f"127.0.0.1:{port}"
         settings = broker_settings(102, theirs, port, controller)
+        settings["num.replica.fetchers"] = "4"
         broker = run("apache", theirs, settings, ours.cluster_id)
         until(lambda: brokers(where) == [100, 102], within_s=60)
         create_and_fill(through=where)
@@ -146,6 +158,8 @@ def test_a_broker_of_apache_kafka_joins_our_controller(tmp_path: Path, run: Run)
         told = [(each["event"], each.get("broker_id")) for each in map(json.loads, lines)]
         assert ("BrokerShuttingDown", 102) in told
         assert ("BrokerFenced", 102) in told
+        assert set(relay.errors) == {0}
+        assert len(relay.sessions) > 1, "its fetchers have sessions of their own"
 
 
 def test_our_broker_joins_a_controller_of_apache_kafka(tmp_path: Path, run: Run) -> None:

@@ -190,6 +190,16 @@ def test_a_proposal_is_given_up_only_when_it_was_surely_not_applied(
     assert (in_sync(partition).maximal == {100, 101, 102}) is still_pending
 
 
+def test_metadata_of_the_same_partition_epoch_leaves_a_proposal_standing(
+    joining: Cluster,
+) -> None:
+    """It says nothing of the proposal, which may yet be applied: both sets count on."""
+    partition, proposal = joining[101].partition, proposal_of(joining)
+    partition.apply(partition.leadership, joining.now)
+    assert partition.proposal is proposal
+    assert in_sync(partition).maximal == {100, 101, 102}
+
+
 def test_a_proposal_that_was_not_taken_no_longer_holds_the_mark(joining: Cluster) -> None:
     joining.append(101, b"b")
     joining.fetch_well(100, 100)

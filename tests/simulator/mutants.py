@@ -14,6 +14,7 @@ from tidelog.controller import alter_partition, brokers
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.connections import Connection
@@ -21,9 +22,11 @@ from tidelog.node.controller_chores import _HeartbeatConnections
 from tidelog.node.fetch_reading import Look
 from tidelog.node.fetch_sessions import WantedPartition
 from tidelog.node.links import Link
+from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.quorum import election_state
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
+from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.roles import Unattached
 from tidelog.quorum.voting_replica import VotingReplica
@@ -176,6 +179,19 @@ def _take_old_proposals(
 ) -> Refusal | None:
     current = proposal._replace(partition_epoch=found.partition_epoch)
     return _proposal_refused(image, broker_id, found, current)
+
+
+def _forget_by_half(self: ReplicaFetchers, name: TopicPartition) -> None:
+    self._leader_of.pop(name, None)
+
+
+_new_partition: Final = Partition.__init__
+
+
+def _with_one_in_sync(
+    self: Partition, log: Any, node_id: int, mark: int, rules: Any, _least: int, around: Any
+) -> None:
+    _new_partition(self, log, node_id, mark, rules, 1, around)
 
 
 def _when_it_began(self: WantedPartition, _now_ms: int) -> int:
@@ -345,6 +361,26 @@ MUTANTS: Final = (
         "_refused",
         _take_old_proposals,
         story="proposal_for_an_earlier_state",
+    ),
+    Mutant(
+        "partitions are also fetched from whoever led before",
+        (Patch(ReplicaFetchers, "forget", _forget_by_half),),
+        seed=3,
+        rule="D21",
+    ),
+    Mutant(
+        "one replica is enough for every topic",
+        (Patch(Partition, "__init__", _with_one_in_sync),),
+        seed=3,
+        rule="D6",
+    ),
+    _quorum_mutant(
+        "voters call durable what they only wrote",
+        MetadataLog,
+        "durable_end",
+        MetadataLog.end_offset,
+        seed=2,
+        rule="C5",
     ),
     Mutant(
         "silence makes followers late",

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
+from random import Random
 
 from tidelog.simulator.faults import Depose, Fault, RestoreDisk, Wipe
 from tidelog.simulator.plan import Plan
-from tidelog.simulator.swarm import QUIET_MS, QUORUMS, draw_plan
+from tidelog.simulator.swarm import QUIET_MS, QUORUMS, draw_plan, is_undisturbed
+from tidelog.simulator.workload_shifts import Bursts, has_silences
 
 PLANS = [draw_plan(seed) for seed in range(200)]
 
 
 def test_equal_seeds_draw_equal_plans_and_others_do_not() -> None:
     assert draw_plan(5) == draw_plan(5)
-    assert len({plan.faults for plan in PLANS}) > 190
+    assert len({plan.faults for plan in PLANS if plan.faults}) > 180
+
+
+def test_in_some_runs_nothing_is_wrong_but_long_silences() -> None:
+    for seed, plan in enumerate(PLANS):
+        assert bool(plan.faults) != is_undisturbed(seed)
+        if is_undisturbed(seed):
+            assert plan.dead == ()
+            assert has_silences(seed)
+    assert sum(is_undisturbed(seed) for seed in range(200)) >= 10
+
+
+def test_a_silence_is_longer_than_followers_may_lag_and_ends_with_a_burst() -> None:
+    for seed in range(20):
+        bursts = Bursts(Random(seed), 1_500, 20_000)
+        silent = [bursts.silence_ms(now_ms) > 0 for now_ms in range(20_000)]
+        lengths = [len(list(each)) for is_silent, each in groupby(silent) if is_silent]
+        assert len(lengths) >= 4
+        assert all(length > 1_500 for length in lengths[:-1])
+        assert bursts.silence_ms(20_000) == 0
 
 
 def test_each_run_has_its_own_mix_and_all_runs_together_have_everything() -> None:

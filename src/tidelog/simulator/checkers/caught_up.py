@@ -1,4 +1,5 @@
-"""CAUGHT_UP: when a follower last held everything its leader held, by what the network carried.
+"""CAUGHT_UP: when a follower last held everything its leader held, by what the network carried;
+and by the same fetches D21.
 
 A fetch for an offset says that its sender holds everything below; a fetch of a session says it of
 every partition of the session, also of those it does not name. What the leader held is read from
@@ -31,6 +32,7 @@ from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.held_log import HeldLog
 from tidelog.simulator.happenings import Stepped
 from tidelog.simulator.machine import Machine
+from tidelog.simulator.violation import Violation
 from tidelog.wire.fetch import FetchPartition, FetchRequest
 
 PartitionKey: TypeAlias = tuple[UUID, int]
@@ -44,6 +46,8 @@ class Follower:
     caught_up_ms: int = NEVER_MS
     offset: int = -1
     """Where its last fetch began."""
+    broker_epoch: int = -1
+    """The incarnation that fetched last."""
     fetched_ms: int = NEVER_MS
     end_when_fetched: int = 1 << 62
 
@@ -120,10 +124,22 @@ class CaughtUp:
                 if partition.leader is not None:
                     self._grow(machine.node_id, partition, led, sessions, now_ms)
         if fetched is not None:
+            self._judge_target(machine, fetched)
+            _note_incarnation(machine, fetched, led)
             for key, claim, held in self._sound(machine.node_id, fetched, led):
                 follower = led[key].followers.setdefault(fetched.follower, Follower())
                 follower.fetches(claim.fetch_offset, held.end_offset, now_ms)
         self._answer(machine.node_id, step.effects, sessions, led, now_ms)
+
+    def _judge_target(self, machine: Machine, fetched: _Session) -> None:
+        """D21: who follows in an epoch fetches from its leader, and from nobody else."""
+        for key, claim in fetched.claims.items():
+            ghost = self._ghost.partitions.get(key)
+            epoch = claim.current_leader_epoch
+            leader = None if ghost is None else ghost.leaders.get(epoch)
+            if ghost is not None and leader not in (None, machine.node_id):
+                what = f"{fetched.follower} fetches {ghost.name} in epoch {epoch}"
+                raise Violation("D21", f"{what} from {machine.name}, and {leader} leads in it")
 
     def _grow(
         self,
@@ -206,6 +222,19 @@ class CaughtUp:
         ghost: PartitionGhost | None = self._ghost.partitions.get(key)
         held = None if ghost is None else ghost.held.get(node_id)
         return None if held is None or held.unreadable else held
+
+
+def _note_incarnation(machine: Machine, fetched: _Session, led: dict[PartitionKey, Led]) -> None:
+    """Unless the leader has read in the metadata that another process has taken its place."""
+    brokers = {} if machine.node is None else machine.node.broker.image.brokers
+    registered = brokers.get(fetched.follower)
+    if registered is not None and fetched.broker_epoch < registered.broker_epoch:
+        return
+    for key, claim in fetched.claims.items():
+        known = led.get(key)
+        if known is not None and known.epoch == claim.current_leader_epoch:
+            follower = known.followers.setdefault(fetched.follower, Follower())
+            follower.broker_epoch = fetched.broker_epoch
 
 
 def _hear(step: Stepped, sessions: dict[int, _Session]) -> _Session | None:

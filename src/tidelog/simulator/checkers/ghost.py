@@ -28,6 +28,10 @@ class PartitionGhost:
     topic_id: UUID
     control: PartitionImage | None = None
     """CTRL: as the newest committed metadata has it."""
+    members: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    """The last partition epoch and in-sync replicas of each leader epoch, by committed metadata."""
+    leaders: dict[int, int] = field(default_factory=dict)
+    """Who leads in each epoch, by committed metadata."""
     committed: list[HeldBatch] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     """Where in `committed` a base offset stands."""
@@ -62,6 +66,17 @@ class PartitionGhost:
     def last_epoch(self) -> int:
         """Of the last committed batch; -1 before there is one."""
         return self.committed[-1].epoch if self.committed else -1
+
+    def take_control(self, control: PartitionImage) -> None:
+        """The metadata has it so from now on."""
+        self.control = control
+        self.members[control.leader_epoch] = (control.partition_epoch, tuple(control.isr))
+        self.leaders[control.leader_epoch] = control.leader
+
+    def members_in(self, leader_epoch: int, known_epoch: int) -> tuple[int, ...]:
+        """Who was in sync in an epoch to the end, unless a leader knows of a later change there."""
+        partition_epoch, members = self.members.get(leader_epoch, (-1, ()))
+        return members if known_epoch <= partition_epoch else ()
 
     def agreement(self, node_id: int) -> int:
         """How far from the start a replica holds what is committed, looked at now."""

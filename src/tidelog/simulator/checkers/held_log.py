@@ -70,6 +70,11 @@ class HeldLog:
     def end_offset(self) -> int:
         return self.batches[-1].next_offset if self.batches else self.start_offset
 
+    def start_of(self, epoch: int) -> int:
+        """Where an epoch begins: at its first batch, or at the end if it has none."""
+        starts = (offset for each, offset in self.epoch_starts if each == epoch)
+        return next(starts, self.end_offset)
+
     def path_of(self, batch: HeldBatch) -> str | None:
         """The file that a batch is in."""
         log = self._log

@@ -14,7 +14,9 @@ from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.roles import Role
+from tidelog.records.batch import HEADER_SIZE, read_header
 from tidelog.simulator.checkers.election_rules import METADATA
+from tidelog.simulator.disk import Disk
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.storage.leader_epoch_cache import EpochStart
@@ -41,14 +43,28 @@ class _Held:
     below: int = 0
     """Committed, and durable here."""
     seen: _Seen | None = None
+    walked: tuple[str, int] = ("", 0)
+    """The file, and where in it everything below is known to be durable and committed."""
 
-    def holds(self, mark: int, epoch: int) -> bool:
-        """Whether it has synced everything below, the last of it in that epoch."""
-        seen = self.seen
-        if seen is None or seen.durable_end < mark:
-            return False
-        slot = bisect_right(seen.epochs, mark - 1, key=_start) - 1
-        return seen.start >= mark or (slot >= 0 and seen.epochs[slot].epoch == epoch)
+    def holds(self, disk: Disk, mark: int, epoch: int) -> bool:
+        """Whether a loss of power would leave everything below, the last of it in that epoch."""
+        files = disk.files
+        bases = sorted(int(name[:-4]) for name in files.list(METADATA) if name.endswith(".log"))
+        slot = bisect_right(bases, mark - 1) - 1
+        if slot < 0:  # it continues a snapshot that reaches further
+            return bool(bases)
+        path = f"{METADATA}/{bases[slot]:020}.log"
+        data = disk.durable(path) or b""
+        position = self.walked[1] if self.walked[0] == path else 0
+        while position + HEADER_SIZE <= len(data):
+            header = read_header(data, position)
+            if header.next_offset >= mark:
+                has_it = position + header.size <= len(data) and header.leader_epoch == epoch
+                if has_it:
+                    self.walked = (path, position)
+                return has_it
+            position += header.size
+        return False
 
 
 class MetadataLogRules:
@@ -113,7 +129,8 @@ class MetadataLogRules:
             voter.voter_id
             for voter in voters
             if (held := self._held.get(ReplicaKey(*voter.key))) is not None
-            and held.holds(now.mark, leader.epoch)
+            and (owner := machine.world.machines[voter.voter_id]).directory_id == voter.key[1]
+            and held.holds(owner.disk, now.mark, leader.epoch)
         ]
         if len(holding) <= len(voters) // 2:
             raise Violation("C5", f"{what}, which of {quorum.voters.voter_ids} only {holding} hold")

@@ -20,14 +20,12 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.simulator.checkers.broker_rules import BrokerRules
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
 from tidelog.simulator.checkers.proposal_rules import ProposalRules
+from tidelog.simulator.checkers.replica_rules import MIN_IN_SYNC, TOPIC
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
 
-TOPIC: Final = 2
-"""The kind of resource that a topic's configuration belongs to."""
-MIN_IN_SYNC: Final = "min.insync.replicas"
 COMPARED_EVERY: Final = 4
 """Of so many metadata offsets the state is compared at one."""
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -88,7 +86,7 @@ class MetadataRules:
                 before = ghost.control
                 if partition is before or partition == before:
                     continue
-                ghost.control = partition
+                ghost.take_control(partition)
                 if before is not None:
                     self._judge_change(ghost, before, partition)
                     self._proposals.judge_commit(ghost, before, partition, moved)

@@ -112,7 +112,7 @@ class ProposalRules:
     ) -> None:
         members = leader.in_sync.committed
         for joining in sorted(set(proposal.ids) - members):
-            self._judge_joining(machine, broker, partition, leader, joining)
+            self._judge_joining(machine, broker, partition, joining)
         for leaving in sorted(members - set(proposal.ids)):
             self._judge_leaving(machine, partition, leaving)
 
@@ -121,7 +121,6 @@ class ProposalRules:
         machine: Machine,
         broker: BrokerState,
         partition: Partition,
-        leader: LeaderReplica,
         joining: int,
     ) -> None:
         """D9: live, of the incarnation that fetched, and in possession of everything."""
@@ -129,14 +128,19 @@ class ProposalRules:
         registered = broker.image.brokers.get(joining)
         if registered is None or registered.fenced or registered.in_controlled_shutdown:
             raise Violation("D9", f"{what}, which is not live")
-        fetched_in = leader.followers[joining].broker_epoch
-        if fetched_in not in (-1, registered.broker_epoch):
+        ghost = self._ghost.partition(partition.log.topic_id, partition.name)
+        led = self._caught_up.led(machine.node_id, (partition.log.topic_id, ghost.name.partition))
+        own = ghost.held.get(machine.node_id)
+        if led is None or own is None or own.unreadable or machine.damaged:
+            return
+        if ghost.control is None or ghost.control.leader_epoch != led.epoch:
+            return  # that one may have been cut by a later leader; the controller will refuse
+        follower = led.followers.get(joining)
+        fetched_in = None if follower is None else follower.broker_epoch
+        if fetched_in != registered.broker_epoch:
             why = f"which fetched in broker epoch {fetched_in}, not {registered.broker_epoch}"
             raise Violation("D9", f"{what}, {why}")
-        ghost = self._ghost.partition(partition.log.topic_id, partition.name)
-        if ghost.control is None or ghost.control.leader_epoch != leader.epoch:
-            return  # that one may have been cut by a later leader; the controller will refuse
-        needed = max(partition.high_watermark.offset, leader.epoch_start_offset)
+        needed = max(ghost.true_mark, own.start_of(led.epoch))
         held = ghost.held.get(joining)
         end = -1 if held is None else held.end_offset
         other = self._world.machines[joining]

@@ -30,6 +30,9 @@ from tidelog.simulator.world import World
 from tidelog.storage.partition_log import PartitionLog
 
 SEQUENCES: Final = 1 << 31
+TOPIC: Final = 2
+"""The kind of resource that a topic's configuration belongs to."""
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 @dataclass(slots=True)
@@ -191,12 +194,10 @@ class ReplicaRules:
     def _judge_advance(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
         """D6: who could lead next holds everything below the mark, and enough replicas do."""
         leader = partition.leader
-        control = ghost.control
-        if leader is None or control is None:
+        if leader is None or ghost.control is None:
             return
-        members = set(leader.in_sync.maximal)
-        if control.leader_epoch == leader.epoch:
-            members.update(control.isr)
+        known = partition.leadership.partition_epoch
+        members = {*leader.in_sync.maximal, *ghost.members_in(leader.epoch, known)}
         holders = 0
         for node_id in partition.leadership.replicas:
             member = self._world.machines[node_id]
@@ -209,7 +210,7 @@ class ReplicaRules:
                     f"leader {machine.name} committed {ghost.name} up to {ghost.true_mark}, but "
                     f"in-sync replica {node_id} holds it only below {ghost.agreement(node_id)}",
                 )
-        wanted = min(partition.min_in_sync, len(partition.leadership.replicas))
+        wanted = min(_least(machine, partition), len(partition.leadership.replicas))
         if holders < wanted:
             raise Violation(
                 "D6",
@@ -257,6 +258,15 @@ class ReplicaRules:
             return False
         registration = image.brokers.get(machine.node_id)
         return registration is not None and registration.broker_epoch == node.broker.broker_epoch
+
+
+def _least(machine: Machine, partition: Partition) -> int:
+    """How many replicas make a record safe, by the metadata that the leader has applied."""
+    node = machine.node
+    configs = {} if node is None else node.broker.image.configs
+    of_topic = configs.get((TOPIC, partition.name.topic), {})
+    given = of_topic.get(MIN_IN_SYNC, dict(machine.world.plan.settings).get(MIN_IN_SYNC, "1"))
+    return int(given)
 
 
 def _leads_now(partition: Partition, ghost: PartitionGhost) -> bool:
