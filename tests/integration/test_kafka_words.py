@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
-from tests.integration.raw import Peer, until
+from tests.integration.raw import Peer, Topic, until
+from tests.integration.samples import sample_fields
 from tests.spark.apache_kafka import apache_kafka
 
 from tidelog.client.blocking import Client
@@ -290,24 +291,6 @@ def describe(kind: int, name: str) -> Asked:
     return ApiKey.DESCRIBE_CONFIGS, asked
 
 
-ANY_RULE = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": 1,
-    "permission_type": 1,
-}
-RULE = {
-    "resource_type": 2,
-    "resource_name": "orders",
-    "resource_pattern_type": 3,
-    "principal": "User:a",
-    "host": "*",
-    "operation": 3,
-    "permission_type": 3,
-}
 SAME_WORDS: Mapping[str, Asked] = {
     "a topic": created("orders", "in.between", partitions=3),
     "a topic that is there": created("orders"),
@@ -373,10 +356,11 @@ SAME_WORDS: Mapping[str, Asked] = {
     "description of a bad name": describe(TOPIC, "a/b"),
     "description of another broker": describe(BROKER, "77"),
     "description of no group": describe(GROUP, ""),
-    "access rules": (ApiKey.DESCRIBE_ACLS, ANY_RULE),
-    "a new access rule": (ApiKey.CREATE_ACLS, {"creations": [RULE, RULE]}),
     "no access rule": (ApiKey.CREATE_ACLS, {"creations": []}),
-    "the end of access rules": (ApiKey.DELETE_ACLS, {"filters": [ANY_RULE, ANY_RULE]}),
+    **{
+        f"access rules: {key.name}": (key, sample_fields(key, Topic("orders", None)))
+        for key in (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
+    },
 }
 """Each in the state that those before it left."""
 SAME_BEGINNING: Mapping[str, Asked] = {
