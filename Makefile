@@ -18,7 +18,7 @@ $(VENV)/.done: requirements.lock pyproject.toml scripts/setup
 setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for tests and benchmarks)
 
 .cache/java/.done: scripts/setup-java tests/java/tools.xml tests/java/older-client.xml \
-  tests/java/spark-connector.xml
+  tests/java/newer-client.xml tests/java/spark-connector.xml
 	@scripts/setup-java
 
 setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)

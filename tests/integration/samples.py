@@ -41,6 +41,29 @@ def sample_fields(key: ApiKey, topic: Topic) -> Mapping[str, Any]:
     return _FIELDS[key](topic)
 
 
+ANY_ACL: Mapping[str, Any] = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+def _acl(topic: Topic) -> Mapping[str, Any]:
+    return {
+        "resource_type": TOPIC_RESOURCE,
+        "resource_name": topic.name,
+        "resource_pattern_type": 3,
+        "principal": "User:anybody",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+
+
 def _topic_resource(topic: Topic, **configs: Any) -> list[Mapping[str, Any]]:
     return [{"resource_type": TOPIC_RESOURCE, "resource_name": topic.name, **configs}]
 
@@ -129,6 +152,9 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
             }
         ],
     },
+    ApiKey.DESCRIBE_ACLS: lambda topic: ANY_ACL,
+    ApiKey.CREATE_ACLS: lambda topic: {"creations": [_acl(topic)]},
+    ApiKey.DELETE_ACLS: lambda topic: {"filters": [ANY_ACL]},
     ApiKey.DESCRIBE_CONFIGS: lambda topic: {
         "resources": _topic_resource(topic, configuration_keys=["retention.ms"]),
         "include_synonyms": True,

@@ -1,4 +1,4 @@
-"""The Java client, today's and an older one, at everyday work."""
+"""The Java client, the newest and two older ones, at everyday work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 PROGRAM = Path(__file__).parents[1] / "java" / "EverydayWork.java"
 
 
-@pytest.mark.parametrize("jars", ["tools", "older-client"])
+@pytest.mark.parametrize("jars", ["tools", "older-client", "newer-client"])
 def test_the_java_client_does_its_everyday_work(
     java: Callable[..., str], bootstrap: str, jars: str
 ) -> None:

@@ -142,11 +142,15 @@ def test_kafka_reassign_partitions_moves_a_replica_with_all_it_holds(
     plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
     where = ("--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(plan))
 
-    assert "Successfully started" in java(REASSIGN, *where, "--execute")
+    throttle = ("--throttle", "50000000", "--replica-alter-log-dirs-throttle", "50000000")
+    started = java(REASSIGN, *where, "--execute", *throttle)
+    assert "Successfully started" in started and "The inter-broker throttle limit" in started
     until(lambda: replicas_of(admin, "moving") == ([102, 101], [101, 102]), within_s=30)
     verified = java(REASSIGN, *where, "--verify")
 
     assert "Reassignment of partition moving-0 is completed." in verified
+    assert "Clearing broker-level throttles" in verified
+    assert "Clearing topic-level throttles" in verified
     assert leader_of(admin, "moving") in (101, 102)
     assert values_in(cluster, "moving") == values
     until(lambda: not (cluster.data(100) / "moving-0").exists(), within_s=10)

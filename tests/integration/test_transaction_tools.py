@@ -205,7 +205,7 @@ def test_a_prepared_transaction_survives_its_process_and_a_restart_of_the_broker
     assert committed(cluster.bootstrap, topic) == [b"prepared"]
 
 
-@pytest.mark.parametrize("jars", ["tools", "older-client"])
+@pytest.mark.parametrize("jars", ["tools", "older-client", "newer-client"])
 def test_the_java_client_works_in_transactions(java: Java, cluster: Cluster, jars: str) -> None:
     said = java(str(PROGRAM), cluster.bootstrap, jars, jars=jars)
     assert said.splitlines()[-1] == "all done"

@@ -90,6 +90,40 @@ def test_a_key_of_kafka_that_tunes_nothing_here_is_taken_and_named() -> None:
 
 
 @pytest.mark.parametrize(
+    "own",
+    [
+        {
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": "PLAINTEXT://localhost:9092",
+            "advertised.listeners": "PLAINTEXT://localhost:9092",
+            "inter.broker.listener.name": "PLAINTEXT",
+        },
+        {
+            "process.roles": "controller",
+            "node.id": "1",
+            "listeners": "CONTROLLER://:9093",
+            "advertised.listeners": "CONTROLLER://localhost:9093",
+        },
+    ],
+    ids=["broker.properties", "controller.properties"],
+)
+def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str]) -> None:
+    protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    NodeConfig.from_properties(
+        {
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
+            "num.network.threads": "3",
+            "num.io.threads": "8",
+            "log.dirs": "/tmp/kraft-logs",
+            **own,
+        }
+    )
+
+
+@pytest.mark.parametrize(
     ("key", "text", "reason"),
     [
         ("authorizer.class.name", "org.example.Authorizer", "there is no access control"),

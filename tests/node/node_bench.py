@@ -18,6 +18,7 @@ from tidelog.node.effects import (
     Announce,
     Close,
     Effect,
+    LimitConnections,
     OpenListeners,
     PauseReading,
     ResumeReading,
@@ -88,6 +89,7 @@ class NodeBench:
         self.events: list[Event] = []
         self.peers: dict[int, Peer] = {}
         self.listeners: tuple[str, ...] = ()
+        self.limits: list[LimitConnections] = []
         self.stopped: Stopped | None = None
         self.holds_jobs = False
         """Jobs wait for `run_jobs` instead of running at once."""
@@ -185,6 +187,8 @@ class NodeBench:
                 case OpenListeners(names):
                     assert not {*names} & {*self.listeners}, "a listener is opened once"
                     self.listeners += names
+                case LimitConnections():
+                    self.limits.append(effect)
                 case Announce(event):
                     self.events.append(event)
                 case Stopped():

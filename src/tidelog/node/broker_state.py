@@ -17,6 +17,7 @@ from tidelog.node.awaited_followers import AwaitedFollowers
 from tidelog.node.deadlines import Deadlines
 from tidelog.node.departures import Departures
 from tidelog.node.effects import Announce, Effect, LimitConnections
+from tidelog.node.encoded_topics import EncodedTopics
 from tidelog.node.fetch_sessions import FetchSessions
 from tidelog.node.flushes import Flushes
 from tidelog.node.held_requests import HeldRequests
@@ -100,6 +101,7 @@ class BrokerState:
         self.controller_names = frozenset(config.controller_names)
         self.selects_by_rack = config.replica_selector_class is not None
         """Whether consumers are sent to a replica in their own rack."""
+        self.encoded_topics = EncodedTopics(self)
         self._served_on: dict[str, frozenset[ApiKey]] = {}
 
     @property

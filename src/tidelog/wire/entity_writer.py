@@ -29,6 +29,11 @@ from tidelog.wire.primitives import (
     uvarint,
 )
 
+
+class EncodedArray(bytes):
+    """An array whose bytes, its length included, were made before, for the same version."""
+
+
 Write: TypeAlias = Callable[[bytearray, Any], None]
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -116,6 +121,9 @@ def _array_writer(write_element: Write, field: FieldSchema, flexible: bool) -> W
             if not nullable:
                 raise TypeError(f"{name} must not be null")
             out += b"\x00" if flexible else b"\xff\xff\xff\xff"
+            return
+        if type(values) is EncodedArray:
+            out += values
             return
         out += uvarint(len(values) + 1) if flexible else INT32.pack(len(values))
         for value in values:

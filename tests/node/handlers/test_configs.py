@@ -268,3 +268,46 @@ def test_resources_with_settings_are_listed_by_type(peer: Peer) -> None:
 def test_an_unknown_type_of_resource_is_unsupported(peer: Peer) -> None:
     answer = peer.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[TOPIC, 99])
     assert answer.error_code == ErrorCode.unsupported_version
+
+
+def test_limits_on_connections_that_change_while_a_node_runs_are_told_to_the_shell(
+    bench: NodeBench, peer: Peer
+) -> None:
+    assert alter(peer, BROKER, "100", ("max.connections", SET, "70")) == 0
+    assert alter(peer, BROKER, "", ("max.connections.per.ip", SET, "7")) == 0
+    assert alter(peer, BROKER, "", ("max.connections", SET, "80")) == 0
+    assert alter(peer, BROKER, "100", ("max.connections", DELETE, None)) == 0
+    unlimited = 2**31 - 1
+    assert bench.limits == [(unlimited, 70), (7, 70), (7, 80)]
+
+
+def test_settings_that_change_while_a_node_runs_reach_its_logs(
+    bench: NodeBench, peer: Peer
+) -> None:
+    bench.create_topic("orders")
+    assert alter(peer, BROKER, "", ("producer.id.expiration.ms", SET, "5000")) == 0
+    verified = "transaction.partition.verification.enable"
+    assert alter(peer, BROKER, "100", (verified, SET, "false")) == 0
+    producers = bench.partition("orders").log.producers
+    assert (producers.expiry_ms, producers.verify_transactions) == (5000, False)
+    bench.create_topic("payments")
+    assert bench.partition("payments").log.producers.expiry_ms == 5000
+    assert value_of(peer, BROKER, "100", verified) == ("false", DYNAMIC_BROKER)
+
+
+def test_access_rules_are_answered_as_without_an_authorizer(peer: Peer) -> None:
+    rules = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    described = peer.ask(ApiKey.DESCRIBE_ACLS, 3, **rules)
+    deleted = peer.ask(ApiKey.DELETE_ACLS, 3, filters=[rules, rules]).filter_results
+    for answer in (described, *deleted):
+        assert answer.error_code == ErrorCode.security_disabled
+        assert answer.error_message.startswith("No Authorizer is configured")
+    assert len(deleted) == 2

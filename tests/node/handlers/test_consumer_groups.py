@@ -14,6 +14,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.wire.apis import SUPPORTED, ApiKey
 
+GROUP, BROKER = 32, 4
+
 
 def versions(api: ApiKey) -> list[int]:
     return list(range(SUPPORTED[api].min, SUPPORTED[api].max + 1))
@@ -91,10 +93,10 @@ def test_a_client_that_says_more_than_a_record_can_hold_is_refused(peer: Peer) -
     assert heartbeat(peer).error_code == ErrorCode.none
 
 
-def alter(peer: Peer, name: str, key: str, value: str | None) -> Any:
-    """Change a setting of a group."""
+def alter(peer: Peer, name: str, key: str, value: str | None, kind: int = GROUP) -> Any:
+    """Change a setting of a group, or of all brokers."""
     config = {"name": key, "config_operation": 1 if value is None else 0, "value": value}
-    resource = {"resource_type": 32, "resource_name": name, "configs": [config]}
+    resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
     answer = peer.ask(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
     )
@@ -112,6 +114,7 @@ def described(peer: Peer, name: str) -> dict[str, tuple[str, int]]:
 def test_settings_of_a_group_are_stored_shown_and_used(peer: Peer) -> None:
     key = "consumer.heartbeat.interval.ms"
     assert described(peer, "group") == {
+        "consumer.assignment.interval.ms": ("1000", 5),
         key: ("5000", 5),
         "consumer.session.timeout.ms": ("45000", 5),
     }
@@ -122,6 +125,14 @@ def test_settings_of_a_group_are_stored_shown_and_used(peer: Peer) -> None:
     assert [each.resource_name for each in listed] == ["group"]
     assert alter(peer, "group", key, None) == ErrorCode.none
     assert described(peer, "group")[key] == ("5000", 5)
+
+
+def test_a_broker_setting_that_changes_while_it_runs_counts_at_once(peer: Peer) -> None:
+    key = "group.consumer.assignment.interval.ms"
+    heartbeat(peer, member_id="first")
+    assert heartbeat(peer, member_id="second").heartbeat_interval == timedelta(seconds=1)
+    assert alter(peer, "", key, "0", kind=BROKER) == ErrorCode.none
+    assert heartbeat(peer, member_id="third").heartbeat_interval == timedelta(seconds=5)
 
 
 @pytest.mark.parametrize(

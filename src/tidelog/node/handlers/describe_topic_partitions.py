@@ -5,14 +5,18 @@ Topics are walked in name order; the answer stops at the partition limit and nam
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from tidelog.controller.partition_image import TopicImage
+from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.handlers.metadata import TOPIC_OPERATIONS, partition_fields, unknown_topic
+from tidelog.node.encoded_topics import BrokersView, brokers_view, described_partition
+from tidelog.node.handlers.metadata import TOPIC_OPERATIONS, unknown_topic
 from tidelog.node.request import Reply, Request
+
+ALL_ERRORS: Final = 13
+"""The version of Metadata that tells partitions with the same error codes."""
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -30,7 +34,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         names = [name for name in names if name >= cursor.topic_name]
     limit = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
     remaining = max(1, limit)
-    listener = request.connection.listener
+    view = brokers_view(broker, ALL_ERRORS, request.connection.listener)
     topics = []
     for name in names:
         topic = broker.image.topics_by_name.get(name)
@@ -41,10 +45,10 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         wanted = [index for index in sorted(topic.partitions) if index >= first]
         if len(wanted) > remaining:
             if remaining > 0:
-                topics.append(_topic(broker, topic, wanted[:remaining], listener))
+                topics.append(_topic(topic, wanted[:remaining], view))
             stopped_at = {"topic_name": name, "partition_index": wanted[remaining]}
             return {"topics": topics, "next_cursor": stopped_at}
-        topics.append(_topic(broker, topic, wanted, listener))
+        topics.append(_topic(topic, wanted, view))
         remaining -= len(wanted)
     return {"topics": topics, "next_cursor": None}
 
@@ -59,21 +63,27 @@ def _missing(name: str, error: ErrorCode) -> dict[str, Any]:
     }
 
 
-def _topic(
-    broker: BrokerState, topic: TopicImage, indexes: list[int], listener: str
-) -> dict[str, Any]:
+def _topic(topic: TopicImage, indexes: list[int], view: BrokersView) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [
-            {
-                **partition_fields(broker, index, topic.partitions[index], listener, version=13),
-                "eligible_leader_replicas": list(topic.partitions[index].elr),
-                "last_known_elr": list(topic.partitions[index].last_known_elr),
-            }
-            for index in indexes
-        ],
+        "partitions": [_partition(index, topic.partitions[index], view) for index in indexes],
         "topic_authorized_operations": TOPIC_OPERATIONS,
+    }
+
+
+def _partition(index: int, partition: PartitionImage, view: BrokersView) -> dict[str, Any]:
+    shown = described_partition(index, partition, view)
+    return {
+        "error_code": shown.error_code,
+        "partition_index": index,
+        "leader_id": shown.leader,
+        "leader_epoch": shown.leader_epoch,
+        "replica_nodes": shown.replicas,
+        "isr_nodes": shown.isr,
+        "offline_replicas": shown.offline,
+        "eligible_leader_replicas": partition.elr,
+        "last_known_elr": partition.last_known_elr,
     }

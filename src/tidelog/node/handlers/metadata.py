@@ -1,24 +1,26 @@
 """Metadata (key 3, versions 0-13): brokers, topics, partitions and their leaders.
 
-Answers come from this broker's own image of the cluster. A client that names a topic which does
-not exist may have it created (`auto.create.topics.enable`); its answer then waits for the topic.
-One that asks for a leader which has just gone is answered when it is decided who leads instead.
+Answers come from this broker's own image of the cluster, whose topics are encoded once. A client
+that names a topic which does not exist may have it created (`auto.create.topics.enable`); its
+answer then waits for the topic. One that asks for a leader which has just gone is answered when it
+is decided who leads instead.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
-from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.controller.topic_names import bad_name
 from tidelog.controller.topics import NewTopic
 from tidelog.coordinator.internal_topics import internal_topic
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
+from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordinators import as_new_topic
 from tidelog.node.request import Fields, Reply, Request
 from tidelog.wire.messages import field
+from tidelog.wire.metadata_response import MetadataTopic, encode_topic, topics_array
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -117,20 +119,13 @@ def _to_create(broker: BrokerState, request: Request) -> list[str]:
 
 
 def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]) -> Fields:
-    listener = request.connection.listener
+    version, listener = request.api_version, request.connection.listener
     asked = request.body.topics
-    with_operations = field(request.body, "include_topic_authorized_operations", False)
-    if asked is None or (request.api_version == 0 and not asked):
-        topics = [
-            _topic(broker, topic, request.api_version, listener)
-            for _, topic in sorted(broker.image.topics_by_name.items())
-        ]
+    if asked is None or (version == 0 and not asked):
+        topics = broker.encoded_topics.all(version, listener)
     else:
-        named_once = {(entry.name, field(entry, "topic_id", None)): entry for entry in asked}
-        topics = [_asked_topic(broker, entry, request, refused) for entry in named_once.values()]
-    if with_operations:
-        for topic in topics:
-            topic["topic_authorized_operations"] = TOPIC_OPERATIONS
+        topics = _asked_topics(broker, request, refused)
+    with_operations = field(request.body, "include_topic_authorized_operations", False)
     with_cluster = field(request.body, "include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -139,7 +134,9 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
         ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.passes_on(listener),
-        "topics": topics,
+        "topics": topics_array(
+            topics, version, TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED
+        ),
         "cluster_authorized_operations": CLUSTER_OPERATIONS
         if with_cluster
         else OPERATIONS_NOT_ASKED,
@@ -147,32 +144,39 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
     }
 
 
-def _asked_topic(
-    broker: BrokerState,
-    asked: Any,
-    request: Request,
-    refused: dict[str, ErrorCode],
-) -> dict[str, Any]:
-    topic_id = field(asked, "topic_id", None)
+def _asked_topics(
+    broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
+) -> list[bytes]:
+    """The topics that were named, each once, and what is wrong with those that are not there."""
+    version, image = request.api_version, broker.image
+    named = dict.fromkeys(
+        (entry.name, field(entry, "topic_id", None)) for entry in request.body.topics
+    )
+    found = {
+        (name, topic_id): topic
+        for name, topic_id in named
+        if (
+            topic := image.topics_by_name.get(name)
+            if topic_id is None
+            else image.topics_by_id.get(topic_id)
+        )
+        is not None
+    }
+    encoded = broker.encoded_topics.some(found.values(), version, request.connection.listener)
+    there = dict(zip(found, encoded, strict=True))
+    return [
+        there[each] if each in there else encode_topic(_missing(*each, refused), version)
+        for each in named
+    ]
+
+
+def _missing(
+    name: str | None, topic_id: UUID | None, refused: dict[str, ErrorCode]
+) -> MetadataTopic:
     if topic_id is not None:
-        topic = broker.image.topics_by_id.get(topic_id)
-        missing: dict[str, Any] = {
-            "name": None,
-            "topic_id": topic_id,
-            "error_code": ErrorCode.unknown_topic_id,
-            "partitions": [],
-        }
-    else:
-        topic = broker.image.topics_by_name.get(asked.name)
-        missing = {
-            "name": asked.name,
-            "error_code": refused.get(asked.name) or unknown_topic(asked.name or ""),
-            "is_internal": asked.name in INTERNAL_TOPICS,
-            "partitions": [],
-        }
-    if topic is None:
-        return missing
-    return _topic(broker, topic, request.api_version, request.connection.listener)
+        return MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False)
+    error = refused.get(name or "") or unknown_topic(name or "")
+    return MetadataTopic(error, name, None, name in INTERNAL_TOPICS)
 
 
 def unknown_topic(name: str) -> ErrorCode:
@@ -180,39 +184,3 @@ def unknown_topic(name: str) -> ErrorCode:
     if bad_name(name) is not None:
         return ErrorCode.invalid_topic_exception
     return ErrorCode.unknown_topic_or_partition
-
-
-def _topic(broker: BrokerState, topic: TopicImage, version: int, listener: str) -> dict[str, Any]:
-    return {
-        "error_code": ErrorCode.none,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [
-            partition_fields(broker, index, partition, listener, version)
-            for index, partition in sorted(topic.partitions.items())
-        ],
-    }
-
-
-def partition_fields(
-    broker: BrokerState, index: int, partition: PartitionImage, listener: str, version: int
-) -> dict[str, Any]:
-    """One partition as clients see it: its leader only when it can be reached."""
-    leader = partition.leader
-    error = ErrorCode.none
-    in_doubt = broker.departures.is_in_doubt(leader)
-    if leader == NO_LEADER or in_doubt or not broker.is_live(leader):
-        leader, error = NO_LEADER, ErrorCode.leader_not_available
-    elif broker.endpoint(leader, listener) is None:
-        leader = NO_LEADER
-        error = ErrorCode.listener_not_found if version >= 6 else ErrorCode.leader_not_available
-    return {
-        "error_code": error,
-        "partition_index": index,
-        "leader_id": leader,
-        "leader_epoch": partition.leader_epoch,
-        "replica_nodes": list(partition.replicas),
-        "isr_nodes": list(partition.isr),
-        "offline_replicas": [node for node in partition.replicas if not broker.is_live(node)],
-    }
