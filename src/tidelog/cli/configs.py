@@ -91,7 +91,9 @@ def set_values(
         from tidelog.client.blocking import Client
 
         with Client(bootstrap) as client:
-            Admin(client).alter_configs(kind, name, changes)
+            admin = Admin(client)
+            admin.require_controller()
+            admin.alter_configs(kind, name, changes)
         for key, value in changes.items():
             say(f"{key} is now {value}")
 
@@ -113,6 +115,7 @@ def delete(
 
         with Client(bootstrap) as client:
             admin = Admin(client)
+            admin.require_controller()
             known = [entry.name for entry in admin.describe_configs(kind, name)]
             for key in keys:
                 if key not in known and not all_brokers:  # whose list has only what was set
