@@ -13,23 +13,31 @@ app = typer.Typer(help="Look at the cluster behind a broker.", no_args_is_help=T
 
 @app.command()
 def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
-    """Show the brokers and the state of the metadata quorum."""
+    """Show the brokers and the state of the metadata quorum.
+
+    Without an active controller the brokers are shown as they were last known.
+    """
     with answering():
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
+        from tidelog.client.errors import NoController
 
+        quorum, problem = None, None
         with Client(bootstrap) as client:
             admin = Admin(client)
             cluster_id, _, brokers = admin.describe_cluster()
-            quorum = admin.describe_quorum()
-        voters = [member.node_id for member in quorum.voters]
+            try:
+                quorum = admin.describe_quorum()
+            except NoController as missing:
+                problem = str(missing)
+        voters = None if quorum is None else [member.node_id for member in quorum.voters]
         if as_json:
             print_json(
                 {
                     "cluster_id": cluster_id,
-                    "controller": quorum.leader,
-                    "controller_epoch": quorum.epoch,
-                    "metadata_high_watermark": quorum.high_watermark,
+                    "controller": quorum and quorum.leader,
+                    "controller_epoch": quorum and quorum.epoch,
+                    "metadata_high_watermark": quorum and quorum.high_watermark,
                     "voters": voters,
                     "brokers": [
                         {
@@ -40,14 +48,19 @@ def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) 
                         }
                         for each in brokers
                     ],
+                    "problem": problem,
                 }
             )
             return
-        say(
-            f"cluster {cluster_id}, controller {quorum.leader} in epoch {quorum.epoch}, "
-            f"voters {','.join(map(str, voters))}, "
-            f"metadata committed to offset {quorum.high_watermark}"
-        )
+        if quorum is None or voters is None:
+            say(f"cluster {cluster_id}; {problem}", style="red")
+            say("the brokers as they were last known:")
+        else:
+            say(
+                f"cluster {cluster_id}, controller {quorum.leader} in epoch {quorum.epoch}, "
+                f"voters {','.join(map(str, voters))}, "
+                f"metadata committed to offset {quorum.high_watermark}"
+            )
         print_table(
             ["broker", "listener", "rack", "state"],
             [

@@ -96,7 +96,9 @@ def set_values(
         from tidelog.client.blocking import Client
 
         with Client(bootstrap) as client, known_topics(client, _topics(topic)):
-            Admin(client).alter_configs(kind, name, changes)
+            admin = Admin(client)
+            admin.require_controller()
+            admin.alter_configs(kind, name, changes)
         for key, value in changes.items():
             say(f"{key} is now {value}")
 
@@ -118,6 +120,7 @@ def delete(
 
         with Client(bootstrap) as client, known_topics(client, _topics(topic)):
             admin = Admin(client)
+            admin.require_controller()
             known = [entry.name for entry in admin.describe_configs(kind, name)]
             for key in keys:
                 if key not in known and not all_brokers:  # whose list has only what was set

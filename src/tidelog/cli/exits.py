@@ -33,13 +33,13 @@ def refuse(why: str) -> NoReturn:
 @contextmanager
 def answering() -> Iterator[None]:
     """Run a command's work; whatever the world does to it ends in words and an exit code."""
-    from tidelog.client.errors import Unreachable
+    from tidelog.client.errors import NoController, Unreachable
     from tidelog.model.errors import TidelogError
 
     try:
         yield
         sys.stdout.flush()
-    except Unreachable as error:
+    except (Unreachable, NoController) as error:
         say(str(error), style="red")
         say("`tidelog status` tells about the cluster on this machine; --bootstrap names another")
         raise typer.Exit(ExitCode.UNREACHABLE) from error

@@ -12,10 +12,12 @@ from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
 from tidelog.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from tidelog.client.blocking import Client
     from tidelog.client.metadata import PartitionView, TopicView
+    from tidelog.client.offsets import BoundsSurvey
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+_DESCRIBED_WITHIN_S = 3.0
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC")]
 
@@ -48,8 +50,10 @@ def create(
         from tidelog.model.errors import ErrorCode
 
         with Client(bootstrap) as client:
+            admin = Admin(client)
+            admin.require_controller()
             try:
-                count = Admin(client).create_topic(
+                count = admin.create_topic(
                     topic,
                     partitions=partitions or USE_CLUSTER_DEFAULT,
                     replication_factor=replication_factor or USE_CLUSTER_DEFAULT,
@@ -107,15 +111,23 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
-    """Show each partition: its leader, replicas, in-sync replicas and offsets."""
+    """Show each partition: its leader, replicas, in-sync replicas and offsets.
+
+    What only a leader that does not answer could tell is left out, with a note.
+    """
     with answering():
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
+        from tidelog.client.offsets import BoundsSurvey
 
-        with Client(bootstrap) as client, known_topics(client, topic):
+        with (
+            Client(bootstrap, request_timeout_s=_DESCRIBED_WITHIN_S) as client,
+            known_topics(client, topic),
+        ):
             view = Admin(client).topics(topic)
             names = topic or sorted(name for name, each in view.topics.items() if not each.internal)
-            described = [_described(client, view.topic(name)) for name in names]
+            survey = BoundsSurvey(client)
+            described = [_described(survey, view.topic(name)) for name in names]
         if as_json:
             for each in described:
                 print_json(each)
@@ -152,7 +164,9 @@ def alter(
         from tidelog.client.blocking import Client
 
         with Client(bootstrap) as client, known_topics(client, [topic]):
-            Admin(client).create_partitions(topic, partitions)
+            admin = Admin(client)
+            admin.require_controller()
+            admin.create_partitions(topic, partitions)
         say(f"{topic} now has {partitions} partitions")
 
 
@@ -172,10 +186,12 @@ def delete(
 
         failed = False
         with Client(bootstrap) as client:
+            admin = Admin(client)
+            admin.require_controller()
             for name in topic:
                 try:
                     with known_topics(client, [name]):
-                        Admin(client).delete_topic(name)
+                        admin.delete_topic(name)
                 except (RequestRefused, NoSuchName) as refusal:
                     missing = isinstance(refusal, NoSuchName)
                     failed = failed or not (missing and if_exists)
@@ -190,15 +206,14 @@ def _replication_factor(topic: TopicView) -> int:
     return max((len(each.replicas) for each in topic.partitions), default=0)
 
 
-def _described(client: Client, topic: TopicView) -> dict[str, Any]:
-    from tidelog.client.offsets import partition_bounds
-    from tidelog.model.ids import NO_LEADER, uuid_text
+def _described(survey: BoundsSurvey, topic: TopicView) -> dict[str, Any]:
+    from tidelog.model.ids import uuid_text
 
-    led = [each.partition for each in topic.partitions if each.leader != NO_LEADER]
-    bounds = partition_bounds(client, topic.name, led)
+    bounds = survey.of(topic.name, [each.partition for each in topic.partitions])
     partitions = []
     for each in topic.partitions:
-        start, end = bounds.get(each.partition, (None, None))
+        found = bounds[each.partition]
+        start, end = (None, None) if isinstance(found, str) else found
         partitions.append(
             {
                 "partition": each.partition,
@@ -209,7 +224,7 @@ def _described(client: Client, topic: TopicView) -> dict[str, Any]:
                 "offline": list(each.offline),
                 "start_offset": start,
                 "end_offset": end,
-                "note": _note(each),
+                "note": _note(each, found if isinstance(found, str) else ""),
             }
         )
     return {
@@ -220,11 +235,9 @@ def _described(client: Client, topic: TopicView) -> dict[str, Any]:
     }
 
 
-def _note(partition: PartitionView) -> str:
+def _note(partition: PartitionView, unknown: str) -> str:
     """What is wrong with a partition, in words; empty when all is well."""
-    notes = []
-    if partition.leader < 0:
-        notes.append("no leader")
+    notes = [unknown] if unknown else []
     notes += [f"replica {each} is offline" for each in partition.offline]
     behind = set(partition.replicas) - set(partition.in_sync) - set(partition.offline)
     notes += [f"replica {each} is not in sync" for each in sorted(behind)]

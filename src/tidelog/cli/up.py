@@ -60,7 +60,7 @@ def up(
         typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),
     ] = None,
 ) -> None:
-    """Start a cluster: a new one, or the one that DIR already holds.
+    """Start a cluster: a new one, or what does not run of the one that DIR already holds.
 
     In the foreground it shows what the nodes say until Ctrl-C stops them.
     """
@@ -82,9 +82,8 @@ def _prepared(
     dev: bool,
     overrides: dict[str, str],
 ) -> LocalCluster:
-    """The cluster in `directory`, created when there is none, and not running."""
+    """The cluster in `directory`, created when there is none; not all of it runs."""
     from tidelog.testing.local_cluster import LocalCluster, NoCluster
-    from tidelog.testing.node_process import NodeState
 
     try:
         cluster = LocalCluster.open(directory)
@@ -110,12 +109,13 @@ def _prepared(
                 f"the cluster in {directory} has {what_there}; "
                 f"--{what} chooses for a new cluster only"
             )
-    for node_id, node in sorted(cluster.nodes.items()):
-        if node.state is not NodeState.STOPPED:
-            refuse(
-                f"the cluster in {directory} is up already "
-                f"(node {node_id}, pid {node.pid}); `tidelog down` stops it"
-            )
+    running = cluster.running()
+    if running and (overrides or dev or len(running) == len(cluster.nodes)):
+        node_id = min(running)
+        refuse(
+            f"the cluster in {directory} is up already "
+            f"(node {node_id}, pid {cluster.node(node_id).pid}); `tidelog down` stops it"
+        )
     listens_on = next(iter(cluster.descriptions.values())).port
     if port is not None and port != listens_on:
         refuse(

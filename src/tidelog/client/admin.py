@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.client.blocking import Client
-from tidelog.client.errors import RequestRefused
+from tidelog.client.errors import NoController, RequestRefused
 from tidelog.client.metadata import ClusterView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
@@ -204,13 +204,10 @@ class Admin:
         return str(body.cluster_id), int(body.controller_id), brokers
 
     def describe_quorum(self) -> QuorumDescription:
-        """Who leads the metadata log and who follows it."""
+        """Who leads the metadata log and who follows it; `NoController` when nobody does."""
         topic = {"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         (found,) = self._checked(
-            ApiKey.DESCRIBE_QUORUM,
-            {"topics": [topic]},
-            lambda body: body.topics[0].partitions if body.topics else [body],
-            "metadata quorum",
+            ApiKey.DESCRIBE_QUORUM, {"topics": [topic]}, _described_partitions, "metadata quorum"
         )
         return QuorumDescription(
             int(found.leader_id),
@@ -219,6 +216,18 @@ class Admin:
             tuple(map(_member, found.current_voters)),
             tuple(map(_member, found.observers)),
         )
+
+    def require_controller(self) -> None:
+        """Raise `NoController` if the cluster knows that nobody can decide anything.
+
+        Brokers keep what a controller has to decide for as long as the request allows, since a
+        controller may be elected soon; people rather hear at once that there is none.
+        """
+        try:
+            self.describe_quorum()
+        except RequestRefused as refusal:
+            if refusal.code is not ErrorCode.unsupported_version:
+                raise
 
     def _checked(
         self,
@@ -252,6 +261,12 @@ def _broker_of(kind: ResourceType, name: str) -> int | None:
 
 def _resource_text(kind: ResourceType, name: str) -> str:
     return f"{kind.name.lower()} {name}" if name else "default of all brokers"
+
+
+def _described_partitions(body: Any) -> Sequence[Any]:
+    if body.error_code == ErrorCode.not_controller:
+        raise NoController(getattr(body, "error_message", None) or "there is no controller")
+    return body.topics[0].partitions if body.topics else [body]
 
 
 def _member(state: Any) -> QuorumMember:

@@ -1,6 +1,7 @@
 """What can go wrong between a client and its cluster.
 
 Unreachable        nobody answers: no connection, or silence past the timeout.
+NoController       brokers answer, and say that nobody can decide anything.
 RequestRefused     a broker answered with an error that trying again does not cure.
 BrokenConversation what came back is not an answer to what was asked; the connection is useless.
 """
@@ -16,6 +17,10 @@ class ClientError(TidelogError):
 
 class Unreachable(ClientError):
     """Nobody answered: connection refused, cut, or silent past the timeout."""
+
+
+class NoController(ClientError):
+    """The cluster has no active controller; what needs none can still be asked."""
 
 
 class RequestRefused(ClientError):

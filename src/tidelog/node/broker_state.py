@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelog.node.alter_partitions import AlterPartitions
     from tidelog.node.control_plane import ControlPlane
     from tidelog.node.controller_channel import ControllerChannel
+    from tidelog.node.controller_watch import ControllerWatch
     from tidelog.node.coordinators import Coordinators
     from tidelog.node.directory_assignments import DirectoryAssignments
     from tidelog.node.metadata_feed import MetadataFeed
@@ -63,6 +64,7 @@ class BrokerState:
     """The active controller, here or elsewhere."""
     control_plane: ControlPlane
     """This node's part in the quorum; only controllers have one."""
+    controller_watch: ControllerWatch
     metadata: MetadataFeed
     parked: ParkedFetches
     fetchers: ReplicaFetchers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.config import NodeConfig
@@ -17,7 +18,9 @@ class ControllerLocator:
         voters = tuple((voter.host, voter.port) for voter in config.quorum_voters)
         own = {(host or "localhost", port) for _, host, port in config.controller_endpoints}
         known = config.quorum_bootstrap or voters
-        self._known = tuple(each for each in known if each not in own) or known
+        self.others: Final = tuple(each for each in dict.fromkeys(known) if each not in own)
+        """The controllers that this node was told of, apart from itself."""
+        self._known = self.others or known
         self._next = 0
         self._quorum = quorum
         self._own = next(iter(sorted(own)), None)
@@ -40,7 +43,7 @@ class ControllerLocator:
     def are_most(self, addresses: Collection[Address]) -> bool:
         """Whether these are more than half of the controllers that this node knows of, apart from
         itself."""
-        return 2 * len(set(addresses) & set(self._known)) > len(set(self._known))
+        return 2 * len(set(addresses) & set(self.others)) > len(self.others)
 
     def is_gone(self, asked: Address) -> None:
         """No use asking there: try the next address."""

@@ -4,6 +4,8 @@ The request travels as it came, header and all; so does its answer, which is sen
 it is. Whoever may have asked is told to the controller, not decided here.
 
 Invariant  A request is passed on until the controller has answered, or until its time is up.
+           Who asks for the quorum itself (DescribeQuorum) wants to know that there is no
+           controller, and hears it as soon as this node does.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from tidelog.wire.primitives import compact_string_bytes
 
 ENVELOPE_VERSION: Final = 0
 PURPOSE: Final = "forward"
+PURPOSE_OF_DESCRIPTIONS: Final = "describe"
+DESCRIBED_WITHIN_MS: Final = 1_000
 RETRY_MS: Final = 20
 ANONYMOUS: Final = (
     b"\x00\x00" + compact_string_bytes("User") + compact_string_bytes("ANONYMOUS") + b"\x00\x00"
@@ -80,17 +84,24 @@ class Forwarded:
             why = "the controller did not answer in time"
             self._refuse(Refusal(ErrorCode.request_timed_out, why))
             return
+        asks_for_quorum = self._request.api_key == ApiKey.DESCRIBE_QUORUM
+        missing = self._broker.controller_watch.missing
+        if asks_for_quorum and missing is not None:
+            self._refuse(Refusal(ErrorCode.not_controller, f"there is no controller: {missing}"))
+            return
         address = self._locator.address
         if address is None:
             self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
             return
-        self._broker.links.to(address, PURPOSE).ask(
+        # It has a link of its own, since its impatience costs whatever else waits on the link.
+        purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
+        self._broker.links.to(address, purpose).ask(
             now,
             ApiKey.ENVELOPE,
             ENVELOPE_VERSION,
             self._envelope,
             self._answered,
-            timeout_ms=remaining_ms,
+            timeout_ms=min(remaining_ms, DESCRIBED_WITHIN_MS) if asks_for_quorum else remaining_ms,
         )
 
     def _answered(self, answer: Any, now: Now) -> None:

@@ -106,11 +106,14 @@ class MetadataFollower:
     ) -> None:
         if question is not self._under_way:
             return
+        watch = self._broker.controller_watch
         if isinstance(response, LinkLost):
+            watch.unanswered(question.address)
             if response.by_peer and question.address == self._quorum.leader_address:
                 self._quorum.leader_hung_up(now)
             self._useless(question, now)
             return
+        watch.answered(question.address)
         answer = fetched(response)
         if isinstance(answer, ErrorCode):
             if answer is ErrorCode.inconsistent_cluster_id:
@@ -119,6 +122,8 @@ class MetadataFollower:
             return
         self._strangers.discard(question.address)
         step = self._quorum.fetched(asked, answer, now)
+        if step is not Step.REST and question.address == self._quorum.leader_address:
+            watch.heard(now)
         if step is Step.AGAIN:
             self._under_way = None
             self._member.settle(now)
@@ -190,6 +195,7 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._quorum.leader_answered(now)
+        self._broker.controller_watch.heard(now)
         download.append(piece.data)
         if download.position < piece.size:
             self._fetch_piece(question, download, now)

@@ -27,6 +27,7 @@ from tidelog.node.connections import Connection
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
+from tidelog.node.controller_watch import ControllerWatch
 from tidelog.node.coordinators import Coordinators
 from tidelog.node.directory_assignments import DirectoryAssignments
 from tidelog.node.effects import Effect, OpenListeners, Stopped
@@ -192,6 +193,7 @@ class Node:
         broker.quorum = quorum = open_quorum(broker, now)
         self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
         locator = ControllerLocator(broker.config, quorum)
+        broker.controller_watch = ControllerWatch(broker, quorum, locator)
         broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)
         remote = RemoteController(broker, locator, self._lifecycle.hung_up)
         self._follower = follower = MetadataFollower(broker, quorum, member, feed, locator)
@@ -211,6 +213,7 @@ class Node:
         else:  # it has no logs to load but the metadata's
             self._housekeeping.start(now)
         member.start(now)
+        broker.controller_watch.start(now)
         return self._take_effects()
 
     def _become_controller(
@@ -246,6 +249,8 @@ class Node:
         """Somebody can decide who could not before: let it hear from this node."""
         if locator.address is None:
             return
+        if self.quorum.is_active:
+            self.broker.controller_watch.heard(now)
         if self._joining is not None:
             self._joining.join(now)
         if self.broker.config.is_broker:

@@ -16,7 +16,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.deadlines import Deadline
 from tidelog.node.links import LinkLost
 from tidelog.node.quorum_letters import answer_in, request_of
-from tidelog.quorum.messages import EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
+from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS
 
@@ -134,9 +134,17 @@ class QuorumMember:
             api_key,
             version,
             fields,
-            lambda answer, later: self._answered(letter, answer, later),
+            lambda answer, later: self._heard(letter, address, answer, later),
             timeout_ms=self._broker.config.controller_quorum_request_timeout_ms,
         )
+
+    def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
+        watch = self._broker.controller_watch
+        if isinstance(answer, LinkLost):
+            watch.unanswered(address)
+        else:
+            watch.answered(address)
+        self._answered(letter, answer, now)
 
     def _answered(self, letter: Letter, answer: Any, now: Now) -> None:
         if isinstance(answer, LinkLost):

@@ -36,6 +36,29 @@ class ControllerDeactivated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerMissing:
+    """A node has heard of no active controller for a while: nothing that needs one can happen."""
+
+    node_id: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"node {self.node_id} finds no active controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerFound:
+    """There is an active controller again."""
+
+    controller_id: int
+    epoch: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"node {self.controller_id} decides as controller in epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StrangeController:
     """A controller that this node is to ask is of another cluster."""
 

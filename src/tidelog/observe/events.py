@@ -20,6 +20,8 @@ from tidelog.observe.cluster_events import (
     BrokerUnregistered,
     ControllerActivated,
     ControllerDeactivated,
+    ControllerFound,
+    ControllerMissing,
     InSyncReplicasDecided,
     LeaderElected,
     StrangeController,
@@ -208,6 +210,8 @@ class AcceptingPaused:
 Event: TypeAlias = (
     ControllerActivated
     | ControllerDeactivated
+    | ControllerMissing
+    | ControllerFound
     | StrangeController
     | BrokerRegistered
     | BrokerUnregistered

@@ -163,11 +163,21 @@ class Leader:
 
     @property
     def _majority_lost_ms(self) -> int | None:
+        heard_ms = self._company_ms
+        return None if heard_ms is None else heard_ms + self._timeouts.check_quorum_ms
+
+    def majority_heard_ms(self, now_ms: int) -> int:
+        """When enough others to be a majority with had fetched lately."""
+        heard_ms = self._company_ms
+        return now_ms if heard_ms is None else heard_ms
+
+    @property
+    def _company_ms(self) -> int | None:
         heard_ms = sorted(map(self.heard_ms, self._others), reverse=True)
         needed = len(self._members) // 2 + 1 - (self.leader_id in self._members)
         if needed <= 0 or len(self._members) <= 1:
             return None
-        return heard_ms[needed - 1] + self._timeouts.check_quorum_ms
+        return heard_ms[needed - 1]
 
     def silent_voters(self, now_ms: int) -> list[int]:
         """Whom to tell, once in a while, who leads: those that should fetch and do not."""

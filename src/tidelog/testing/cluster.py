@@ -118,8 +118,16 @@ class Cluster:
         self.node(node_id).resume()
 
     def start(self, node_id: int = FIRST_NODE_ID) -> None:
-        """Start a stopped node again; returns when it is ready."""
+        """Start a stopped node again; returns when it is ready.
+
+        While too few controllers run for that it raises `TooFewControllers`; the node runs and
+        becomes ready with the others.
+        """
         self.local.start_node(node_id)
+
+    def start_all(self) -> None:
+        """Start every stopped node; returns when all are ready."""
+        self.local.start()
 
     def _clear_away(self) -> None:
         if self._cluster is not None:

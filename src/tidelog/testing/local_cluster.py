@@ -34,10 +34,16 @@ from tidelog.testing.ports import HOST
 
 _DESCRIPTION: Final = "cluster.json"
 _POLL_S: Final = 0.01
+_SHORT_OF_CONTROLLERS_S: Final = 1.0
+"""So long others may be started with a node that waits for them, before it is said that it does."""
 
 
 class NoCluster(NodeTrouble):
     """The directory holds no cluster."""
+
+
+class TooFewControllers(NodeTrouble):
+    """A node runs and waits: fewer controllers run than it takes for one to be elected."""
 
 
 class StartCancelled(NodeTrouble):
@@ -135,10 +141,13 @@ class LocalCluster:
         self._start([each for each in self.nodes if each not in running], timeout_s, cancelled)
 
     def start_node(self, node_id: int, timeout_s: float = 30.0) -> None:
-        """Start one stopped node and wait until it is ready."""
+        """Start one stopped node and wait until it is ready.
+
+        `TooFewControllers` when it cannot be before others run; then it is left running.
+        """
         if (pid := self.node(node_id).pid) is not None:
             raise NodeTrouble(f"node {node_id} is already running with pid {pid}")
-        self._start([node_id], timeout_s, lambda: False)
+        self._start([node_id], timeout_s, lambda: False, with_others=False)
 
     def stop(self) -> list[int]:
         """Stop every node cleanly, controllers last; the ids of those that were running."""
@@ -185,47 +194,68 @@ class LocalCluster:
             "ending": None if ending is None else ending._asdict(),
         }
 
-    def _start(self, node_ids: list[int], timeout_s: float, cancelled: Callable[[], bool]) -> None:
+    def _start(
+        self,
+        node_ids: list[int],
+        timeout_s: float,
+        cancelled: Callable[[], bool],
+        *,
+        with_others: bool = True,
+    ) -> None:
         for node_id in node_ids:
             refuse_taken_ports(self.descriptions[node_id], "free it first")
         try:
             for node_id in node_ids:
                 self.nodes[node_id].start()
             for node_id in node_ids:
-                self._wait_until_ready(node_id, timeout_s, cancelled)
+                began = time.monotonic()
+                while not self._is_ready(node_id):
+                    if cancelled():
+                        raise StartCancelled("stopped before the cluster was ready")
+                    self._refuse_ended(node_ids)
+                    passed_s = time.monotonic() - began
+                    if not with_others and passed_s > _SHORT_OF_CONTROLLERS_S:
+                        self._refuse_too_few_controllers()
+                    if passed_s > timeout_s:
+                        words = self.nodes[node_id].last_words()
+                        raise NodeTrouble(
+                            f"node {node_id} was not ready after {timeout_s:g} s:\n{words}"
+                        )
+                    time.sleep(_POLL_S)
+        except TooFewControllers:
+            raise
         except BaseException:
             for node_id in node_ids:
                 if self.nodes[node_id].state is not NodeState.STOPPED:
                     self.nodes[node_id].kill()
             raise
 
-    def _wait_until_ready(
-        self, node_id: int, timeout_s: float, cancelled: Callable[[], bool]
-    ) -> None:
-        """Return once a broker shows itself, unfenced, in its own answer to Metadata, and a
-        mere controller knows who leads."""
+    def _is_ready(self, node_id: int) -> bool:
+        """Whether a broker shows itself, unfenced, in its own answer to Metadata, or a mere
+        controller knows who leads."""
         from tidelog.client.probe import is_unfenced, known_controller
 
-        node, description = self.nodes[node_id], self.descriptions[node_id]
-        deadline = time.monotonic() + timeout_s
+        description = self.descriptions[node_id]
+        if description.is_broker:
+            return is_unfenced(HOST, description.port, node_id, timeout_s=1.0)
+        return known_controller(HOST, description.port, timeout_s=1.0) is not None
 
-        def is_ready() -> bool:
-            if description.is_broker:
-                return is_unfenced(HOST, description.port, node_id, timeout_s=1.0)
-            return known_controller(HOST, description.port, timeout_s=1.0) is not None
-
-        while not is_ready():
-            if cancelled():
-                raise StartCancelled("stopped before the cluster was ready")
+    def _refuse_ended(self, node_ids: list[int]) -> None:
+        for node_id in node_ids:
+            node = self.nodes[node_id]
             if node.state is NodeState.STOPPED:
                 raise NodeTrouble(
                     f"node {node_id} ended during its start ({node.ending}):\n{node.last_words()}"
                 )
-            if time.monotonic() > deadline:
-                raise NodeTrouble(
-                    f"node {node_id} was not ready after {timeout_s:g} s:\n{node.last_words()}"
-                )
-            time.sleep(_POLL_S)
+
+    def _refuse_too_few_controllers(self) -> None:
+        controllers = [each for each in self.nodes if self._is_controller(each)]
+        running = sum(self.nodes[each].state is NodeState.RUNNING for each in controllers)
+        if 2 * running <= len(controllers):
+            verb = "runs" if running == 1 else "run"
+            raise TooFewControllers(
+                f"{running} of {len(controllers)} controllers {verb}; `tidelog up` starts all"
+            )
 
     def _write_description(self) -> None:
         nodes = [

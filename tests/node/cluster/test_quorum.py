@@ -13,6 +13,8 @@ from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
     ControllerDeactivated,
+    ControllerFound,
+    ControllerMissing,
     StrangeController,
 )
 from tidelog.observe.events import NodeStopped
@@ -339,6 +341,78 @@ def test_a_controller_with_another_disk_gets_its_vote_back_where_that_is_wanted(
     assert leader.node.quorum.voters.voter_ids == (100, 101, 102)
     leader.kill()
     new_active(cluster, leader, 250)
+
+
+# Too few controllers
+
+
+def describe_quorum(trio: Cluster, node_id: int) -> tuple[int, str | None]:
+    topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+    answer = trio.client(node_id).ask(ApiKey.DESCRIBE_QUORUM, 2, topics=[topic])
+    return answer.error_code, answer.error_message
+
+
+def test_who_is_left_without_a_majority_says_so_within_seconds_and_again_when_it_is_back(
+    trio: Cluster,
+) -> None:
+    survivor, *dead = others(trio, active(trio))[0], active(trio), others(trio, active(trio))[1]
+    for machine in dead:
+        machine.kill()
+    trio.wait_until(lambda: bool(survivor.of_kind(ControllerMissing)), 4000)
+
+    [missing] = survivor.of_kind(ControllerMissing)
+    assert missing.node_id == survivor.node_id
+    where = ", ".join(f"{machine.host}:9093" for machine in sorted(dead, key=lambda m: m.host))
+    assert missing.cause == (
+        "1 of 3 controllers can be reached, and 2 are needed: nobody answers at " + where
+    )
+    code, why = describe_quorum(trio, survivor.node_id)
+    assert code == ErrorCode.not_controller
+    assert missing.cause in (why or "")
+    trio.wait(20_000)
+    assert len(survivor.of_kind(ControllerMissing)) == 1
+
+    dead[0].start()
+    trio.wait_until(lambda: bool(survivor.of_kind(ControllerFound)), 4000)
+    [found] = survivor.of_kind(ControllerFound)
+    assert found.controller_id == active(trio).node_id
+    assert "there was none for" in found.cause
+    assert describe_quorum(trio, survivor.node_id)[0] == ErrorCode.none
+
+
+def test_a_leader_that_loses_its_majority_says_so_as_well(trio: Cluster) -> None:
+    leader = active(trio)
+    for machine in others(trio, leader):
+        machine.is_paused = True
+    trio.wait_until(lambda: bool(leader.of_kind(ControllerMissing)), 7000)
+    for machine in others(trio, leader):
+        machine.is_paused = False
+    trio.wait_until(lambda: bool(leader.of_kind(ControllerFound)), 4000)
+
+
+def test_a_broker_that_votes_nowhere_says_so_too(new_cluster: NewCluster) -> None:
+    cluster = new_cluster(1, controllers=3, separate=True)
+    cluster.start()
+    for node_id in (100, 101, 102):
+        cluster[node_id].kill()
+    cluster.wait_until(lambda: bool(cluster[103].of_kind(ControllerMissing)), 5000)
+    [missing] = cluster[103].of_kind(ControllerMissing)
+    assert missing.cause.startswith("0 of 3 controllers can be reached, and 2 are needed")
+
+
+def test_a_change_of_the_controller_and_the_own_sleep_are_no_reason_to_say_so(
+    trio: Cluster,
+) -> None:
+    leader = active(trio)
+    leader.kill()
+    new_active(trio, leader, 2000)
+    leader.start()
+    sleeper = active(trio)
+    sleeper.is_paused = True
+    trio.wait(10_000)
+    sleeper.is_paused = False
+    trio.wait(10_000)
+    assert [machine.of_kind(ControllerMissing) for machine in trio.machines.values()] == [[]] * 3
 
 
 # One that was formatted for another cluster
