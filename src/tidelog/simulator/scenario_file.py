@@ -26,6 +26,7 @@ _NUMBERS: Final = (
     "seed",
     "brokers",
     "controllers",
+    "directories",
     "faults_ms",
     "calm_ms",
     "loss_budget",

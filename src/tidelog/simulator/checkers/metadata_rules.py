@@ -115,9 +115,12 @@ class MetadataRules:
         if is_one_step:
             _judge_reassignment(before, after, self._least(ghost), what)
         ghost.sent_away.update(set(before.replicas) - set(after.replicas))
-        if after.leader in (NO_LEADER, before.leader):
+        recovers = after.recovery_state != RECOVERED
+        if recovers and before.recovery_state == RECOVERED:
+            self._judge_unclean(ghost, _elected_unclean(after), what)
+        elif after.leader in (NO_LEADER, before.leader):
             return
-        if after.recovery_state != RECOVERED:
+        elif recovers:
             self._judge_unclean(ghost, after.leader, what)
         elif is_one_step:
             _judge_election(before, after, what)
@@ -172,6 +175,12 @@ def _moved(quorum: Quorum[MetadataRecord], since: int) -> set[int] | None:
         for each in quorum.committed_since(since)
         if isinstance(each.record, kinds)
     }
+
+
+def _elected_unclean(after: PartitionImage) -> int:
+    """Who was: who leads or, if that has ended in the same look, who alone may lead next."""
+    candidates = after.isr or after.elr or after.last_known_elr
+    return candidates[0] if after.leader == NO_LEADER else after.leader
 
 
 def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:

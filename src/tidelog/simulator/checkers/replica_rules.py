@@ -171,7 +171,7 @@ class ReplicaRules:
         for batch in held.batches[_first_from(held, ghost.true_mark) :]:
             if batch.next_offset > mark:
                 break
-            if batch.base_offset != ghost.true_mark:
+            if batch.base_offset != ghost.true_mark and not ghost.is_deleted_below(held):
                 raise Violation("D17", f"{held.name} has a gap at {ghost.true_mark}")
             ghost.commit(batch)
             _judge_sequence(ghost, batch)
