@@ -285,6 +285,8 @@ def _judge_bounds(machine: Machine, partition: Partition) -> None:
 
 
 def _judge_fetcher(machine: Machine, broker: BrokerState, partition: Partition) -> None:
+    if partition.log.health.offline_reason is not None:
+        return  # until the end of the tick it may still fetch, and never again
     target = broker.fetchers.leader_of(partition.name)
     wanted = NO_LEADER
     if partition.follower is not None:
