@@ -128,6 +128,27 @@ def test_a_replica_that_shuts_down_cannot_be_in_sync(cluster: Cluster) -> None:
     )
 
 
+def test_a_replica_in_an_offline_directory_cannot_be_in_sync(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.start(100, 101, 102, directories=2)
+    cluster.create("orders", (100, 101, 102))
+    _, bad = cluster.image.brokers[101].log_dirs
+    first, _, third = cluster.partition("orders").directories
+    topic_id = cluster.image.topics_by_name["orders"].topic_id
+    cluster.replay(
+        PartitionChangeRecord(topic_id=topic_id, partition_id=0, directories=(first, bad, third))
+    )
+    cluster.beat(101, offline_log_dirs=(bad,))
+    assert cluster.partition("orders").isr == (100, 102)
+
+    refusal = cluster.propose((100, 101, 102))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.why) == (
+        ErrorCode.ineligible_replica,
+        "Broker 101 has its replica in a directory that is offline.",
+    )
+
+
 def test_an_unregistered_replica_cannot_be_in_sync(cluster: Cluster) -> None:
     cluster.do(cluster.controller.unregister_broker(101))
 

@@ -125,12 +125,13 @@ def test_the_node_goes_on_with_its_chores_and_tells_the_controller(
     fail_in(two, "/more", Appended, FileCreated, FileSynced, Renamed)
     [bad, *_] = in_directory(two, "/more")
     peer.produce("orders", batch(), bad)
+    registration = two.node.broker.image.brokers[100]
+    lost = two.node.broker.directories[1].identity.directory_id
+    assert lost not in registration.log_dirs, "it is told at once"
     two.wait(700_000)
     assert two.stopped is None
     assert len(two.of_kind(LogDirectoryOffline)) == 1
-    registration = two.node.broker.image.brokers[100]
-    lost = two.node.broker.directories[1].identity.directory_id
-    assert lost not in registration.log_dirs
+    assert lost not in two.node.broker.image.brokers[100].log_dirs
 
 
 def test_new_partitions_go_to_the_directory_that_is_left(two: NodeBench, batch: NewBatch) -> None:

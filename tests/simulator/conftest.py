@@ -227,11 +227,17 @@ def make_world() -> MakeWorld:
         *,
         seed: int = 1,
         brokers: int = 1,
+        directories: int = 1,
         reader: Callable[[str], None] | None = None,
         forming_ms: int = FORMING_MS,
         **conditions: int,
     ) -> World:
-        plan = Plan(seed=seed, brokers=brokers, conditions=Conditions(**conditions))
+        plan = Plan(
+            seed=seed,
+            brokers=brokers,
+            directories=directories,
+            conditions=Conditions(**conditions),
+        )
         world = World(plan, reader)
         world.start()
         world.run_until(forming_ms)

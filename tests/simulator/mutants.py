@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from tidelog.controller import alter_partition, brokers
 from tidelog.controller.partition_image import PartitionImage
@@ -21,6 +22,7 @@ from tidelog.node.connections import Connection
 from tidelog.node.controller_chores import _HeartbeatConnections
 from tidelog.node.fetch_reading import Look
 from tidelog.node.fetch_sessions import WantedPartition
+from tidelog.node.hosting import Hosting
 from tidelog.node.links import Link
 from tidelog.node.replica_fetchers import ReplicaFetchers
 from tidelog.quorum import election_state
@@ -40,6 +42,7 @@ from tidelog.storage import follower_append
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import replace_file
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.producer_state import ProducerState
 from tidelog.wire.fetch import FetchPartition
 
@@ -62,6 +65,7 @@ class Mutant:
     story: str = ""
     """Of some guards chance seldom shows the need: a transcript that does."""
     controllers: int = 1
+    directories: int = 1
     rule: str = ""
     """The rule that must notice, where another one might as well."""
 
@@ -76,6 +80,11 @@ def _quorum_mutant(
     name: str, owner: Any, attribute: str, instead: Any, *, seed: int, rule: str = ""
 ) -> Mutant:
     return Mutant(name, (Patch(owner, attribute, instead),), seed, controllers=3, rule=rule)
+
+
+def _directory_mutant(name: str, attribute: str, instead: Any, *, seed: int, rule: str) -> Mutant:
+    patches = (Patch(Hosting, attribute, instead),)
+    return Mutant(name, patches, seed, directories=2, rule=rule)
 
 
 def _same(value: Any) -> Callable[..., Any]:
@@ -204,6 +213,17 @@ _partition_moved: Final = WantedPartition.partition_moved
 def _tell_consumers_only(self: WantedPartition, new_bytes: int) -> None:
     if not (self.wants_log_end and new_bytes):
         _partition_moved(self, new_bytes)
+
+
+def _believe_any_directory(self: Hosting) -> int:
+    return max(directory.previous_broker_epoch for directory in self._broker.directories)
+
+
+def _begin_where_there_is_room(
+    self: Hosting, _directory_id: UUID, *, is_new: bool
+) -> LogDirectory | None:
+    online = [each for each in self._broker.directories if each.offline_reason is None]
+    return min(online, key=lambda directory: len(directory.logs), default=None)
 
 
 MUTANTS: Final = (
@@ -405,5 +425,19 @@ MUTANTS: Final = (
         (Patch(WantedPartition, "partition_moved", _tell_consumers_only),),
         seed=42,
         rule="L22",
+    ),
+    _directory_mutant(
+        "one directory speaks for all",
+        "previous_broker_epoch",
+        property(_believe_any_directory),
+        seed=3,
+        rule="C16",
+    ),
+    _directory_mutant(
+        "a replica begins anew while its directory is offline",
+        "_directory_for",
+        _begin_where_there_is_room,
+        seed=3,
+        rule="D16",
     ),
 )

@@ -37,10 +37,11 @@ def violations(mutant: Mutant) -> Iterator[Violation | None]:
     """What the runs that are tried find, one after the other."""
     if mutant.story:
         yield violation_in_story(mutant.story)
-    if mutant.seed is not None:
-        yield run_seed(mutant.seed, controllers=mutant.controllers).violation
-    for seed in range(1, SEEDS_MOST):
-        yield run_seed(seed, controllers=mutant.controllers).violation
+    seeds = [*([] if mutant.seed is None else [mutant.seed]), *range(1, SEEDS_MOST)]
+    for seed in seeds:
+        yield run_seed(
+            seed, controllers=mutant.controllers, directories=mutant.directories
+        ).violation
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -56,11 +57,19 @@ def test_a_missing_guard_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("seed", "controllers"),
-    sorted({(each.seed, each.controllers) for each in MUTANTS if each.seed is not None}),
+    ("seed", "controllers", "directories"),
+    sorted(
+        {
+            (each.seed, each.controllers, each.directories)
+            for each in MUTANTS
+            if each.seed is not None
+        }
+    ),
 )
-def test_with_all_guards_the_same_seeds_end_well(seed: int, controllers: int) -> None:
-    assert run_seed(seed, controllers=controllers).violation is None
+def test_with_all_guards_the_same_seeds_end_well(
+    seed: int, controllers: int, directories: int
+) -> None:
+    assert run_seed(seed, controllers=controllers, directories=directories).violation is None
 
 
 @pytest.mark.parametrize("story", sorted({each.story for each in MUTANTS if each.story}))

@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import groupby
 from random import Random
 
-from tidelog.simulator.faults import Depose, Fault, RestoreDisk, Wipe
+from tidelog.simulator.faults import Depose, FailDisk, Fault, RestoreDisk, Wipe, WipeDirectory
 from tidelog.simulator.plan import Plan
-from tidelog.simulator.swarm import QUIET_MS, QUORUMS, draw_plan, is_undisturbed
+from tidelog.simulator.swarm import DIRECTORIES, QUIET_MS, QUORUMS, draw_plan, is_undisturbed
 from tidelog.simulator.workload_shifts import Bursts, has_silences
 
 PLANS = [draw_plan(seed) for seed in range(200)]
@@ -42,7 +42,7 @@ def test_each_run_has_its_own_mix_and_all_runs_together_have_everything() -> Non
     mixes = [frozenset(type(timed.fault) for timed in plan.faults) for plan in PLANS]
     seen: Counter[type[Fault]] = Counter(kind for mix in mixes for kind in mix)
 
-    assert len(seen) == 20
+    assert len(seen) == 21
     assert all(10 <= count <= 195 for count in seen.values())
     assert len(set(mixes)) > 100
 
@@ -87,6 +87,29 @@ def test_only_quorums_have_leaders_to_depose() -> None:
         for timed in plan.faults
         if isinstance(timed.fault, Depose)
     } == {3}
+
+
+def test_some_runs_have_several_directories_and_faults_of_one_of_them() -> None:
+    counts = Counter(plan.directories for plan in PLANS)
+    assert set(counts) == set(DIRECTORIES)
+    assert counts[1] > counts[2] > 20 and counts[3] > 20
+    struck = {
+        (plan.directories, fault.path if isinstance(fault, WipeDirectory) else fault.part)
+        for plan in PLANS
+        for _, fault in plan.faults
+        if isinstance(fault, WipeDirectory | FailDisk)
+    }
+    assert struck == {
+        *((directories, "") for directories in DIRECTORIES),
+        *((2, path) for path in ("/disk1", "/disk1/")),
+        *((3, path) for path in ("/disk1", "/disk1/", "/disk2", "/disk2/")),
+    }
+
+
+def test_the_number_of_directories_can_be_given_and_changes_nothing_else() -> None:
+    narrow = [draw_plan(seed, directories=1) for seed in range(30)]
+    assert all(plan == narrow[plan.seed] for plan in PLANS[:30] if plan.directories == 1)
+    assert {draw_plan(seed, directories=3).directories for seed in range(30)} == {3}
 
 
 def test_a_single_node_loses_nothing() -> None:

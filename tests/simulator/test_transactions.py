@@ -22,7 +22,7 @@ from tidelog.storage import producer_rules, producer_state
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.producer_rules import check_marker
 
-RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 9))})
+RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 10))})
 VERIFICATION: Final = "transaction.partition.verification.enable"
 SEEDS_MOST: Final = 10
 LAST_EPOCH: Final = (1 << 31) - 1
@@ -106,6 +106,33 @@ def test_the_rules_notice_a_guard_that_is_gone(
     violation = run(2).violation
     assert violation is not None, name
     assert violation.rule in RULES
+
+
+_answered = TransactionMarkers._answered
+
+
+def _asks_once(self: TransactionMarkers, pending: Any, name: Any, code: Any, now: Any) -> None:
+    """Who did not write a marker is not asked again."""
+    _answered(self, pending, name, code, now)
+    pending.asked.update(pending.due & {name})
+
+
+def _never_completes(self: TransactionMarkers, pending: Any, _now: Any) -> None:
+    """All markers are written, and the coordinator does not hear of it."""
+    self._drop(pending)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "instead", "seed"),
+    [("_answered", _asks_once, 10), ("_complete", _never_completes, 2)],
+)
+def test_the_rules_notice_ends_of_transactions_that_are_never_finished(
+    attribute: str, instead: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TransactionMarkers, attribute, instead)
+    violation = run(seed).violation
+    assert violation is not None
+    assert violation.rule == "T9"
 
 
 def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:

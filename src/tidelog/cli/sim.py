@@ -53,6 +53,16 @@ def sim(
         bool,
         typer.Option("--separate", help="With --controllers: let them be nodes of their own."),
     ] = False,
+    directories: Annotated[
+        int | None,
+        typer.Option(
+            "--directories",
+            min=1,
+            max=9,
+            show_default="drawn from the seed",
+            help="How many log directories each broker has.",
+        ),
+    ] = None,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Let transactional producers take part.")
     ] = False,
@@ -91,7 +101,9 @@ def sim(
             except ScenarioError as error:
                 refuse(error.of(scenario))
         else:
-            plans, which = _drawn(range(seed, seed + seeds), brokers, controllers, separate)
+            plans, which = _drawn(
+                range(seed, seed + seeds), brokers, controllers, separate, directories
+            )
         plans, setup = _with_clients(plans, transactions, groups, compaction)
 
         def again(plan: Plan, saved: Path | None) -> str:
@@ -102,7 +114,11 @@ def sim(
 
 
 def _drawn(
-    seeds: range, brokers: int, controllers: int | None, separate: bool
+    seeds: range,
+    brokers: int,
+    controllers: int | None,
+    separate: bool,
+    directories: int | None,
 ) -> tuple[list[Plan], str]:
     """The plans of these seeds, and the options that draw one of them again."""
     from tidelog.simulator.swarm import draw_plan
@@ -112,12 +128,19 @@ def _drawn(
     if controllers is not None and controllers > brokers and not separate:
         refuse(f"of {brokers} nodes no {controllers} can vote")
     plans = [
-        draw_plan(each, brokers=brokers, controllers=controllers, separate=separate)
+        draw_plan(
+            each,
+            brokers=brokers,
+            controllers=controllers,
+            separate=separate,
+            directories=directories,
+        )
         for each in seeds
     ]
     which = "" if brokers == 3 else f" --brokers {brokers}"
     which += "" if controllers is None else f" --controllers {controllers}"
     which += " --separate" if separate else ""
+    which += "" if directories is None else f" --directories {directories}"
     return plans, which + " --seeds 1 --seed {seed}"
 
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from tidelog.controller.brokers import current_broker
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
+from tidelog.controller.leadership import HostedPartition, Leadership, directory_is_online
 from tidelog.controller.partition_change import Target
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.records import LEADER_UNCHANGED, RECOVERED, RECOVERING, MetadataRecord
@@ -116,7 +116,7 @@ def _refused(
     if malformed is not None:
         return Refusal(ErrorCode.invalid_request, malformed)
     for member in proposal.isr:
-        ineligible = _ineligible(image, member)
+        ineligible = _ineligible(image, partition, member)
         if ineligible is not None:
             why = f"Broker {member.broker_id} {ineligible}."
             return Refusal(ErrorCode.ineligible_replica, why)
@@ -142,7 +142,7 @@ def _malformed(partition: PartitionImage, proposal: IsrProposal) -> str | None:
     return None
 
 
-def _ineligible(image: ClusterImage, member: InSyncMember) -> str | None:
+def _ineligible(image: ClusterImage, partition: PartitionImage, member: InSyncMember) -> str | None:
     broker = image.brokers.get(member.broker_id)
     if broker is None:
         return "is not registered"
@@ -152,6 +152,8 @@ def _ineligible(image: ClusterImage, member: InSyncMember) -> str | None:
         return "is fenced"
     if member.broker_epoch not in (-1, broker.broker_epoch):
         return f"has epoch {broker.broker_epoch}, not {member.broker_epoch}"
+    if not directory_is_online(partition.directory_of(member.broker_id), broker):
+        return "has its replica in a directory that is offline"
     return None
 
 

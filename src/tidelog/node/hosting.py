@@ -289,10 +289,16 @@ class Hosting:
                 self._broker.announce(LogDirectoryOffline(directory=directory.path, cause=reason))
                 for partition in self._broker.replicas:
                     if partition.log.health is directory.health:
-                        partition.went_offline()
+                        self._went_offline(partition)
                 if directory.path == self._broker.config.metadata_directory:
                     return f"the directory of the metadata log failed: {reason}"
         return None
+
+    def _went_offline(self, partition: Partition) -> None:
+        """Its directory failed: it asks for nothing more, lest its leader take it for one in sync
+        that has nothing to wait for."""
+        self._broker.fetchers.forget(partition.name)
+        partition.went_offline()
 
     def close(self, broker_epoch: int) -> None:
         """Close every log and mark the stop as clean; DiskError where that cannot be said."""

@@ -91,7 +91,8 @@ class Housekeeping:
 
     def _shrink_in_sync(self, now: Now) -> None:
         for partition in self._broker.replicas:
-            partition.shrink_if_due(now)
+            if partition.log.health.offline_reason is None:  # else nobody can fetch from it
+                partition.shrink_if_due(now)
 
     def _every_second(self, now: Now) -> None:
         """Remove files whose time has come, flush what has rolled or waits for too long."""

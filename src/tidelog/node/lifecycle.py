@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.image_delta import ImageDelta
@@ -60,6 +61,8 @@ class Lifecycle:
         self._is_serving = False
         self._in_flight = False
         self._next: Deadline | None = None
+        self._told_offline: tuple[UUID, ...] = ()
+        """The failed directories that the controller was told of."""
         self._left: Callable[[Now], None] | None = None
         self._leave_alone_ms = 0
         self.failure: str | None = None
@@ -179,6 +182,16 @@ class Lifecycle:
         if not self._in_flight and self._broker.broker_epoch >= 0:
             self._heartbeat(now)
 
+    def tell_failures(self, now: Now) -> None:
+        """Let the controller hear of failed directories before the next heartbeat is due."""
+        if self._has_failures and not self._in_flight and self._broker.broker_epoch >= 0:
+            self._heartbeat(now)
+
+    @property
+    def _has_failures(self) -> bool:
+        """Whether directories have failed that the controller was not told of."""
+        return self._hosting.offline_directories() != self._told_offline
+
     def _heartbeat(self, now: Now) -> None:
         broker = self._broker
         if self._next is not None:
@@ -192,6 +205,7 @@ class Lifecycle:
             want_shut_down=self._left is not None,
             offline_log_dirs=self._hosting.offline_directories(),
         )
+        self._told_offline = heartbeat.offline_log_dirs
         self._in_flight = True
         broker.control.heartbeat(now, heartbeat, self._heard)
 
@@ -223,6 +237,8 @@ class Lifecycle:
     def _pause_ms(self) -> int:
         if self._left is not None:
             return LEAVING_MS
+        if self._has_failures:
+            return min(STARTING_MS, self._broker.config.broker_heartbeat_interval_ms)
         interval_ms = self._broker.config.broker_heartbeat_interval_ms
         return interval_ms if self._is_serving else min(STARTING_MS, interval_ms)
 

@@ -174,6 +174,8 @@ class Node:
         failure = failure or self._follower.failure
         if self._joining is not None:
             failure = failure or self._joining.failure
+        if failure is None:
+            self._lifecycle.tell_failures(now)
         self.broker.transaction_markers.send(now)  # it appends, which parked fetches wait for
         self.broker.parked.tick_ended(now)
         self.broker.alter_partitions.send(now)

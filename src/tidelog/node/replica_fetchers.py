@@ -1,6 +1,7 @@
 """Fetchers of replicas: one for each leader, for all partitions that follow it.
 
-Invariant  A partition is fetched from the leader of its own known epoch, by one fetcher (D21).
+Invariant  A partition is fetched from the leader of its own known epoch, by one fetcher (D21);
+           one whose directory failed is not fetched at all.
 Invariant  One fetch of a fetcher is under way at a time; a partition that rests or has failed is
            left out of it and never holds up the others (L12).
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
@@ -264,6 +265,8 @@ class ReplicaFetchers:
         self.forget(partition.name)
         follower = partition.follower
         if follower is None or follower.leader == NO_LEADER:
+            return
+        if partition.log.health.offline_reason is not None:
             return
         leader = follower.leader
         fetcher = self._by_leader.get(leader)

@@ -25,6 +25,7 @@ FIRST_CONTROLLER: Final = 200
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 DATA: Final = "/data"
+"""The first log directory of a node, with its metadata log."""
 
 
 def broker_ids(brokers: int) -> tuple[int, ...]:
@@ -42,6 +43,12 @@ def is_broker(node_id: int) -> bool:
     return node_id < FIRST_CONTROLLER
 
 
+def log_directories(node_id: int, directories: int) -> tuple[str, ...]:
+    """Where a node keeps its logs; one that is no broker has nothing but metadata."""
+    more = range(1, directories if is_broker(node_id) else 1)
+    return (DATA, *(f"/disk{number}" for number in more))
+
+
 def machine_address(node_id: int) -> str:
     return f"10.0.{node_id >> 8}.{node_id & 255}"
 
@@ -51,7 +58,10 @@ def client_address(number: int) -> str:
 
 
 def node_config(
-    node_id: int, settings: Mapping[str, str], controllers: Sequence[int] = (FIRST_NODE,)
+    node_id: int,
+    settings: Mapping[str, str],
+    controllers: Sequence[int] = (FIRST_NODE,),
+    directories: int = 1,
 ) -> NodeConfig:
     """A node's configuration, with the run's own settings on top."""
     address = machine_address(node_id)
@@ -70,37 +80,38 @@ def node_config(
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": quorum,
-            "log.dirs": DATA,
+            "log.dirs": ",".join(log_directories(node_id, directories)),
             **settings,
         }
     )
 
 
-def format_disk(
+def format_log_directory(
     files: FileSystem,
+    path: str,
     config: NodeConfig,
     cluster_id: str,
     directory_id: UUID,
     voters: tuple[Voter, ...],
     wall_ms: int,
 ) -> None:
-    """Make a blank disk the disk of this node; `voters` are the first ones of the quorum."""
-    files.make_directory(DATA)
+    """Make a log directory of this node; `voters` are the first ones of the quorum."""
+    files.make_directory(path)
     files.sync_directory("/")
     format_directory(
         files,
-        DATA,
+        path,
         cluster_id=cluster_id,
         node_id=config.node_id,
         directory_id=directory_id,
         bootstrap=[encode_record(record) for record in default_features()],
-        voters=voters if config.is_controller else (),
+        voters=voters if config.is_controller and path == DATA else (),
         wall_ms=wall_ms,
     )
 
 
 def first_directory(seed: int, node_id: int) -> UUID:
-    """The identity of the directory a node begins with."""
+    """The identity of the directory in which a node begins its metadata log."""
     return SeededEntropy(stream(seed, "format", node_id, 1)).uuid()
 
 

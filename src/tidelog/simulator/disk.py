@@ -71,6 +71,8 @@ class Disk:
         self.refusing: set[str] = set()
         """The logs of the present process that were refused a write or a sync, by directory, as
         far as its loop has heard of it."""
+        self.has_refused = False
+        """Whether the present process was refused anything at all."""
         self.in_job = False
         """Whether a worker thread is at work, of whose failures the loop hears later."""
         self._unheard: set[str] = set()
@@ -119,6 +121,7 @@ class Disk:
 
     def disarm(self) -> None:
         """The process is over: the next one dies of something else."""
+        self.has_refused = False
         self.refusing.clear()
         self._unheard.clear()
         self._dies_in = _NEVER if self._dies_in is not None else None
@@ -132,6 +135,7 @@ class Disk:
         def fails(operation: Operation) -> bool:
             if not isinstance(operation, kinds) or part not in operation.path:
                 return False
+            self.has_refused = True
             directory, _, name = operation.path.rpartition("/")
             if name.endswith(".log") and how != "read":
                 (self._unheard if self.in_job else self.refusing).add(directory)

@@ -76,6 +76,14 @@ class Wipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WipeDirectory:
+    """One log directory is replaced by a blank one, formatted anew; the node stays down."""
+
+    node: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyDisk:
     """A copy of the disk is taken while the node runs."""
 
@@ -189,6 +197,7 @@ Fault: TypeAlias = (
     | Pause
     | Resume
     | Wipe
+    | WipeDirectory
     | CopyDisk
     | RestoreDisk
     | SlowDisk

@@ -13,15 +13,16 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError, TidelogError
-from tidelog.model.ids import ZERO_UUID
 from tidelog.node.node import Node
 from tidelog.simulator.clock import Clock
 from tidelog.simulator.cluster import (
+    DATA,
     first_voters,
-    format_disk,
+    format_log_directory,
     is_broker,
     machine_address,
     node_config,
@@ -74,12 +75,11 @@ class Machine:
         """Whether its present process, or the last one, was asked to stop."""
         self._incarnation = 0
         self._formatted = 0
-        self.directory_id = ZERO_UUID
-        """The identity of its directory, with which it may have a vote."""
+        self._directory_ids: dict[str, UUID] = {}
         self._copy: DiskImage | None = None
         self._power_goes: str | None = None
         self._while_down: list[Callable[[], None]] = []
-        self._format()
+        self._format(*self.config.log_directories)
 
     @property
     def is_broker(self) -> bool:
@@ -96,12 +96,23 @@ class Machine:
         """Whether it will end before long without anybody doing anything more to it."""
         if self.process is None:
             return False
-        return self.process.dies_before_effects or self.disk.is_failing
+        return self.process.dies_before_effects or self.disk.is_failing or self.is_crippled
+
+    @property
+    def is_crippled(self) -> bool:
+        """Whether its process goes on, but must end before all its directories are used again."""
+        return self.process is not None and self.disk.has_refused
+
+    @property
+    def directory_id(self) -> UUID:
+        """The identity of its first directory, with which it may have a vote."""
+        return self._directory_ids[DATA]
 
     @property
     def config(self) -> NodeConfig:
         plan = self.world.plan
-        return node_config(self.node_id, dict(plan.settings), plan.controller_ids)
+        settings = dict(plan.settings)
+        return node_config(self.node_id, settings, plan.controller_ids, plan.directories)
 
     # What operators and supervisors do.
 
@@ -149,7 +160,15 @@ class Machine:
         self.disk.replace(())
         self.disk.failed = False
         self.damaged = False
-        self._format()
+        self._format(*self.config.log_directories)
+
+    def wipe_directory(self, path: str) -> None:
+        """Put an empty disk in the place of one directory, formatted anew; the node stays down."""
+        self.loses_data()
+        self.kill(f"the disk of {path} is replaced")
+        self.heal_disk()
+        self.disk.files.remove_directory(path)
+        self._format(path)
 
     def copy_disk(self) -> None:
         """Take a copy of the disk as it is now."""
@@ -189,6 +208,12 @@ class Machine:
         self.supervised = True
         self.resume()
         self.start()
+
+    def look_after(self) -> None:
+        """Start the process again that lost a directory, once nobody needs what it still serves."""
+        if self.is_crippled and self.world.losses.may_die(self):
+            self.kill("killed, to use all its directories again")
+            self.start()
 
     # What befalls it.
 
@@ -314,7 +339,7 @@ class Machine:
         if self._incarnation == incarnation and self.supervised:
             self.start()
 
-    def _format(self) -> None:
+    def _format(self, *paths: str) -> None:
         self._formatted += 1
         world = self.world
         entropy = SeededEntropy(stream(world.seed, "format", self.node_id, self._formatted))
@@ -322,10 +347,17 @@ class Machine:
         self.disk.files.wall_ms = wall_ms
         is_first = self._formatted == 1  # who comes later finds out from the others who votes
         voters = first_voters(world.seed, world.plan.controller_ids) if is_first else ()
-        self.directory_id = entropy.uuid()
-        format_disk(
-            self.disk.files, self.config, world.cluster_id, self.directory_id, voters, wall_ms
-        )
+        for path in paths:
+            self._directory_ids[path] = directory_id = entropy.uuid()
+            format_log_directory(
+                self.disk.files,
+                path,
+                self.config,
+                world.cluster_id,
+                directory_id,
+                voters,
+                wall_ms,
+            )
 
     def _note(self, words: str) -> None:
         self.world.trace.note(f"{self.name} {words}")

@@ -22,6 +22,8 @@ class Plan:
     """So many nodes vote: the first of the brokers, unless they are nodes of their own."""
     separate: bool = False
     """Whether controllers are nodes of their own."""
+    directories: int = 1
+    """How many log directories each broker has; the metadata log is in the first."""
     settings: tuple[tuple[str, str], ...] = ()
     """Properties of every node, on top of the simulator's own."""
     conditions: Conditions = EVERYDAY

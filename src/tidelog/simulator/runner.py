@@ -41,10 +41,17 @@ def run_seed(
     brokers: int = 3,
     controllers: int | None = None,
     separate: bool = False,
+    directories: int | None = None,
     setup: Setup = standard_setup,
 ) -> SeedResult:
     """Draw the run of a seed and run it."""
-    plan = draw_plan(seed, brokers=brokers, controllers=controllers, separate=separate)
+    plan = draw_plan(
+        seed,
+        brokers=brokers,
+        controllers=controllers,
+        separate=separate,
+        directories=directories,
+    )
     return run_plan(plan, setup=setup)
 
 

@@ -29,6 +29,7 @@ _NUMBERS: Final = (
     "seed",
     "brokers",
     "controllers",
+    "directories",
     "faults_ms",
     "calm_ms",
     "loss_budget",

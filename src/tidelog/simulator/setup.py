@@ -10,6 +10,7 @@ from tidelog.simulator.checkers.copy_rules import CopyRules
 from tidelog.simulator.checkers.group_rules import GroupRules
 from tidelog.simulator.checkers.offset_rules import OffsetRules
 from tidelog.simulator.checkers.table_rules import TableRules
+from tidelog.simulator.checkers.transaction_progress import TransactionProgress
 from tidelog.simulator.checkers.transaction_rules import TransactionRules
 from tidelog.simulator.checkers.watch import watch
 from tidelog.simulator.dice import stream
@@ -58,6 +59,7 @@ def standard_setup(
     ghost = watch(world, add_workload(world))
     if with_transactions:
         TransactionRules(world, ghost, *add_transactions(world)).watch()
+        TransactionProgress(world, ghost).watch()
     if with_groups:
         groups, histories = add_groups(world)
         for members in groups:

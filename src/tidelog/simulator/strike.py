@@ -36,6 +36,7 @@ from tidelog.simulator.faults import (
     Start,
     Stop,
     Wipe,
+    WipeDirectory,
 )
 from tidelog.simulator.machine import Machine
 from tidelog.simulator.paths import Slowness, apart, one_way
@@ -43,7 +44,7 @@ from tidelog.simulator.paths import Slowness, apart, one_way
 if TYPE_CHECKING:
     from tidelog.simulator.world import World
 
-_DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, RestoreDisk, FailDisk)
+_DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, WipeDirectory, RestoreDisk, FailDisk)
 """What ends a process without a clean stop, sooner or later."""
 
 
@@ -116,6 +117,7 @@ def _strike_machine(
     | Pause
     | Resume
     | Wipe
+    | WipeDirectory
     | CopyDisk
     | RestoreDisk
     | SlowDisk
@@ -155,6 +157,11 @@ def _strike_machine(
         case Wipe():
             if world.losses.may_be_blank(machine):
                 machine.wipe()
+            else:
+                machine.kill("killed; its disk is spared")
+        case WipeDirectory(path=path):
+            if world.losses.may_lose(machine):
+                machine.wipe_directory(path)
             else:
                 machine.kill("killed; its disk is spared")
         case CopyDisk():

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from tidelog.simulator.cluster import broker_ids, controller_ids
 from tidelog.simulator.conditions import draw_conditions
 from tidelog.simulator.dice import stream
+from tidelog.simulator.directory_scenes import DIRECTORY_SCENES, Shelf
 from tidelog.simulator.faults import (
     CopyDisk,
     Cut,
@@ -59,11 +60,25 @@ QUORUM_FAULTS_MS: Final = 25_000
 """So long at most faults strike a quorum: more nodes and more faults make up for the time."""
 
 
+DIRECTORIES: Final = (1, 1, 1, 2, 3)
+"""How many log directories brokers have; equally likely."""
+
+
 def draw_plan(
-    seed: int, *, brokers: int = 3, controllers: int | None = None, separate: bool = False
+    seed: int,
+    *,
+    brokers: int = 3,
+    controllers: int | None = None,
+    separate: bool = False,
+    directories: int | None = None,
 ) -> Plan:
-    """The run of a seed; how many vote, unless that is given, is for the seed to say."""
+    """The run of a seed; how many vote, and how many directories brokers have, unless that is
+    given, is for the seed to say."""
     dice, quorum_dice = stream(seed, "swarm"), stream(seed, "quorum")
+    directory_dice = stream(seed, "directories")
+    drawn_directories = directory_dice.choice(DIRECTORIES)
+    if directories is None:
+        directories = drawn_directories
     if controllers is None:
         controllers, separate = quorum_dice.choice(QUORUMS) if brokers >= 3 else (1, False)
     nodes = broker_ids(brokers)
@@ -85,6 +100,9 @@ def draw_plan(
         settings += quorum_settings(quorum_dice)
         cast = Cast(voters=voters, brokers=nodes)
         faults += _draw_faults(quorum_dice, QUORUM_SCENES, cast, faults_ms)
+    if directories > 1:
+        shelf = Shelf(brokers=nodes, directories=directories)
+        faults += _draw_faults(directory_dice, DIRECTORY_SCENES, shelf, faults_ms)
     if is_undisturbed(seed):
         faults, dead = [], ()
     return Plan(
@@ -92,6 +110,7 @@ def draw_plan(
         brokers=brokers,
         controllers=controllers,
         separate=separate,
+        directories=directories,
         settings=settings,
         conditions=conditions,
         faults=tuple(sorted(faults, key=lambda each: each.at_ms)),

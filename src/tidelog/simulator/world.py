@@ -195,6 +195,9 @@ class World:
 
     def _look_after_losses(self) -> None:
         self.losses.look()
+        if self.calm_since_ms is not None:
+            for machine in self.machines.values():
+                machine.look_after()
         self.timeline.at(self.timeline.now_us + _LOOK_EVERY_MS * 1000, self._look_after_losses)
 
     def _missing(self) -> list[tuple[str, str]]:

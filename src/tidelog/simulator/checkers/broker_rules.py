@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.registrations import BrokerRegistration
@@ -15,8 +14,6 @@ from tidelog.simulator.machine import Machine
 from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
 from tidelog.storage.identity import CLEAN_SHUTDOWN
-
-CLEAN_MARKER: Final = f"/data/{CLEAN_SHUTDOWN}"
 
 
 class BrokerRules:
@@ -166,9 +163,12 @@ def _judge_fenced(image: ClusterImage, broker_id: int) -> None:
 
 
 def _clean_shutdown_epoch(machine: Machine) -> int | None:
-    """In which epoch the last process stopped cleanly, says the disk."""
-    try:
-        content = bytes(machine.disk.files.file_at(CLEAN_MARKER).data)
-    except DiskError:
-        return None
-    return int(json.loads(content)["brokerEpoch"])
+    """In which epoch the last process stopped cleanly, if all directories say so of the same."""
+    epochs: set[int] = set()
+    for directory in machine.config.log_directories:
+        try:
+            content = bytes(machine.disk.files.file_at(f"{directory}/{CLEAN_SHUTDOWN}").data)
+        except DiskError:
+            return None
+        epochs.add(int(json.loads(content)["brokerEpoch"]))
+    return epochs.pop() if len(epochs) == 1 else None

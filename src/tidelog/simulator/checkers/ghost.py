@@ -130,6 +130,10 @@ class PartitionGhost:
         self.place[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
 
+    def is_deleted_below(self, held: HeldLog) -> bool:
+        """Whether a replica that was elected unclean has deleted more than is still committed."""
+        return self.is_unclean and self.true_mark < held.start_offset
+
     def elect_unclean(self, leader: int) -> None:
         """What the new leader does not hold is committed no more."""
         self.is_unclean = True

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Final
+from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
@@ -15,7 +16,8 @@ from tidelog.controller.records import (
     MetadataRecord,
     RegisterBrokerRecord,
 )
-from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.controller.registrations import BrokerRegistration
+from tidelog.model.ids import DIRECTORY_UNASSIGNED, NO_LEADER, TopicPartition
 from tidelog.quorum.quorum import Quorum
 from tidelog.simulator.checkers.broker_rules import BrokerRules
 from tidelog.simulator.checkers.ghost import Ghost, PartitionGhost
@@ -121,9 +123,12 @@ class MetadataRules:
         if is_one_step:
             _judge_reassignment(before, after, self._least(ghost), what)
         ghost.sent_away.update(set(before.replicas) - set(after.replicas))
-        if after.leader in (NO_LEADER, before.leader):
+        recovers = after.recovery_state != RECOVERED
+        if recovers and before.recovery_state == RECOVERED:
+            self._judge_unclean(ghost, _elected_unclean(after), what)
+        elif after.leader in (NO_LEADER, before.leader):
             return
-        if after.recovery_state != RECOVERED:
+        elif recovers:
             self._judge_unclean(ghost, after.leader, what)
         elif is_one_step:
             _judge_election(before, after, what)
@@ -164,6 +169,10 @@ class MetadataRules:
                 if len(isr) == 1 and partition.leader == NO_LEADER:
                     continue  # the last one stays, and nobody leads
                 raise Violation("C14", f"{what}, and {member} is fenced")
+            if not _has_directory(registration, partition.directory_of(member)):
+                if len(isr) == 1 and partition.leader == NO_LEADER:
+                    continue
+                raise Violation("C14", f"{what}, and the directory of {member} is offline")
         if partition.recovery_state != RECOVERED and len(isr) > 1:
             raise Violation("C15", f"{what} while it recovers")
 
@@ -178,6 +187,17 @@ def _moved(quorum: Quorum[MetadataRecord], since: int) -> set[int] | None:
         for each in quorum.committed_since(since)
         if isinstance(each.record, kinds)
     }
+
+
+def _has_directory(registration: BrokerRegistration, directory_id: UUID) -> bool:
+    """Whether the broker has not reported that directory as failed, or come back without it."""
+    return directory_id == DIRECTORY_UNASSIGNED or directory_id in registration.log_dirs
+
+
+def _elected_unclean(after: PartitionImage) -> int:
+    """Who was: who leads or, if that has ended in the same look, who alone may lead next."""
+    candidates = after.isr or after.elr or after.last_known_elr
+    return candidates[0] if after.leader == NO_LEADER else after.leader
 
 
 def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:

@@ -174,7 +174,7 @@ class ReplicaRules:
         for batch in held.batches[_first_from(held, ghost.true_mark) :]:
             if batch.next_offset > mark:
                 break
-            if batch.base_offset != ghost.true_mark:
+            if batch.base_offset != ghost.true_mark and not ghost.is_deleted_below(held):
                 raise Violation("D17", f"{held.name} has a gap at {ghost.true_mark}")
             ghost.commit(batch)
             _judge_sequence(ghost, batch)
@@ -295,6 +295,8 @@ def _judge_bounds(machine: Machine, partition: Partition) -> None:
 
 
 def _judge_fetcher(machine: Machine, broker: BrokerState, partition: Partition) -> None:
+    if partition.log.health.offline_reason is not None:
+        return  # until the end of the tick it may still fetch, and never again
     target = broker.fetchers.leader_of(partition.name)
     wanted = NO_LEADER
     if partition.follower is not None:

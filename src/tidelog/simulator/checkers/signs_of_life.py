@@ -117,6 +117,8 @@ class SignsOfLife:
                 self._followed.add((own, -effect.link))
         if machine.node is not None:
             grown, end = self._grown[own], machine.node.quorum.end_offset
+            while grown and grown[-1][1] > end:  # what was cut off is decided anew
+                grown.pop()
             if not grown or grown[-1][1] != end:
                 grown.append((now_ms, end))
 

@@ -12,7 +12,7 @@ from tidelog.simulator.checkers.promise_rules import PromiseRules
 from tidelog.simulator.checkers.proposal_rules import ProposalRules
 from tidelog.simulator.checkers.replica_rules import ReplicaRules
 from tidelog.simulator.checkers.storage_rules import StorageRules
-from tidelog.simulator.faults import RestoreDisk, Wipe
+from tidelog.simulator.faults import RestoreDisk, Wipe, WipeDirectory
 from tidelog.simulator.happenings import (
     ClientActed,
     Died,
@@ -54,7 +54,7 @@ def watch_nodes(world: World) -> Ghost:
                 metadata.died(machine)
             case PowerGoes(machine=machine):
                 storage.power_goes(machine)
-            case Struck(fault=Wipe(node=node)):
+            case Struck(fault=Wipe(node=node) | WipeDirectory(node=node)):
                 storage.forget(node)
             case Struck(fault=RestoreDisk(node=node)):
                 storage.forget(node)
