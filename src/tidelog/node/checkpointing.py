@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
+from tidelog.node.effects import Lane
 from tidelog.node.jobs import Jobs
 from tidelog.storage.kept_checkpoint import CheckpointJob
 from tidelog.storage.log_directory import LogDirectory
@@ -33,4 +34,4 @@ def write_down(
             directory.checkpoints_written(checkpoints, error)
         then(later)
 
-    jobs.run(work, finished)
+    jobs.run(Lane.CHECKPOINTS, work, finished)

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tidelog.model.time import Now
+from tidelog.node.effects import Lane
 from tidelog.node.jobs import Jobs
 from tidelog.replication.partition import Partition
+from tidelog.storage.flush import FlushJob
 from tidelog.storage.partition_log import PartitionLog
 
 Flushed: TypeAlias = Callable[[str | None], None]
@@ -40,7 +42,7 @@ class Flushes:
             for answer in waiting:
                 answer(error)
 
-        self._jobs.run(job.run, finished)
+        self._jobs.run(Lane.FLUSHES, job.run, finished)
 
     def after_owed(self, partition: Partition, answer: Flushed) -> None:
         """Call `answer` after the newest owed flush; one must be under way."""
@@ -48,7 +50,14 @@ class Flushes:
 
     def begin(self, log: PartitionLog) -> None:
         """Begin a flush that nobody waits for."""
-        job = log.flush_job()
+        self._run(log, log.flush_job())
+
+    def identify(self, log: PartitionLog) -> None:
+        """Make durable what a log begins with that has got its first records."""
+        if log.end_offset > log.segments.first.base_offset:
+            self._run(log, log.identity_job())
+
+    def _run(self, log: PartitionLog, job: FlushJob | None) -> None:
         if job is None:
             return
 
@@ -58,4 +67,4 @@ class Flushes:
             else:
                 log.flush_failed(job, error)
 
-        self._jobs.run(job.run, finished)
+        self._jobs.run(Lane.FLUSHES, job.run, finished)

@@ -16,6 +16,7 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.deadlines import Deadline
+from tidelog.node.effects import Lane
 from tidelog.node.links import LinkLost
 from tidelog.node.metadata_feed import MetadataFeed
 from tidelog.node.quorum_member import QuorumMember
@@ -189,4 +190,4 @@ class MetadataFollower:
             self._under_way = None
             self._member.settle(later)
 
-        self._broker.jobs.run(download.finish, finished)
+        self._broker.jobs.run(Lane.LONG, download.finish, finished)

@@ -14,6 +14,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.deadlines import Deadline
+from tidelog.node.effects import Lane
 from tidelog.node.links import LinkLost
 from tidelog.node.quorum_letters import answer_in, request_of
 from tidelog.quorum.messages import EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
@@ -104,7 +105,7 @@ class QuorumMember:
             self._quorum.synced(job)
             self.settle(now)
 
-        self._broker.jobs.run(job.run, synced)
+        self._broker.jobs.run(Lane.QUORUM, job.run, synced)
 
     def _set_timer(self) -> None:
         due_ms = self._quorum.due_ms

@@ -44,10 +44,10 @@ def create_log(
 ) -> PartitionLog:
     """An empty log in a new directory."""
     place.files.make_directory(place.directory)
-    write_topic_id(place.files, place.directory, topic_id, durable=False)
+    write_topic_id(place.files, place.directory, topic_id)
     loading = _Loading(config, place, now)
     loading.start_empty_at(0)
-    content = loading.content(0, 0)
+    content = loading.content(0, 0, is_identified=False)
     return PartitionLog(partition, topic_id, config, place, content)
 
 
@@ -76,7 +76,8 @@ def load_log(
         loading.report_missing(recovery_point or 0)
     loading.settle(start)
     durable = loading.end_offset if trusted else min(recovery_point or 0, loading.end_offset)
-    return PartitionLog(partition, topic_id, config, place, loading.content(start, durable))
+    content = loading.content(start, durable, is_identified=trusted or bool(recovery_point))
+    return PartitionLog(partition, topic_id, config, place, content)
 
 
 class _Loading:
@@ -221,7 +222,7 @@ class _Loading:
                 [segment.base_offset for segment in self.segments]
             )
 
-    def content(self, start: int, recovery_point: int) -> LogContent:
+    def content(self, start: int, recovery_point: int, *, is_identified: bool) -> LogContent:
         return LogContent(
             segments=Segments(self.segments),
             epochs=self.epochs,
@@ -229,7 +230,7 @@ class _Loading:
             start_offset=start,
             end_offset=self.end_offset,
             recovery_point=recovery_point,
-            has_durable_topic_id=any(segment.size for segment in self.segments),
+            is_identified=is_identified,
             names_durable=not self._changed,
             damage=self.damage,
             cut_bytes=self.cut_bytes,

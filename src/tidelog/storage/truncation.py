@@ -64,6 +64,7 @@ def truncate_fully_and_start_at(
     log.epochs.clear()
     log.producers.clear()
     log.segments.replace_all(log.new_segment(offset, now))
+    log.flushes.began_anew()
     log.ends_at(offset)
     log.start_offset = start_offset
 
