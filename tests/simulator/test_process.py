@@ -9,7 +9,7 @@ import pytest
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.time import Now
-from tidelog.node.effects import CloseLink, Effect, OpenLink, RunJob, SendOnLink
+from tidelog.node.effects import CloseLink, Effect, Lane, OpenLink, RunJob, SendOnLink
 from tidelog.node.inputs import (
     Input,
     JobFinished,
@@ -164,13 +164,13 @@ def test_jobs_run_one_after_the_other_and_a_pause_holds_them(world: World) -> No
     def job(number: int) -> Callable[[], None]:
         return lambda: done.append(number)
 
-    node.orders += [RunJob(number, job(number)) for number in range(20)]
+    node.orders += [RunJob(number, job(number), Lane.FLUSHES) for number in range(20)]
     world.run_for(AFTER_MS)
     assert done == list(range(20))
     assert finished(node) == list(range(20))
 
     world.machines[101].disk.slow_down(0, 200_000)
-    node.orders += [RunJob(20, job(20)), RunJob(21, job(21))]
+    node.orders += [RunJob(20, job(20), Lane.FLUSHES), RunJob(21, job(21), Lane.FLUSHES)]
     world.run_for(20)
     world.strike(Pause(node=101))
     world.run_for(10_000)

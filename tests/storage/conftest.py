@@ -84,13 +84,22 @@ class LogBench:
             entropy=SeededEntropy(),
             health=self.health,
             lowered=lambda: self.lowered.append(self.log.recovery_point),
+            lowering=lambda _lower: None,
         )
 
     def create(self) -> PartitionLog:
         self.files.make_directory("/data")
         self.files.sync_directory("/")
         self.log = create_log(PARTITION, TOPIC_ID, self.config, self.place, self.now)
+        self.identify()
         return self.log
+
+    def identify(self) -> None:
+        """Let what the log begins with be there for good, as a broker does before long."""
+        job = self.log.identity_job()
+        if job is not None:
+            job.run()
+            self.log.flushed(job)
 
     def load(
         self,

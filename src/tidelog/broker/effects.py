@@ -255,8 +255,8 @@ class NodeDriver:
                     connection = self._connections.get(identity)
                     if connection is not None:
                         connection.resume_reading()
-                case RunJob(job_id, work):
-                    self._jobs.run(job_id, work)
+                case RunJob(job_id, work, lane):
+                    self._jobs.run(job_id, work, lane)
                 case Announce(event):
                     self._announce(event)
                 case OpenListeners(names):

@@ -18,6 +18,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.checkpointing import write_down
+from tidelog.node.effects import Lane
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.replication.partition import Partition
 from tidelog.storage.cleanable import (
@@ -105,7 +106,7 @@ class Cleaner:
                     self._failed(partition, str(problem), now)
             self._give_up(partition, compaction, now)
 
-        self._broker.jobs.run(compaction.run_slice, finished)
+        self._broker.jobs.run(Lane.LONG, compaction.run_slice, finished)
 
     def _took_over(self, partition: Partition, compaction: Compaction, now: Now) -> bool:
         """Swap in what a slice finished; False when the log has changed too much for that."""
@@ -169,7 +170,7 @@ class Cleaner:
         if self._stopping:
             partition.log.flushes.ended()
         else:
-            self._broker.jobs.run(compaction.abandon, removed)
+            self._broker.jobs.run(Lane.LONG, compaction.abandon, removed)
 
     def _directory_of(self, partition: Partition) -> LogDirectory | None:
         """The one that the log is in, unless it was deleted meanwhile."""

@@ -7,6 +7,7 @@ behind the write that makes it true: storage is written inside `step`, before it
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from tidelog.observe.events import Event
@@ -77,14 +78,28 @@ class LimitConnections(NamedTuple):
     in_all: int
 
 
+class Lane(Enum):
+    """Which jobs run one after the other; those of different lanes do not wait for each other."""
+
+    QUORUM = "quorum"
+    """What the quorum promises: its log and its votes. Nothing else may hold these up."""
+    CHECKPOINTS = "checkpoints"
+    """The small files that say where logs stand."""
+    FLUSHES = "flushes"
+    """Records of data logs, for which writers may wait."""
+    LONG = "long"
+    """What nobody waits for from one moment to the next: cleaning, loading, snapshots."""
+
+
 class RunJob(NamedTuple):
     """Run blocking work (an fsync) away from the loop, then report `JobFinished`.
 
-    Jobs of one node run one after the other, in the order in which they were asked for.
+    Jobs of one lane run one after the other, in the order in which they were asked for.
     """
 
     job_id: int
     work: Callable[[], None]
+    lane: Lane
 
 
 class Announce(NamedTuple):

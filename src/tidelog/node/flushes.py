@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tidelog.model.time import Now
+from tidelog.node.effects import Lane
 from tidelog.node.jobs import Jobs
 from tidelog.replication.partition import Partition
+from tidelog.storage.flush import FlushJob
 from tidelog.storage.partition_log import PartitionLog
 
 Flushed: TypeAlias = Callable[[str | None], None]
@@ -40,7 +42,7 @@ class Flushes:
             for answer in waiting:
                 answer(error)
 
-        self._jobs.run(job.run, finished)
+        self._jobs.run(Lane.FLUSHES, job.run, finished)
 
     def after_owed(self, partition: Partition, answer: Flushed) -> None:
         """Call `answer` after the newest owed flush; one must be under way."""
@@ -48,7 +50,23 @@ class Flushes:
 
     def begin(self, log: PartitionLog) -> None:
         """Begin a flush that nobody waits for."""
-        job = log.flush_job()
+        self._run(log, log.flush_job())
+
+    def identify(self, log: PartitionLog) -> None:
+        """Make durable what a log begins with, once; until then it has one segment."""
+        self._run(log, log.identity_job(), lane=Lane.LONG)
+
+    def settle(self, log: PartitionLog, then: Callable[[Now], None]) -> None:
+        """Let what a cut took away be gone for good; go on after that, or after it failed."""
+        self._run(log, log.settling_job(), then)
+
+    def _run(
+        self,
+        log: PartitionLog,
+        job: FlushJob | None,
+        then: Callable[[Now], None] = lambda _: None,
+        lane: Lane = Lane.FLUSHES,
+    ) -> None:
         if job is None:
             return
 
@@ -57,5 +75,6 @@ class Flushes:
                 log.flushed(job)
             else:
                 log.flush_failed(job, error)
+            then(now)
 
-        self._jobs.run(job.run, finished)
+        self._jobs.run(lane, job.run, finished)

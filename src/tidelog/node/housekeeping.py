@@ -102,6 +102,7 @@ class Housekeeping:
         for partition in self._broker.replicas:
             if partition.log.needs_flush(now):
                 self._broker.flushes.begin(partition.log)
+            self._broker.flushes.identify(partition.log)
         self._broker.metadata.take_snapshot_if_due(now)
 
     def _online(self) -> Iterator[LogDirectory]:

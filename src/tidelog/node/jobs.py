@@ -10,7 +10,7 @@ from itertools import count
 from typing import TypeAlias
 
 from tidelog.model.time import Now
-from tidelog.node.effects import Effect, RunJob
+from tidelog.node.effects import Effect, Lane, RunJob
 
 Finished: TypeAlias = Callable[[Now, str | None], None]
 
@@ -28,11 +28,11 @@ class Jobs:
         """Whether nothing is under way."""
         return not self._under_way
 
-    def run(self, work: Callable[[], None], finished: Finished) -> None:
+    def run(self, lane: Lane, work: Callable[[], None], finished: Finished) -> None:
         """Run `work` elsewhere, then call `finished` with the error it raised, if any."""
         job_id = next(self._ids)
         self._under_way[job_id] = finished
-        self._effects.append(RunJob(job_id, work))
+        self._effects.append(RunJob(job_id, work, lane))
 
     def finished(self, job_id: int, now: Now, error: str | None) -> None:
         """A job has ended."""

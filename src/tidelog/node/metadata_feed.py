@@ -17,6 +17,7 @@ from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.deadlines import Deadline
+from tidelog.node.effects import Lane
 from tidelog.quorum.replica import MetadataReplica
 
 Apply: TypeAlias = Callable[[ImageDelta, Now], None]
@@ -109,4 +110,4 @@ class MetadataFeed:
                 raise DiskError(f"the metadata snapshot could not be written: {error}")
             self._replica.snapshot_written(job, now)
 
-        self._broker.jobs.run(job.run, written)
+        self._broker.jobs.run(Lane.LONG, job.run, written)

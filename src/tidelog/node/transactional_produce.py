@@ -7,6 +7,8 @@ the partition on behalf of the client.
 Invariant  A batch is appended with the very question that was asked for it, so that an end of the
            transaction that was written meanwhile makes the answer void.
 Invariant  One request speaks for one producer, so that one question covers all of its batches.
+Invariant  The batches that wait are bounded in bytes, whatever acks they want: peers that have too
+           many are not read, and while the node is full nobody else's are let in.
 """
 
 from __future__ import annotations
@@ -43,6 +45,13 @@ _COORDINATOR_IS_BEHIND: Final = (
 _TWO_PRODUCERS: Final = Refusal(
     ErrorCode.invalid_producer_id_mapping, "a transactional id belongs to one producer"
 )
+
+
+_TOO_MUCH_WAITS: Final = Refusal(
+    ErrorCode.not_enough_replicas,
+    "too many batches wait for their coordinators (queued.max.request.bytes)",
+)
+"""Every client asks again after a while."""
 
 
 class Gate(NamedTuple):
@@ -84,11 +93,16 @@ def wait_for_coordinator(
             questions[name] = question
     if not questions or body.transactional_id is None:
         return None if not stale else produce(broker, request, Gate({}, stale))
+    if request.connection.memory.is_full:
+        refusals = stale | dict.fromkeys(questions, _TOO_MUCH_WAITS)
+        return produce(broker, request, Gate({}, refusals))
     request.body = _kept(body)
+    request.hold(_size_of(body))
     later = Later.NO_REPLY if body.acks == 0 else request.park()
 
     def answered(verdicts: Verdicts, now: Now) -> None:
         request.now = now
+        request.let_go()
         refusals = stale | {
             name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
             for name, code in verdicts.items()
@@ -140,6 +154,10 @@ def _kept(body: ProduceRequest) -> ProduceRequest:
             for topic in body.topics
         ]
     )
+
+
+def _size_of(body: ProduceRequest) -> int:
+    return sum(len(records or b"") for topic in body.topics for _, records in topic.partitions)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

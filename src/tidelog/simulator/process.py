@@ -6,6 +6,8 @@ the tick, as the event loop of a broker does. Turns take time, and slow files ma
 Invariant  Effects are carried out in order, and what they cause arrives as a later input.
 Invariant  Observers look at a node after each of its steps, before anybody else hears of it.
 Invariant  The bytes of a frame are gone when the step that got them returns.
+Invariant  A step that waits for a sync of any file or directory breaks rule S7: a slow disk must
+           not stop heartbeats, elections and the partitions of other disks.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tidelog.node.effects import (
     Close,
     CloseLink,
     Effect,
+    Lane,
     LimitConnections,
     OpenLink,
     OpenListeners,
@@ -79,7 +82,7 @@ class Process:
         self._busy_until_us = 0
         self._spent_us = 0
         self._wake_us: int | None = None
-        self._jobs = JobQueue(machine, self)
+        self._jobs = {lane: JobQueue(machine, self) for lane in Lane}
         self._stopped: Stopped | None = None
 
     # From the machine.
@@ -100,7 +103,8 @@ class Process:
 
     def resume(self) -> None:
         """Go on after a pause, with everything that has arrived meanwhile."""
-        self._jobs.resume()
+        for lane in self._jobs.values():
+            lane.resume()
         self._turn_soon()
 
     def give_up_connections(self, let_go: Callable[[End], None]) -> None:
@@ -188,12 +192,15 @@ class Process:
         machine = self._machine
         machine.world.trace.note(f"{machine.name} {step_text(happened)}")
         disk = machine.disk
-        before = disk.files.operation_count
+        before, syncs = disk.files.operation_count, disk.files.sync_count
         effects = self._guard(self.node.step, happened)
         if isinstance(happened, JobFinished) and happened.error is not None:
             disk.failure_heard()
         if effects is None:
             return
+        if disk.files.sync_count != syncs:
+            why = f"waits for {disk.files.last_synced} to be on disk"
+            raise Violation("S7", f"{machine.name} {why} within a step: {step_text(happened)}")
         if buffer is not None:
             # Whoever still looks at the frame must not see what he hopes to see.
             buffer[:] = b"\xa5" * len(buffer)
@@ -270,7 +277,7 @@ class Process:
                     self._inbox += self._unread.pop(number, ())
                     self._turn_soon()
                 case RunJob():
-                    self._jobs.add(effect)
+                    self._jobs[effect.lane].add(effect)
                 case Announce(event):
                     machine.world.trace.note(f"{machine.name} ! {event}: {event.cause}")
                 case OpenListeners(names):

@@ -1,7 +1,8 @@
 """Making a log durable, apart from the thread that appends to it.
 
 Invariant  A job names everything that must be durable before the recovery point may move to
-           `up_to`: files, indexes, snapshots, and the directory when names in it changed.
+           `up_to`: files, indexes, snapshots, the topic id, and the directory when names in it
+           changed.
 Invariant  A job made before a truncation moves no recovery point after it.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from tidelog.model.errors import invariant
 from tidelog.model.time import Now
 from tidelog.storage.filesystem import FileMissing, FileSystem
+from tidelog.storage.identity import sync_topic_id
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.producer_snapshot import ProducerSnapshots
@@ -27,6 +29,8 @@ class FlushJob:
     up_to: int
     generation: int
     names_version: int
+    identifies: bool
+    """Topic id and first segment will be there for good."""
     steps: Sequence[Callable[[], None]]
 
     def run(self) -> None:
@@ -39,17 +43,21 @@ class FlushState:
     """How much of a log is durable, and what is on its way to be."""
 
     __slots__ = (
+        "_began_with",
         "_dirty_since_ms",
+        "_identity_requested",
         "_names_synced",
         "_names_version",
         "_requested",
+        "_settled_with",
         "_snapshots",
         "generation",
+        "is_identified",
         "jobs_under_way",
         "recovery_point",
     )
 
-    def __init__(self, recovery_point: int, names_durable: bool) -> None:
+    def __init__(self, recovery_point: int, *, names_durable: bool, is_identified: bool) -> None:
         self.recovery_point = recovery_point
         self.jobs_under_way = 0
         """Jobs that use files of the log, which therefore must not be closed."""
@@ -58,12 +66,32 @@ class FlushState:
         """Rises whenever the log is cut."""
         self._names_version = 0 if names_durable else 1
         self._names_synced = 0
+        self._began_with = self._settled_with = 0
+        """The version of names that has the present first segment."""
+        self.is_identified = self._identity_requested = is_identified
+        """Whether a loss of power leaves the topic id and the first segment."""
         self._snapshots: list[int] = []
         self._dirty_since_ms: int | None = None
 
     def names_changed(self) -> None:
         """A file was created, renamed or removed in the log's directory."""
         self._names_version += 1
+
+    def began_anew(self) -> None:
+        """Another segment is the first one, and a loss of power could take it."""
+        self.names_changed()
+        self._began_with = self._names_version
+        self.is_identified = self._identity_requested = False
+
+    def set_aside(self) -> None:
+        """Segments were taken away, and a loss of power could bring them back."""
+        self.names_changed()
+        self._settled_with = self._names_version
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether segments that a cut took away are gone for good."""
+        return self._names_synced >= self._settled_with
 
     def snapshot_taken(self, offset: int) -> None:
         """A producer snapshot was written that is not durable yet."""
@@ -118,7 +146,11 @@ class FlushState:
         if epochs.unsynced:
             steps.append(epochs.sync)
             self.names_changed()
-        if self._names_version != self._names_synced:
+        identifies = not self.is_identified
+        if identifies:
+            self._identity_requested = True
+            steps.append(lambda: sync_topic_id(files, directory))
+        elif self._names_version != self._names_synced:
             steps.append(lambda: _sync_names(files, directory))
         self._requested = end_offset
         self._dirty_since_ms = None
@@ -127,7 +159,33 @@ class FlushState:
             up_to=end_offset,
             generation=self.generation,
             names_version=self._names_version,
+            identifies=identifies,
             steps=steps,
+        )
+
+    def identity_job(self, files: FileSystem, directory: str) -> FlushJob | None:
+        """The topic id alone, unless a job is or was at it."""
+        if self._identity_requested:
+            return None
+        self._identity_requested = True
+        self.begun()
+        return FlushJob(
+            up_to=self.recovery_point,
+            generation=self.generation,
+            names_version=self._names_version,
+            identifies=True,
+            steps=(lambda: sync_topic_id(files, directory),),
+        )
+
+    def settling_job(self, files: FileSystem, directory: str) -> FlushJob:
+        """Let segments that a cut took away be gone for good."""
+        self.begun()
+        return FlushJob(
+            up_to=self.recovery_point,
+            generation=self.generation,
+            names_version=self._names_version,
+            identifies=False,
+            steps=(lambda: _sync_names(files, directory),),
         )
 
     def done(self, job: FlushJob) -> None:
@@ -136,6 +194,8 @@ class FlushState:
         self._names_synced = max(self._names_synced, job.names_version)
         if job.generation == self.generation:
             self.recovery_point = max(self.recovery_point, job.up_to)
+            if job.identifies and job.names_version >= self._began_with:
+                self.is_identified = True
 
     def begun(self) -> None:
         """A job that uses files of the log is under way."""

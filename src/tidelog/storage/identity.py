@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID, parse_uuid_text, uuid_text
 from tidelog.model.settings.properties import parse_properties, write_properties
-from tidelog.storage.filesystem import FileSystem, read_all, write_atomically
+from tidelog.storage.filesystem import FileMissing, FileSystem, read_all, write_atomically
 
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -116,20 +117,30 @@ def read_topic_id(files: FileSystem, directory: str) -> UUID | None:
     return None if version < 0 or topic_id == ZERO_UUID else topic_id
 
 
-def write_topic_id(
-    files: FileSystem, directory: str, topic_id: UUID, *, durable: bool = True
-) -> None:
-    """Say which topic the directory belongs to; durably before its first record."""
-    content = f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
-    path = f"{directory}/{PARTITION_METADATA}"
-    if durable:
-        write_atomically(files, path, content)
-        return
-    file = files.open(path)
+def write_topic_id(files: FileSystem, directory: str, topic_id: UUID) -> None:
+    """Say which topic a new directory belongs to; not durable before `sync_topic_id`."""
+    file = files.open(f"{directory}/{PARTITION_METADATA}")
     try:
-        file.append(content)
+        file.append(f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii"))
     finally:
         file.close()
+
+
+def sync_topic_id(files: FileSystem, directory: str) -> None:
+    """Make the topic id and all names in and of the directory durable, if it is still there.
+
+    May block: run it in a job.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    with suppress(FileMissing):
+        if files.exists(path):
+            file = files.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+            files.sync_directory(directory)
+            files.sync_directory(directory.rpartition("/")[0])
 
 
 def read_clean_shutdown(files: FileSystem, directory: str) -> int | None:

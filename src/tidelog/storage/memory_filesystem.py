@@ -110,6 +110,9 @@ class MemoryFileSystem:
         self.image = image if record_trace else ()
         self.trace: list[Operation] = []
         self.operation_count = 0
+        self.sync_count = 0
+        """How often somebody waited for a file or directory to be on disk, or for that to fail."""
+        self.last_synced = ""
         self._record_trace = record_trace
         self._faults: list[Fault] = []
         self._root = DirectoryNode(None, "")
@@ -190,6 +193,7 @@ class MemoryFileSystem:
 
     def sync_directory(self, path: str) -> None:
         directory = self._directory(path)
+        self._count_sync(path)
         self._admit(DirectorySynced(path_of(directory)))
         directory.sync()
 
@@ -258,6 +262,7 @@ class MemoryFileSystem:
         node.modified_ms = self.wall_ms
 
     def sync_file(self, node: FileNode) -> None:
+        self._count_sync(path_of(node))
         try:
             self._admit(FileSynced(path_of(node), node.number))
         except _InjectedError:
@@ -269,6 +274,10 @@ class MemoryFileSystem:
         """Carry out a sync that fails: the kernel forgets which pages were still to be written."""
         node.sync_failed = True
         self._note(SyncFailed(path_of(node), node.number))
+
+    def _count_sync(self, path: str) -> None:
+        self.sync_count += 1
+        self.last_synced = path
 
     def _grow(self, node: FileNode, data: bytes) -> None:
         node.data += data

@@ -44,10 +44,10 @@ def create_log(
 ) -> PartitionLog:
     """An empty log in a new directory."""
     place.files.make_directory(place.directory)
-    write_topic_id(place.files, place.directory, topic_id, durable=False)
+    write_topic_id(place.files, place.directory, topic_id)
     loading = _Loading(config, place, now)
     loading.start_empty_at(0)
-    content = loading.content(0, 0)
+    content = loading.content(0, 0, is_identified=False)
     return PartitionLog(partition, topic_id, config, place, content)
 
 
@@ -76,7 +76,8 @@ def load_log(
         loading.report_missing(recovery_point or 0)
     loading.settle(start)
     durable = loading.end_offset if trusted else min(recovery_point or 0, loading.end_offset)
-    return PartitionLog(partition, topic_id, config, place, loading.content(start, durable))
+    content = loading.content(start, durable, is_identified=trusted or bool(recovery_point))
+    return PartitionLog(partition, topic_id, config, place, content)
 
 
 class _Loading:
@@ -102,6 +103,7 @@ class _Loading:
         self._unindexed: list[Segment] = []
         self._bad_transactions: list[int] = []
         self._stray_snapshots = False
+        self._was_read_again = False
         self._changed = False
 
     def find_segments(self) -> None:
@@ -184,7 +186,7 @@ class _Loading:
         self.damage = scan.damage
         self.cut_bytes = scan.cut_bytes
         self.epochs.replace([*epochs, *scan.found_epochs])
-        self._changed = True
+        self._changed = self._was_read_again = True
 
     def start_empty_at(self, offset: int) -> None:
         """Begin anew, with nothing left of what there was."""
@@ -213,7 +215,8 @@ class _Loading:
         self._complete_epochs(start)
         self.epochs.truncate_from_start(start)
         snapshot = self.producers.snapshots.path(self.end_offset)
-        if self.end_offset > self.segments[0].base_offset and not self.files.exists(snapshot):
+        is_old = self._was_read_again or not self.files.exists(snapshot)
+        if self.end_offset > self.segments[0].base_offset and is_old:
             self.producers.take_snapshot(self.end_offset)
             self._changed = True
         if self._stray_snapshots:
@@ -221,7 +224,7 @@ class _Loading:
                 [segment.base_offset for segment in self.segments]
             )
 
-    def content(self, start: int, recovery_point: int) -> LogContent:
+    def content(self, start: int, recovery_point: int, *, is_identified: bool) -> LogContent:
         return LogContent(
             segments=Segments(self.segments),
             epochs=self.epochs,
@@ -229,8 +232,8 @@ class _Loading:
             start_offset=start,
             end_offset=self.end_offset,
             recovery_point=recovery_point,
-            has_durable_topic_id=any(segment.size for segment in self.segments),
-            names_durable=not self._changed,
+            is_identified=is_identified,
+            names_durable=not self._changed and not self.producers.snapshots.may_come_back,
             damage=self.damage,
             cut_bytes=self.cut_bytes,
         )

@@ -60,6 +60,7 @@ def _delete_while(
         return []
     if count == len(segments):
         log.roll(now)
+        log.flushes.began_anew()
     raise_start_to(log, segments[count].base_offset)
     taken = segments.take_first(count)
     due_ms = now.monotonic_ms + log.config.file_delete_delay_ms

@@ -2,14 +2,17 @@
 
 Invariant  start_offset <= end_offset and recovery_point <= end_offset.
 Invariant  A new segment begins at the end of the log, so that segments follow without a gap.
-Invariant  The topic id is on disk before the first record.
+Invariant  The topic id is durable before the recovery point moves past the first record: what is
+           lost with it was never said to be on disk.
+Invariant  A log has no second segment before the name of its first one is durable: what a loss of
+           power leaves has no hole at its beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from tidelog.model.entropy import Entropy
@@ -19,7 +22,6 @@ from tidelog.model.time import Now
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob, FlushState
-from tidelog.storage.identity import write_topic_id
 from tidelog.storage.leader_epoch_cache import FILE_NAME as EPOCHS_FILE
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_config import LogConfig
@@ -30,8 +32,21 @@ from tidelog.storage.removals import Removals
 from tidelog.storage.segment import Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.tail_batches import TailBatches
+from tidelog.storage.truncation import Lower
 
 UNKNOWN_TIMESTAMP: Final = -2
+
+
+class Lowering(Protocol):
+    """Makes durable that less is written down about a log; in several turns, each a job."""
+
+    def run(self) -> None:
+        """Block; raises `DiskError`."""
+        ...
+
+    def done(self, error: str | None) -> bool:
+        """It has run: whether it must run once more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +59,8 @@ class LogPlace:
     health: DirectoryHealth
     lowered: Callable[[], None]
     """Called before a log is cut below a recovery point that may be on disk: lower that first."""
+    lowering: Callable[[Lower], Lowering | None]
+    """The same as a job, None when there is nothing to lower."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +73,8 @@ class LogContent:
     start_offset: int
     end_offset: int
     recovery_point: int
-    has_durable_topic_id: bool
+    is_identified: bool
+    """The topic id, and the name of the directory, are durable."""
     names_durable: bool
     """No file was created or removed since the directory was last synced."""
     damage: list[Damage] = field(default_factory=list)
@@ -87,12 +105,15 @@ class SegmentedLog:
         """Flushed records that the last start found missing."""
         self.cut_bytes = content.cut_bytes
         """How much the last start cut off because it was never whole."""
-        self.flushes = FlushState(content.recovery_point, content.names_durable)
+        self.flushes = FlushState(
+            content.recovery_point,
+            names_durable=content.names_durable,
+            is_identified=content.is_identified,
+        )
         self.first_dirty_offset = 0
         """Everything below was cleaned, if the log is a compacted one."""
         self.tail = TailBatches(content.end_offset)
         self.removals = Removals()
-        self._has_durable_topic_id = content.has_durable_topic_id
         self._config = config
         self._roll_after_timestamp = UNKNOWN_TIMESTAMP
 
@@ -128,7 +149,6 @@ class SegmentedLog:
         self, size: int, first: int, last: int, max_timestamp: int, now: Now
     ) -> Segment:
         """The segment an append goes to, a new one if it is time for that."""
-        self._ensure_topic_id()
         segment = self.segments.active
         if self._must_roll(segment, size, last, max_timestamp, now):
             base = self.end_offset
@@ -143,7 +163,7 @@ class SegmentedLog:
     ) -> bool:
         if last - segment.base_offset > RELATIVE_OFFSET_MAX or segment.index_is_full:
             return True
-        if segment.size == 0:
+        if segment.size == 0 or not self.flushes.is_identified:
             return False
         began = segment.first_timestamp
         waited = max_timestamp - began if began >= 0 else now.monotonic_ms - segment.created_ms
@@ -188,12 +208,6 @@ class SegmentedLog:
             self.flushes.snapshot_taken(offset)
             self.flushes.names_changed()
 
-    def _ensure_topic_id(self) -> None:
-        if not self._has_durable_topic_id:
-            write_topic_id(self.place.files, self.directory, self.topic_id)
-            self.place.files.sync_directory(self.directory.rpartition("/")[0])
-            self._has_durable_topic_id = True
-
     # Durability
 
     def needs_flush(self, now: Now) -> bool:
@@ -220,6 +234,18 @@ class SegmentedLog:
             self.epochs,
             self.end_offset,
         )
+
+    def identity_job(self) -> FlushJob | None:
+        """What a log begins with as a job, once; a flush sees to it as well."""
+        if self.health.offline_reason is not None:
+            return None
+        return self.flushes.identity_job(self.place.files, self.directory)
+
+    def settling_job(self) -> FlushJob | None:
+        """What must run after a cut before a follower appends; None if nothing must."""
+        if self.flushes.is_settled or self.health.offline_reason is not None:
+            return None
+        return self.flushes.settling_job(self.place.files, self.directory)
 
     def flushed(self, job: FlushJob) -> None:
         """The job has run without failing."""

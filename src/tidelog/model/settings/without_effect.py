@@ -42,7 +42,6 @@ _BY_REASON: Final = {
     num.recovery.threads.per.data.dir int 2 1.. cluster-wide
     num.replica.alter.log.dirs.threads int null .. read-only
     num.replica.fetchers int 1 1.. cluster-wide
-    queued.max.request.bytes long -1 .. read-only
     queued.max.requests int 500 1.. read-only
     """,
     "what waits is taken off the list when it is done": """
