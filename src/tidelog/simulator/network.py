@@ -25,8 +25,9 @@ from tidelog.simulator.timeline import Timeline
 
 SEND_AGAIN_US: Final = 200_000
 GIVE_UP_US: Final = 60_000_000
-CONNECT_TRIES: Final = 4
+CONNECT_TRIES: Final = 2
 CONNECT_AGAIN_US: Final = 1_000_000
+"""A kernel knocks again after a second, and a shell gives up after two (`LinkLimits`)."""
 
 
 class Goodbye(NamedTuple):
@@ -227,11 +228,11 @@ class Network:
         target = self._hosts.get(address)
         now_us = self._timeline.now_us
         if target is not None and (not target.powered or self._is_cut(near.host, target)):
+            later_us = now_us + CONNECT_AGAIN_US
             if tries == CONNECT_TRIES:
-                self._hang_up(near, "connection timed out")
+                self._timeline.at(later_us, self._hang_up, near, "connection timed out")
             else:
-                again_us = CONNECT_AGAIN_US << (tries - 1)
-                self._timeline.at(now_us + again_us, self._knock, near, address, port, tries + 1)
+                self._timeline.at(later_us, self._knock, near, address, port, tries + 1)
             return
         answer_us = now_us + sum(self._travel_us(near, address))
         listener = None if target is None else target.listening(port)
