@@ -110,8 +110,11 @@ class CaughtUp:
         self._led.pop(node_id, None)
         self._sessions.pop(node_id, None)
 
-    def led(self, node_id: int, key: PartitionKey) -> Led | None:
-        return self._led.get(node_id, {}).get(key)
+    def led(self, node_id: int, partition: Partition) -> Led | None:
+        """What is known of the partition in the epoch in which that node leads it."""
+        key = (partition.log.topic_id, partition.name.partition)
+        led = self._led.get(node_id, {}).get(key)
+        return led if led is not None and led.epoch == partition.leader_epoch else None
 
     def look_at(self, machine: Machine, step: Stepped) -> None:
         """After a step of a node: first what arrived, then what it appended, then what it sent."""

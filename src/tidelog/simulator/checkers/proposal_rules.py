@@ -129,7 +129,7 @@ class ProposalRules:
         if registered is None or registered.fenced or registered.in_controlled_shutdown:
             raise Violation("D9", f"{what}, which is not live")
         ghost = self._ghost.partition(partition.log.topic_id, partition.name)
-        led = self._caught_up.led(machine.node_id, (partition.log.topic_id, ghost.name.partition))
+        led = self._caught_up.led(machine.node_id, partition)
         own = ghost.held.get(machine.node_id)
         if led is None or own is None or own.unreadable or machine.damaged:
             return
@@ -149,8 +149,7 @@ class ProposalRules:
 
     def _judge_leaving(self, machine: Machine, partition: Partition, leaving: int) -> None:
         """D10: neither at the end now nor, for the whole lag that is allowed, at any moment."""
-        key = (partition.log.topic_id, partition.name.partition)
-        led = self._caught_up.led(machine.node_id, key)
+        led = self._caught_up.led(machine.node_id, partition)
         follower = None if led is None else led.followers.get(leaving)
         if led is None or follower is None or machine.damaged:
             return
@@ -163,8 +162,7 @@ class ProposalRules:
         self, machine: Machine, partition: Partition, leader: LeaderReplica, step: Stepped
     ) -> None:
         """D10: nobody counts as late who is not, at any moment; and who is late is let go."""
-        key = (partition.log.topic_id, partition.name.partition)
-        led = self._caught_up.led(machine.node_id, key)
+        led = self._caught_up.led(machine.node_id, partition)
         if led is None or machine.damaged or partition.log.health.offline_reason is not None:
             return
         now_ms = step.happened.now.monotonic_ms
@@ -176,7 +174,7 @@ class ProposalRules:
             if is_late and self._is_in_time(led, follower, now_ms):
                 what = f"{machine.name} takes {broker_id} for late in {partition.name}"
                 raise Violation("D10", f"{what}: {_standing(led, follower, now_ms)}")
-        where = (machine.node_id, *key)
+        where = (machine.node_id, partition.log.topic_id, partition.name.partition)
         if leader.in_sync.pending is not None:
             self._free_since_ms[where] = now_ms
         elif isinstance(step.happened, TimePassed):
