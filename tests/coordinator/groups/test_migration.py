@@ -177,6 +177,22 @@ def test_classic_members_join_a_consumer_group(bench: GroupBench) -> None:
     assert assigned(bench.sync(more).reply.assignment) == [2, 3]
 
 
+def test_a_classic_member_rests_until_the_next_assignment_is_due() -> None:
+    bench = GroupBench(group_consumer_assignment_interval_ms="1000")
+    bench.topics.put("orders", 4)
+    bench.beat("new", 0)
+    bench.wait(400)
+    joined = bench.join(protocols=subscribed()).reply
+    assert joined.generation == 1
+    assert assigned(bench.sync(joined).reply.assignment) == []
+    assert bench.heartbeat(joined) is ErrorCode.none
+
+    bench.wait(600)
+    assert bench.heartbeat(joined) is ErrorCode.rebalance_in_progress
+    assert rejoin(bench, joined.member_id).generation == 2
+    assert bench.state == "Reconciling"
+
+
 def test_classic_members_of_a_consumer_group_leave(bench: GroupBench) -> None:
     bench.beat("new", 0)
     joined = bench.join(protocols=subscribed()).reply

@@ -98,7 +98,8 @@ class ClassicMembers:
         member = _find(group, wish.member_id, wish.instance_id)
         if isinstance(member, ErrorCode):
             return Decision((), SyncReply(error=member))
-        error = _sync_refused(group, member, wish)
+        is_behind = self._heartbeats.is_behind(group, member, now)
+        error = _sync_refused(member, wish, is_behind=is_behind)
         if error is ErrorCode.rebalance_in_progress:
             self._sessions.expects("join", group.group_id, member, now)
         if error is not None:
@@ -135,7 +136,7 @@ class ClassicMembers:
             not group.waits_for_others(member)
         )
         if (
-            member.epoch < group.epoch
+            self._heartbeats.is_behind(group, member, now)
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or can_have_more
         ):
@@ -210,7 +211,7 @@ def _find(
     return member
 
 
-def _sync_refused(group: ConsumerGroup, member: ConsumerMember, wish: SyncWish) -> ErrorCode | None:
+def _sync_refused(member: ConsumerMember, wish: SyncWish, *, is_behind: bool) -> ErrorCode | None:
     if wish.generation != member.epoch:
         return ErrorCode.illegal_generation
     if wish.protocol_type not in (None, CONSUMER):
@@ -218,7 +219,7 @@ def _sync_refused(group: ConsumerGroup, member: ConsumerMember, wish: SyncWish) 
     classic = member.classic
     if classic is not None and wish.protocol not in (None, classic.supported_protocols[0].name):
         return ErrorCode.inconsistent_group_protocol
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return ErrorCode.rebalance_in_progress
     return None
 

@@ -102,6 +102,12 @@ class Heartbeats:
         draft.write_current(member)
         return member
 
+    def is_behind(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> bool:
+        """Whether there is a newer target than the member's, or there would be if it came."""
+        is_old = group.epoch > group.target_epoch
+        is_due = is_old and self._target_due_in_ms(group, now) <= 0
+        return is_due or member.epoch < group.target_epoch
+
     def _target_due_in_ms(self, group: ConsumerGroup, now: Now) -> int:
         """How long the last target still stands.
 
