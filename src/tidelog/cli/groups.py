@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.exits import answering, refuse
-from tidelog.cli.names import NoSuchName, known_group
+from tidelog.cli.names import known_group
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.cli.reset_offsets import reset_offsets
@@ -79,7 +79,7 @@ def delete(
     """Delete groups that have no members, and all their offsets."""
     with answering():
         from tidelog.client.blocking import Client
-        from tidelog.client.errors import RequestRefused
+        from tidelog.client.errors import NoSuchName, RequestRefused
         from tidelog.client.groups import Groups
 
         failed = False

@@ -9,22 +9,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidelog.model.errors import ErrorCode, TidelogError
-
 if TYPE_CHECKING:
     from tidelog.client.blocking import Client
+    from tidelog.model.errors import ErrorCode
 
 _SHOWN: Final = 20
-
-
-class NoSuchName(TidelogError):
-    """There is nothing of this name; the message says what there is."""
 
 
 @contextmanager
 def known_topics(client: Client, names: Iterable[str] | None) -> Iterator[None]:
     """Whatever is done with these topics: a refusal because one is not there is told with help."""
-    from tidelog.client.errors import RequestRefused
+    from tidelog.client.errors import NoSuchName, RequestRefused
+    from tidelog.model.errors import ErrorCode
 
     try:
         yield
@@ -41,7 +37,8 @@ def known_topics(client: Client, names: Iterable[str] | None) -> Iterator[None]:
 @contextmanager
 def known_group(client: Client, name: str) -> Iterator[None]:
     """The same for a group."""
-    from tidelog.client.errors import RequestRefused
+    from tidelog.client.errors import NoSuchName, RequestRefused
+    from tidelog.model.errors import ErrorCode
 
     try:
         yield
@@ -54,8 +51,9 @@ def known_group(client: Client, name: str) -> Iterator[None]:
 @contextmanager
 def known_transactional_id(client: Client, name: str) -> Iterator[None]:
     """The same for a transactional id."""
-    from tidelog.client.errors import RequestRefused
+    from tidelog.client.errors import NoSuchName, RequestRefused
     from tidelog.client.transactions import Transactions
+    from tidelog.model.errors import ErrorCode
 
     try:
         yield
@@ -69,6 +67,7 @@ def known_transactional_id(client: Client, name: str) -> Iterator[None]:
 def topic_like(client: Client, name: str) -> str | None:
     """Of a topic that is not there, the one that may have been meant."""
     from tidelog.client.admin import Admin
+    from tidelog.model.errors import ErrorCode
     from tidelog.model.nearest import nearest_name
 
     asked = Admin(client).topics([name]).topics.get(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.exits import answering, refuse
-from tidelog.cli.names import NoSuchName, known_topics
+from tidelog.cli.names import known_topics
 from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
 from tidelog.cli.output import print_json, print_table, say
 
@@ -182,7 +182,7 @@ def delete(
     with answering():
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
-        from tidelog.client.errors import RequestRefused
+        from tidelog.client.errors import NoSuchName, RequestRefused
 
         failed = False
         with Client(bootstrap) as client:

@@ -3,6 +3,7 @@
 Unreachable        nobody answers: no connection, or silence past the timeout.
 NoController       brokers answer, and say that nobody can decide anything.
 RequestRefused     a broker answered with an error that trying again does not cure.
+NoSuchName         the same, of a name that somebody may have misspelt.
 BrokenConversation what came back is not an answer to what was asked; the connection is useless.
 """
 
@@ -30,6 +31,10 @@ class RequestRefused(ClientError):
         self.code = code
         reason = why or explanation(code)
         super().__init__(f"{what}: {reason} ({code.name.upper()})")
+
+
+class NoSuchName(ClientError):
+    """There is nothing of this name; the message says what there is."""
 
 
 class BrokenConversation(ClientError):

@@ -13,14 +13,21 @@ from typing import Final, NamedTuple
 from tidelog.client.errors import Unreachable
 from tidelog.pipelines.data_loss import REMEDY
 from tidelog.pipelines.mistakes import ClusterAway, PipelineTrouble
-from tidelog.spark.errors import DataLoss, Fenced, LostTransaction, NoBroker, OptionError
+from tidelog.spark.errors import (
+    DataLoss,
+    Fenced,
+    LostTransaction,
+    NoBroker,
+    NoBrokerToWrite,
+    OptionError,
+)
 
 _OURS: Final = re.compile(r"tidelog\.[\w.]+\.(\w+): (.+)")
 _PERMANENT: Final = {
     each.__name__ for each in (PipelineTrouble, DataLoss, Fenced, LostTransaction, OptionError)
 }
 """`OtherPartitions` is none of them: partitions came or went after a start was settled."""
-_AWAY: Final = {each.__name__ for each in (Unreachable, NoBroker, ClusterAway)}
+_AWAY: Final = {each.__name__ for each in (Unreachable, NoBroker, NoBrokerToWrite, ClusterAway)}
 
 _SQL_PERMANENT: Final = re.compile(r"SQLSTATE: (?:22|42|P0)")
 """The data are wrong, the query is wrong, somebody called `raise_error`."""

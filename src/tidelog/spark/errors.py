@@ -40,6 +40,10 @@ class SinkError(TidelogError):
     """A record or a transaction could not be written."""
 
 
+class NoBrokerToWrite(SinkError, Unreachable):
+    """Nobody answers whoever wants to write."""
+
+
 class Fenced(SinkError):
     """Another run of the same query has taken over; this one must not write any more."""
 

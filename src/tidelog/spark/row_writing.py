@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from tidelog.spark.errors import OptionError, SinkError
+from tidelog.spark.errors import NoBrokerToWrite, OptionError, SinkError
 from tidelog.spark.rows import Message, Rows, shown
 
 _FIRST_ANSWER_S: Final = 30.0
@@ -71,7 +71,7 @@ class RowWriting:
                 self._answered = True
             except KafkaException as error:
                 if time.monotonic() > deadline:
-                    raise SinkError(
+                    raise NoBrokerToWrite(
                         f"no broker answers at {self._bootstrap}: check kafka.bootstrap.servers, "
                         "that the cluster is up (`tidelog status`), and that executors reach it. "
                         f"The client says: {error.args[0].str()}"
