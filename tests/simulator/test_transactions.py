@@ -13,6 +13,7 @@ from tidelog.coordinator.transactions.transaction import Transaction, Transactio
 from tidelog.node import fetch_reading
 from tidelog.node.transaction_markers import TransactionMarkers
 from tidelog.replication.local_replica import LocalReplica
+from tidelog.replication.written_ends import WrittenEnds
 from tidelog.simulator.runner import SeedResult, run_plan
 from tidelog.simulator.setup import transactional_setup, with_transactions
 from tidelog.simulator.swarm import draw_plan
@@ -137,11 +138,20 @@ def test_the_rules_notice_ends_of_transactions_that_are_never_finished(
 
 def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaders that ask the coordinator first hear there that a producer is fenced: they do not."""
-    monkeypatch.setattr(producer_rules, "_stale_epoch", lambda *_: None)
+    monkeypatch.setattr(producer_rules, "stale_epoch", lambda *_: None)
     found = (run(seed, {VERIFICATION: "false"}).violation for seed in range(2, SEEDS_MOST))
     violation = next(filter(None, found), None)
     assert violation is not None
     assert violation.rule in RULES
+
+
+def test_the_rules_notice_orders_that_count_as_often_as_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(WrittenEnds, "repeated", lambda *_: None)
+    violation = run(8).violation
+    assert violation is not None
+    assert violation.rule == "T9"
 
 
 def test_the_rules_notice_ends_of_transactions_that_count_before_they_are_replicated(

@@ -58,7 +58,15 @@ class AskingClient(Client):
         """Ask what the named fields say, in this version."""
         number = self._take_correlation_id()
         request = encode_request(api_key, version, number, self.name, fields)
-        self._send(connection, number, request, partial(_decode, api_key, version), then)
+        self._send(connection, number, request, partial(decode_answer, api_key, version), then)
+
+    def ask_again(
+        self, connection: int, request: bytes, decode: Callable[[memoryview], Any], then: Then
+    ) -> None:
+        """Send a request as it was sent before, but for its correlation id."""
+        number = self._take_correlation_id()
+        again = request[:4] + number.to_bytes(4, "big") + request[8:]
+        self._send(connection, number, again, decode, then)
 
     def ask_produce(
         self,
@@ -130,7 +138,8 @@ class AskingClient(Client):
         self.send(connection, request)
 
 
-def _decode(api_key: ApiKey, version: int, frame: memoryview) -> Any:
+def decode_answer(api_key: ApiKey, version: int, frame: memoryview) -> Any:
+    """The entity of an answer."""
     return decode_response(api_key, version, frame)[1]
 
 

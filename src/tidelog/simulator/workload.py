@@ -19,7 +19,7 @@ from tidelog.simulator.workload_copier_member import CopierMember
 from tidelog.simulator.workload_copy_auditor import CopyAuditor
 from tidelog.simulator.workload_groups import GroupMember, Member
 from tidelog.simulator.workload_history import ACKS_ALL, History
-from tidelog.simulator.workload_markers import LateCoordinator
+from tidelog.simulator.workload_markers import LateCoordinator, LateCopies
 from tidelog.simulator.workload_offset_history import OffsetHistory
 from tidelog.simulator.workload_offsets import Auditor, Committer, Custodian
 from tidelog.simulator.workload_producer import Producer
@@ -176,7 +176,9 @@ def add_transactions(world: World) -> tuple[tuple[TransactionalProducer, ...], C
     )
     reader = CommittedReader("pairs reader", nodes, partitions)
     late = LateCoordinator("old coordinator", nodes, partitions, producers, stop_ms=stop_ms)
-    for client in (administrator, *producers, reader, late):
+    copies = LateCopies("late copies", nodes, [late.name], stop_ms)
+    world.observers.append(copies.overhear)
+    for client in (administrator, *producers, reader, late, copies):
         world.add_client(client)
     return producers, reader
 

@@ -1,4 +1,4 @@
-"""The rules on transactions: T6 to T8 are judged all the time, the others when all is still.
+"""The rules on transactions: T6 to T9 are judged all the time, the others when all is still.
 
     T1  a transaction is in all of its partitions or in none
     T2  what was promised as committed is there
@@ -9,6 +9,8 @@
         committed records
     T7  a reader of committed records gets all of them, each once, and nothing else
     T8  no coordinator ends a transaction of a producer after a later coordinator has
+    T9  a marker ends the transaction that it was written for: nobody reads as committed what
+        nobody has asked to commit by then
 
 What may be seen follows from the committed batches and the markers among them.
 """
@@ -60,11 +62,22 @@ class TransactionRules:
         while self._reader.fresh:
             told = self._reader.fresh.pop()
             verdicts = self._current(told.partition)
+            if verdicts is not None and isinstance(told, Visible):
+                self._has_been_asked_for(told)
             if verdicts is None or _is_true(told, verdicts):
                 continue
             ghost = self._ghost.by_name(told.partition)
             if ghost is not None and not _is_true(told, verdicts.foresee(ghost)):
                 _refute(told, verdicts)
+
+    def _has_been_asked_for(self, told: Visible) -> None:
+        for producer in self._producers:
+            for transaction in reversed(producer.transactions):
+                if told.value in transaction.values.get(told.partition, ()):
+                    if not transaction.has_asked_to_commit:
+                        what = f"{told.value.decode()} at {told.offset} of {told.partition}"
+                        raise Violation("T9", f"{what} was read before {producer.name} ended it")
+                    return
 
     def _current(self, name: TopicPartition) -> TransactionVerdicts | None:
         """What is known of a partition; None when too many disks went for that."""
