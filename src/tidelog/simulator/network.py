@@ -26,6 +26,8 @@ from tidelog.simulator.timeline import Timeline
 SEND_AGAIN_US: Final = 200_000
 GIVE_UP_US: Final = 60_000_000
 CONNECT_TRIES: Final = 4
+TIMED_OUT: Final = "connection timed out"
+"""The end of a connection whose peer is silent; all others say something."""
 CONNECT_AGAIN_US: Final = 1_000_000
 
 
@@ -228,7 +230,7 @@ class Network:
         now_us = self._timeline.now_us
         if target is not None and (not target.powered or self._is_cut(near.host, target)):
             if tries == CONNECT_TRIES:
-                self._hang_up(near, "connection timed out")
+                self._hang_up(near, TIMED_OUT)
             else:
                 again_us = CONNECT_AGAIN_US << (tries - 1)
                 self._timeline.at(now_us + again_us, self._knock, near, address, port, tries + 1)
@@ -338,7 +340,7 @@ class Network:
     def _give_up(self, end: End, since_us: int) -> None:
         if end.stuck_since_us == since_us:
             self._stop_trying(end)
-            self._hang_up(end, "connection timed out")
+            self._hang_up(end, TIMED_OUT)
 
     def _stop_trying(self, end: End) -> None:
         del self._stuck[end.serial]
