@@ -41,6 +41,7 @@ class Asker:
         self.heard: list[tuple[str, int]] = []
         self.frames: list[bytes] = []
         self.reasons: list[str] = []
+        self.by_peer: list[bool] = []
         self.on_opened: Callable[[int], list[Effect]] = lambda _: []
         self.on_frame: Callable[[LinkFrame], list[Effect]] = lambda _: []
         self.on_closed: Callable[[int], list[Effect]] = lambda _: []
@@ -58,6 +59,7 @@ class Asker:
             case LinkClosed():
                 self.heard.append(("closed", happened.link))
                 self.reasons.append(happened.reason)
+                self.by_peer.append(happened.by_peer)
                 return self.on_closed(happened.link)
             case _:
                 return []
@@ -170,6 +172,7 @@ def test_a_refused_connection_closes_the_link(shell: Shell, asker: Asker) -> Non
     shell.run(scenario())
     assert asker.heard == [("closed", 1)]
     assert asker.reasons == ["cannot connect: Connection refused"]
+    assert asker.by_peer == [True]
 
 
 def test_a_peer_that_hangs_up_closes_the_link_once(shell: Shell, asker: Asker, door: Door) -> None:
@@ -351,6 +354,7 @@ def test_a_host_that_never_answers_is_given_up_in_time(
     for one in crowd:
         one.close()
     assert asker.reasons == ["no connection within 0.05 s"]
+    assert asker.by_peer == [False]
 
 
 def test_host_names_are_resolved_and_every_address_is_tried(

@@ -68,8 +68,10 @@ class Peer:
     def frame(self, frame: bytes | bytearray, number: int = 1) -> None:
         self.links.frame_arrived(LinkFrame(self.now, number, memoryview(frame)))
 
-    def closed(self, number: int = 1, reason: str = "connection refused") -> None:
-        self.links.closed(LinkClosed(self.now, number, reason))
+    def closed(
+        self, number: int = 1, reason: str = "connection refused", *, by_peer: bool = True
+    ) -> None:
+        self.links.closed(LinkClosed(self.now, number, reason, by_peer))
 
     def pass_time(self, milliseconds: int) -> None:
         """Let time pass, from deadline to deadline."""

@@ -235,7 +235,10 @@ def test_a_peer_that_hangs_up_is_told_apart_from_one_that_is_silent(peer: Peer) 
     peer.ask("closed", timeout_ms=1_000)
     peer.opened(2)
     peer.closed(2, "Connection reset by peer")
-    assert [answer.by_peer for _, answer in peer.heard] == [False, True]
+    peer.pass_time(10_000)
+    peer.ask("not there", timeout_ms=1_000)
+    peer.closed(3, "no connection within 2 s", by_peer=False)
+    assert [answer.by_peer for _, answer in peer.heard] == [False, True, False]
 
 
 # Links whose end would be taken for ours

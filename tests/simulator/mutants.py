@@ -250,7 +250,7 @@ MUTANTS: Final = (
         LeaderReplica,
         "_reached_epoch_start",
         _same(True),
-        seed=2,
+        seed=3,
     ),
     _mutant(
         "diverging answers tell the mark",
@@ -292,7 +292,7 @@ MUTANTS: Final = (
     _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=4),
     _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
     _mutant(
-        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=5
+        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=4
     ),
     _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=1),
     _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),

@@ -14,6 +14,7 @@ Invariant  `connection_gone` is reported exactly once, after the last byte.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
@@ -33,6 +34,8 @@ FRAMES_PER_TURN: Final = 64
 STOP_READING_ABOVE: Final = 1_048_576
 READ_AGAIN_BELOW: Final = 262_144
 ALWAYS_READ: Final = 1 << 63
+SILENT: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
+"""Errors by which the peer has said nothing."""
 _DISCARD_AT_MOST: Final = 1_048_576
 _FORGET_UNSENT: Final = struct.pack("ii", 1, 0)
 
@@ -84,6 +87,7 @@ class Connection:
         "flush_due",
         "idle_since_ms",
         "peer",
+        "was_ended_by_peer",
     )
 
     def __init__(
@@ -116,6 +120,8 @@ class Connection:
         self.flush_due = False
         self.active = True
         self.idle_since_ms = 0
+        self.was_ended_by_peer = True
+        """Once it is gone: whether the peer ended it, and is not merely silent or given up."""
 
     @property
     def queued_bytes(self) -> int:
@@ -169,6 +175,7 @@ class Connection:
         if self._gone or self._resetting:
             return
         self._resetting = True
+        self.was_ended_by_peer = False
         self._closing = self._closing or reason
         self._read_if_wanted()
         with suppress(OSError):
@@ -193,19 +200,23 @@ class Connection:
     def _on_readable(self) -> None:
         # uvloop reports a reset once and never again, even while received bytes are left.
         if reset := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self.abandon(f"receiving failed: {os.strerror(reset)}")
+            self._broke("receiving", OSError(reset, os.strerror(reset)))
             return
         if self._turn_due:
             return
         try:
             received = self._inbox.receive(self._socket)
         except OSError as error:
-            self.abandon(f"receiving failed: {error.strerror or error}")
+            self._broke("receiving", error)
             return
         if received == 0:
             self.abandon("the peer closed the connection")
             return
         self._take_turn()
+
+    def _broke(self, doing: str, error: OSError) -> None:
+        self.was_ended_by_peer = error.errno not in SILENT
+        self.abandon(f"{doing} failed: {error.strerror or error}")
 
     def _take_turn(self) -> None:
         """Hand over the frames that are there, a bounded number of them."""
@@ -240,7 +251,7 @@ class Connection:
         try:
             written = self._outbox.write(self._socket)
         except OSError as error:
-            self.abandon(f"sending failed: {error.strerror or error}")
+            self._broke("sending", error)
             return
         except TidelogError as error:
             self._drop(str(error))

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tidelog.broker.connection import ALWAYS_READ, Connection, Peer
+from tidelog.broker.connection import ALWAYS_READ, SILENT, Connection, Peer
 from tidelog.broker.host_names import HostNames, SocketAddress
 from tidelog.broker.slabs import SlabPool
 from tidelog.broker.transfer import Transfer
@@ -100,10 +100,10 @@ class OutgoingLinks:
         self._happened(LinkOpened(self._clock(), peer.connection))
         connection.start()
 
-    def not_connected(self, peer: Peer, reason: str) -> None:
+    def not_connected(self, peer: Peer, reason: str, by_peer: bool) -> None:
         """An attempt failed."""
         del self._attempts[peer.connection]
-        self._happened(LinkClosed(self._clock(), peer.connection, reason))
+        self._happened(LinkClosed(self._clock(), peer.connection, reason, by_peer))
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
         self._happened(LinkFrame(self._clock(), peer.connection, frame))
@@ -113,8 +113,10 @@ class OutgoingLinks:
         self.connections[peer.connection].reset(cause)
 
     def connection_gone(self, peer: Peer, reason: str) -> None:
-        if self.connections.pop(peer.connection, None) is not None:
-            self._happened(LinkClosed(self._clock(), peer.connection, reason))
+        connection = self.connections.pop(peer.connection, None)
+        if connection is not None:
+            by_peer = connection.was_ended_by_peer
+            self._happened(LinkClosed(self._clock(), peer.connection, reason, by_peer))
 
 
 class _Attempt:
@@ -149,12 +151,12 @@ class _Attempt:
         if self._ended:
             return
         if isinstance(found, OSError):
-            self._failed(f"the host name is not resolved: {found.strerror or found}")
+            self._failed(f"the host name is not resolved: {found.strerror or found}", by_peer=False)
             return
         self._addresses.extend(found)
-        self._try_next("the host has no address")
+        self._try_next("the host has no address", by_peer=False)
 
-    def _try_next(self, failure: str) -> None:
+    def _try_next(self, failure: str, *, by_peer: bool) -> None:
         while self._addresses:
             family, address = self._addresses.popleft()
             try:
@@ -162,16 +164,16 @@ class _Attempt:
                 self._prepare(connecting)
                 outcome = connecting.connect_ex(address)
             except OSError as error:
-                failure = f"cannot connect: {error.strerror or error}"
+                failure, by_peer = f"cannot connect: {error.strerror or error}", False
                 self._let_go()
                 continue
             if outcome in _UNDER_WAY:
                 self._allow(self._limits.connect_within_s, "no connection")
                 self._loop.add_writer(connecting.fileno(), self._settled)
                 return
-            failure = f"cannot connect: {os.strerror(outcome)}"
+            failure, by_peer = f"cannot connect: {os.strerror(outcome)}", outcome not in SILENT
             self._let_go()
-        self._failed(failure)
+        self._failed(failure, by_peer=by_peer)
 
     def _prepare(self, connecting: socket.socket) -> None:
         connecting.setblocking(False)
@@ -190,7 +192,8 @@ class _Attempt:
             outcome = errno.ECONNREFUSED
         if outcome:
             self._let_go()
-            self._try_next(f"cannot connect: {os.strerror(outcome)}")
+            reason = f"cannot connect: {os.strerror(outcome)}"
+            self._try_next(reason, by_peer=outcome not in SILENT)
             return
         self._ended = True
         self._allow(None)
@@ -199,12 +202,12 @@ class _Attempt:
 
     def _too_late(self, within_s: float, what: str) -> None:
         self._let_go()
-        self._try_next(f"{what} within {within_s:g} s")
+        self._try_next(f"{what} within {within_s:g} s", by_peer=False)
 
-    def _failed(self, reason: str) -> None:
+    def _failed(self, reason: str, *, by_peer: bool) -> None:
         self._ended = True
         self._allow(None)
-        self._links.not_connected(self._peer, reason)
+        self._links.not_connected(self._peer, reason, by_peer)
 
     def _allow(self, within_s: float | None, what: str = "") -> None:
         """Wait that long for what comes next."""

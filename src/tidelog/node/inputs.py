@@ -60,6 +60,8 @@ class LinkClosed(NamedTuple):
     now: Now
     link: int
     reason: str
+    by_peer: bool = True
+    """Whether the peer, or the system it runs on, said so; False when it was silent."""
 
 
 class TimePassed(NamedTuple):

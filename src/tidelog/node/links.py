@@ -104,7 +104,7 @@ class Links:
     def closed(self, happened: LinkClosed) -> None:
         """A connection is gone, or never came about."""
         if (link := self._connected.pop(happened.link, None)) is not None:
-            link.closed(happened.reason, happened.now)
+            link.closed(happened.reason, happened.by_peer, happened.now)
 
     def connect(self, link: Link) -> int:
         """Ask for a new connection; its number."""
@@ -233,12 +233,12 @@ class Link:
             self._let_go_of_given_up()
         questions.popleft().then(answer, now)
 
-    def closed(self, reason: str, now: Now) -> None:
+    def closed(self, reason: str, by_peer: bool, now: Now) -> None:
         """The connection is gone, or never came about."""
         self._connection = None
         self.is_open = False
         self._rest(now)
-        self._fail_all(LinkLost(f"{self._peer}: {reason}", by_peer=True), now)
+        self._fail_all(LinkLost(f"{self._peer}: {reason}", by_peer), now)
         if self.on_lost is not None:
             self.on_lost(now)
 

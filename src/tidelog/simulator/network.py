@@ -25,6 +25,8 @@ from tidelog.simulator.timeline import Timeline
 
 SEND_AGAIN_US: Final = 200_000
 GIVE_UP_US: Final = 60_000_000
+TIMED_OUT: Final = "connection timed out"
+"""The end of a connection whose peer is silent; all others say something."""
 CONNECT_TRIES: Final = 2
 CONNECT_AGAIN_US: Final = 1_000_000
 """A kernel knocks again after a second, and a shell gives up after two (`LinkLimits`)."""
@@ -230,7 +232,7 @@ class Network:
         if target is not None and (not target.powered or self._is_cut(near.host, target)):
             later_us = now_us + CONNECT_AGAIN_US
             if tries == CONNECT_TRIES:
-                self._timeline.at(later_us, self._hang_up, near, "connection timed out")
+                self._timeline.at(later_us, self._hang_up, near, TIMED_OUT)
             else:
                 self._timeline.at(later_us, self._knock, near, address, port, tries + 1)
             return
@@ -339,7 +341,7 @@ class Network:
     def _give_up(self, end: End, since_us: int) -> None:
         if end.stuck_since_us == since_us:
             self._stop_trying(end)
-            self._hang_up(end, "connection timed out")
+            self._hang_up(end, TIMED_OUT)
 
     def _stop_trying(self, end: End) -> None:
         del self._stuck[end.serial]

@@ -50,7 +50,7 @@ from tidelog.node.node import Node
 from tidelog.simulator.disk import ProcessDies
 from tidelog.simulator.happenings import Started, Stepped
 from tidelog.simulator.job_queue import JobQueue
-from tidelog.simulator.network import End
+from tidelog.simulator.network import TIMED_OUT, End
 from tidelog.simulator.step_text import step_text
 from tidelog.simulator.violation import Violation
 from tidelog.wire.parts import Part, joined
@@ -141,7 +141,7 @@ class Process:
     def disconnected(self, end: End, reason: str) -> None:
         self._ends.pop(end.number, None)
         if end.number < 0:
-            self._hear(LinkClosed, -end.number, reason)
+            self._hear(LinkClosed, -end.number, reason, reason != TIMED_OUT)
         elif end.number in self._unread:
             self._unread[end.number].append((ConnectionClosed, (end.number, reason)))
         else:

@@ -141,8 +141,10 @@ class SignsOfLife:
                 self._followed.discard((own, -number))
             case LinkFrame(link=number) if (own, -number) in self._followed:
                 self._peers[own][self._hosts[own, -number]].is_away = False
-            case LinkClosed(link=number) if (own, -number) in self._followed:
+            case LinkClosed(link=number, by_peer=by_peer) if (own, -number) in self._followed:
                 self._followed.discard((own, -number))
+                if not by_peer:
+                    return
                 peer = self._peers[own][self._hosts[own, -number]]
                 peer.departures_ms.append(now_ms)
                 peer.is_away = True
