@@ -184,6 +184,7 @@ class Hosting:
             partition = self._create(name, topic_id, image, now, is_new=is_new)
         if partition is None:
             broker.replicas.lose(name)
+            broker.assignments.lost(name, topic_id, image)
             return
         broker.assignments.compare(partition, image)
         began = partition.apply(
