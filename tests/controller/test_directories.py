@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED
+from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
@@ -56,6 +56,19 @@ def test_a_replica_in_a_directory_that_is_offline_leaves_the_isr(
     partition = wide.partition("orders")
     assert (partition.leader, partition.isr) == (101, (101,))
     assert partition.directory_of(100) == directory_id
+
+
+def test_a_replica_that_was_lost_leads_again_what_nobody_leads_once_it_has_a_place(
+    wide: Cluster,
+) -> None:
+    for broker_id in (100, 101):
+        assign(wide, broker_id, place(wide, DIRECTORY_LOST))
+    assert wide.partition("orders").leader == NO_LEADER
+
+    assign(wide, 101, place(wide, wide.image.brokers[101].log_dirs[1]))
+
+    partition = wide.partition("orders")
+    assert (partition.leader, partition.isr) == (101, (101,))
 
 
 def test_places_that_cannot_be_are_refused_one_by_one(wide: Cluster) -> None:

@@ -83,8 +83,7 @@ def _quorum_mutant(
     return Mutant(name, (Patch(owner, attribute, instead),), seed, controllers=3, rule=rule)
 
 
-def _directory_mutant(name: str, attribute: str, instead: Any, *, seed: int, rule: str) -> Mutant:
-    patches = (Patch(Hosting, attribute, instead),)
+def _directory_mutant(name: str, *patches: Patch, seed: int, rule: str) -> Mutant:
     return Mutant(name, patches, seed, directories=2, rule=rule)
 
 
@@ -453,16 +452,21 @@ MUTANTS: Final = (
     ),
     _directory_mutant(
         "one directory speaks for all",
-        "previous_broker_epoch",
-        property(_believe_any_directory),
+        Patch(Hosting, "previous_broker_epoch", property(_believe_any_directory)),
         seed=3,
         rule="C16",
     ),
     _directory_mutant(
         "a replica begins anew while its directory is offline",
-        "_directory_for",
-        _begin_where_there_is_room,
+        Patch(Hosting, "_directory_for", _begin_where_there_is_room),
         seed=3,
         rule="D16",
+    ),
+    _directory_mutant(
+        "a replica in a failed directory goes on fetching",
+        Patch(Hosting, "_went_offline", lambda _, replica: replica.went_offline()),
+        Patch(alter_partition, "directory_is_online", _same(True)),
+        seed=4,
+        rule="C14",
     ),
 )

@@ -20,6 +20,28 @@ if TYPE_CHECKING:
     from tidelog.simulator.setup import Setup
 
 
+Controllers = Annotated[
+    int | None,
+    typer.Option(
+        "--controllers",
+        min=1,
+        max=9,
+        show_default="drawn from the seed",
+        help="How many of the nodes vote.",
+    ),
+]
+Directories = Annotated[
+    int | None,
+    typer.Option(
+        "--directories",
+        min=1,
+        max=9,
+        show_default="drawn from the seed",
+        help="How many log directories each broker has.",
+    ),
+]
+
+
 def sim(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, metavar="N", help="How many seeds to run.")
@@ -39,30 +61,12 @@ def sim(
         bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
     ] = False,
     brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
-    controllers: Annotated[
-        int | None,
-        typer.Option(
-            "--controllers",
-            min=1,
-            max=9,
-            show_default="drawn from the seed",
-            help="How many of the nodes vote.",
-        ),
-    ] = None,
+    controllers: Controllers = None,
     separate: Annotated[
         bool,
         typer.Option("--separate", help="With --controllers: let them be nodes of their own."),
     ] = False,
-    directories: Annotated[
-        int | None,
-        typer.Option(
-            "--directories",
-            min=1,
-            max=9,
-            show_default="drawn from the seed",
-            help="How many log directories each broker has.",
-        ),
-    ] = None,
+    directories: Directories = None,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Let transactional producers take part.")
     ] = False,

@@ -13,7 +13,7 @@ from tidelog.controller.brokers import current_broker
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import HostedPartition, Leadership
-from tidelog.controller.records import MetadataRecord, PartitionChangeRecord
+from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import DIRECTORY_LOST
 
@@ -49,19 +49,10 @@ def assign_replicas_to_directories(
             outcome.append((place, hosted))
             continue
         outcome.append((place, None))
-        partition = hosted.partition
-        if partition.directory_of(broker_id) != place.directory_id:
-            directories = [*partition.directories]
-            directories[partition.replicas.index(broker_id)] = place.directory_id
-            records.append(
-                PartitionChangeRecord(
-                    partition_id=place.partition,
-                    topic_id=place.topic_id,
-                    directories=tuple(directories),
-                )
-            )
+        if hosted.partition.directory_of(broker_id) != place.directory_id:
+            records.extend(leadership.lies_in(broker_id, hosted, place.directory_id))
         if place.directory_id == DIRECTORY_LOST or place.directory_id not in broker.log_dirs:
-            offline.append(hosted)
+            offline.append(leadership.find(*hosted[:2]) or hosted)
     why = f"a directory of broker {broker_id} is offline"
     records.extend(leadership.leaves(broker_id, offline, why))
     return Decision(tuple(records), outcome, atomic=False, causes=leadership.causes)

@@ -189,19 +189,37 @@ class Leadership:
             place = self.find(topic, partition_id)
             if place is None or broker_id in place.partition.isr:
                 continue
-            moved = PartitionChangeRecord(
-                topic_id=topic.topic_id,
-                partition_id=partition_id,
-                directories=tuple(
-                    new if replica == broker_id else directory
-                    for replica, directory in zip(
-                        place.partition.replicas, place.partition.directories, strict=True
-                    )
-                ),
-            )
-            self._note(place, moved, why, Choice(place.partition.leader, ""))
-            records.append(moved)
+            records.append(self._moved(place, broker_id, new, why))
         return records
+
+    def lies_in(
+        self, broker_id: int, place: HostedPartition, directory_id: UUID
+    ) -> list[PartitionChangeRecord]:
+        """A replica is in that directory, so that it may lead what nobody leads."""
+        why = f"broker {broker_id} has its replica in another directory"
+        moved = self._moved(place, broker_id, directory_id, why)
+        found = self.find(place.topic, place.partition_id)
+        if found is None or found.partition.has_leader:
+            return [moved]
+        elected = self.change(found, Target.of(found.partition), why)
+        return [moved] if elected is None else [moved, elected]
+
+    def _moved(
+        self, place: HostedPartition, broker_id: int, directory_id: UUID, why: str
+    ) -> PartitionChangeRecord:
+        topic, partition_id, partition = place
+        moved = PartitionChangeRecord(
+            topic_id=topic.topic_id,
+            partition_id=partition_id,
+            directories=tuple(
+                directory_id if replica == broker_id else directory
+                for replica, directory in zip(
+                    partition.replicas, partition.directories, strict=True
+                )
+            ),
+        )
+        self._note(place, moved, why, Choice(partition.leader, ""))
+        return moved
 
     # -- one partition -------------------------------------------------------------------------
 

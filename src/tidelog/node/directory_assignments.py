@@ -2,6 +2,8 @@
 
 The controller must know, or it could not tell whose leader is gone when a directory fails.
 
+Invariant  A replica that could not be made, or may lie in a failed directory that the metadata does
+           not know of, is told as lost, so that somebody else leads.
 Invariant  One request is under way at a time; what could not be told, or was refused, is told
            again as long as the metadata has it otherwise.
 """
@@ -9,11 +11,12 @@ Invariant  One request is under way at a time; what could not be told, or was re
 from __future__ import annotations
 
 from typing import Final
+from uuid import UUID
 
 from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.model.errors import Refusal
-from tidelog.model.ids import TopicPartition
+from tidelog.model.ids import DIRECTORY_LOST, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.replication.partition import Partition
@@ -42,6 +45,20 @@ class DirectoryAssignments:
         else:
             topic_id = partition.log.topic_id
             self._waiting[name] = ReplicaPlace(actual, topic_id, name.partition)
+
+    def lost(self, name: TopicPartition, topic_id: UUID, image: PartitionImage) -> None:
+        """A replica cannot be here, and if the metadata believes that it is, its leader is none."""
+        broker = self._broker
+        known = image.directory_of(broker.node_id)
+        failed = {
+            directory.identity.directory_id
+            for directory in broker.directories
+            if directory.offline_reason is not None
+        }
+        if known == DIRECTORY_LOST or known in failed:  # the heartbeat tells of those
+            self._waiting.pop(name, None)
+        else:
+            self._waiting[name] = ReplicaPlace(DIRECTORY_LOST, topic_id, name.partition)
 
     def forget(self, name: TopicPartition) -> None:
         """The replica is gone from here."""

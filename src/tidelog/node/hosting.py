@@ -230,6 +230,7 @@ class Hosting:
         if partition is None:
             if name not in self._awaited:
                 broker.replicas.lose(name)
+                broker.assignments.lost(name, topic_id, image)
             return
         broker.assignments.compare(partition, image)
         began = partition.apply(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidelog.model.ids import DIRECTORY_LOST
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     BrokerRegistered,
@@ -14,6 +15,7 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import NodeStarted, NodeStopped
+from tidelog.storage.disk_operation import DirectoryMade
 from tidelog.storage.identity import delete_clean_shutdown, write_clean_shutdown
 from tidelog.wire.apis import ApiKey
 
@@ -429,3 +431,31 @@ def test_a_broker_whose_directories_disagree_has_not_stopped_cleanly(
         write_clean_shutdown(files, directory, epoch - 1 if says == "another epoch" else -1)
     register_again(wide, epoch)
     assert candidates(wide) == {()}
+
+
+def test_a_replica_that_could_not_be_made_is_led_by_somebody_else_and_comes_back(
+    wide: Cluster,
+) -> None:
+    broken = wide[101].files
+    broken.fail_when(
+        lambda operation: (
+            isinstance(operation, DirectoryMade) and operation.path.startswith("/more/clicks")
+        )
+    )
+    wide.create_topic("clicks", partitions=4)
+
+    clicks = wide[100].image.topics_by_name["clicks"].partitions
+    lost = [index for index, each in clicks.items() if each.directory_of(101) == DIRECTORY_LOST]
+    assert lost
+    assert {(clicks[index].leader, clicks[index].isr) for index in lost} == {(100, (100,))}
+
+    broken.heal()
+    wide[101].stop()
+    wide.start(101)
+    wide.wait(5000)
+
+    clicks = wide[100].image.topics_by_name["clicks"].partitions
+    assert {tuple(sorted(each.isr)) for each in clicks.values()} == {(100, 101)}
+    assert {each.directory_of(101) for each in clicks.values()} <= {
+        *wide[100].image.brokers[101].log_dirs
+    }
