@@ -29,6 +29,8 @@ from tidelog.simulator.world import World
 Setup: TypeAlias = Callable[[World], None]
 """Adds clients, observers and expectations to a world that has not started yet."""
 
+MARK_SOON_MS: Final = 500
+"""Members commit all the time: marks must reach followers in between, or nothing is ever still."""
 LOAD_BYTES: Final = 100
 """Coordinators load one batch at a time: clients often meet one that is not ready."""
 
@@ -104,6 +106,7 @@ def with_groups(plan: Plan) -> Plan:
         "group.consumer.assignment.interval.ms": 0,
         "group.consumer.session.timeout.ms": SESSION_MS,
         "group.consumer.min.session.timeout.ms": SESSION_MS,
+        "replica.fetch.wait.max.ms": MARK_SOON_MS,
     }
     given = tuple((name, str(value)) for name, value in settings.items())
     return replace(plan, settings=(*plan.settings, *given))
