@@ -41,7 +41,7 @@ class ControllerWatch:
             config.controller_quorum_fetch_timeout_ms + config.controller_quorum_election_timeout_ms
         )
         self._heard_ms = 0
-        self._silent: set[Address] = set()
+        self._answered_ms: dict[Address, int] = {}
         self.missing: str | None = None
         """Why there is no active controller, while there is none."""
 
@@ -52,13 +52,9 @@ class ControllerWatch:
 
     # What others notice
 
-    def answered(self, address: Address) -> None:
+    def answered(self, address: Address, now: Now) -> None:
         """A controller said something, be it that it does not lead."""
-        self._silent.discard(address)
-
-    def unanswered(self, address: Address) -> None:
-        """A controller could not be asked, or did not answer."""
-        self._silent.add(address)
+        self._answered_ms[address] = now.monotonic_ms
 
     def heard(self, now: Now) -> None:
         """The active controller answered, or is this node."""
@@ -103,7 +99,9 @@ class ControllerWatch:
 
     def _why_missing(self) -> str:
         others = self._locator.others
-        silent = sorted(self._silent & set(others))
+        silent = sorted(
+            each for each in others if self._answered_ms.get(each, -1) <= self._heard_ms
+        )
         total = len(others) + self._broker.config.is_controller
         reached, needed = total - len(silent), total // 2 + 1
         if reached >= needed:

@@ -110,12 +110,11 @@ class MetadataFollower:
             return
         watch = self._broker.controller_watch
         if isinstance(response, LinkLost):
-            watch.unanswered(question.address)
             if response.by_peer and question.address == self._quorum.leader_address:
                 self._quorum.leader_hung_up(now)
             self._useless(question, now)
             return
-        watch.answered(question.address)
+        watch.answered(question.address, now)
         answer = fetched(response)
         if isinstance(answer, ErrorCode):
             if answer is ErrorCode.inconsistent_cluster_id:

@@ -177,11 +177,8 @@ class QuorumMember:
         )
 
     def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
-        watch = self._broker.controller_watch
-        if isinstance(answer, LinkLost):
-            watch.unanswered(address)
-        else:
-            watch.answered(address)
+        if not isinstance(answer, LinkLost):
+            self._broker.controller_watch.answered(address, now)
         self._answered(letter, answer, now)
 
     def _answered(self, letter: Letter, answer: Any, now: Now) -> None:
