@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients up demo test check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines soak lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for
   tests/java/spark-connector.xml
 	@scripts/setup-java
 
-setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
+setup-clients: .cache/clients/.done ## Build the Go client with its own tests, fetch the JavaScript client (for tests)
 
 .cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/transform.go tests/go/go.mod \
   tests/js/everyday.mjs tests/js/transform.mjs tests/js/package-lock.json
@@ -47,6 +47,9 @@ test: setup setup-java setup-clients check ## All checks and all tests, stock cl
 kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
+
+soak: setup setup-clients ## The client libraries' own test suites against three fresh brokers (about ten minutes)
+	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
