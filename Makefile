@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test quick check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients up demo test quick soak check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ setup-java: .cache/java/.done ## Fetch Apache Kafka's own clients and tools (for
   tests/java/newer-client.xml tests/java/spark-connector.xml
 	@scripts/setup-java
 
-setup-clients: .cache/clients/.done ## Build the Go client and fetch the JavaScript client (for tests)
+setup-clients: .cache/clients/.done ## Build the Go client with its own tests, fetch the JavaScript client (for tests)
 
 .cache/clients/.done: scripts/setup-clients tests/go/main.go tests/go/read.go tests/go/transform.go \
   tests/go/go.mod \
@@ -51,6 +51,9 @@ quick: setup ## What answers in two minutes: unit, property and protocol tests, 
 kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
+
+soak: setup setup-clients ## The client libraries' own test suites against three fresh brokers (about ten minutes)
+	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .

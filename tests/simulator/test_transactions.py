@@ -133,7 +133,7 @@ def test_the_rules_notice_ends_of_transactions_that_are_never_finished(
     monkeypatch.setattr(TransactionMarkers, attribute, instead)
     violation = run(seed).violation
     assert violation is not None
-    assert violation.rule == "T9"
+    assert violation.rule == "T10"
 
 
 def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""T9: no transaction stays open, and no end of one stays unfinished, once faults have stopped.
+"""T10: no transaction stays open, and no end of one stays unfinished, once faults have stopped.
 
 What a transaction has come to is read from the files of whoever leads: its records and markers in
 the partitions it wrote to, and the last thing said of it in `__transaction_state`. What the
@@ -52,7 +52,7 @@ class TransactionProgress:
 
     def watch(self) -> None:
         """Judge from now on."""
-        self._world.expect("T9", self._look)
+        self._world.expect("T10", self._look)
 
     def _look(self) -> str | None:
         now_ms = self._world.now_ms
@@ -61,7 +61,7 @@ class TransactionProgress:
         for each, since_ms in self._since_ms.items():
             if now_ms - since_ms > ENDS_WITHIN_MS:
                 why = f"has not ended within {ENDS_WITHIN_MS} ms of calm"
-                raise Violation("T9", f"{each.what} of {each.log} {why}")
+                raise Violation("T10", f"{each.what} of {each.log} {why}")
         return f"{unfinished[0].what} of {unfinished[0].log} has not ended" if unfinished else None
 
     def _partitions(self) -> Iterator[PartitionGhost]:
