@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 9092
 ROUNDS ?= 20
+SEEDS ?= 2000
+FIRST ?= $(shell date +%s)
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -52,8 +54,11 @@ kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipel
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 
-soak: setup setup-clients ## The client libraries' own test suites against three fresh brokers (about ten minutes)
+soak: setup setup-clients ## For hours: the client libraries' own test suites, then SEEDS=2000 new seeds of each kind
 	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
+	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST)
+	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --transactions --groups
+	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --compaction
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .

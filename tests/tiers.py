@@ -1,25 +1,22 @@
-"""How much a run of the tests proves: `make quick`, `make test` or `make soak`.
+"""How much a run of the tests proves: `make quick` or `make test`; `make soak` repeats for hours.
 
-Invariant  A tier says how often something is tried. What `test` proves less often than `soak` is
-           repetition: every rule, every guard and every API is in `test`.
-Invariant  What `quick` leaves out is named here, in one place.
+Invariant  `test` proves every rule, every guard and every API. `soak` tries more seeds, records and
+           rounds; it proves nothing of another kind.
+Invariant  What `quick` leaves out is named here, or marked `long`.
 """
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import Final, TypeVar
-
-Value = TypeVar("Value")
+from typing import Final
 
 
 class Tier(StrEnum):
-    """From the fastest answer to the strongest proof."""
+    """From the fastest answer to the stronger proof."""
 
     QUICK = "quick"
     TEST = "test"
-    SOAK = "soak"
 
 
 TIER: Final = Tier(os.environ.get("TIDELOG_TIER", Tier.TEST))
@@ -31,8 +28,3 @@ NOT_QUICK: Final = (
     "tests/examples/",
 )
 """Real clients, JVMs and Spark; of these, `quick` takes only what is marked `smoke`."""
-
-
-def by_tier(*, quick: Value, test: Value, soak: Value) -> Value:
-    """What this run uses."""
-    return {Tier.QUICK: quick, Tier.TEST: test, Tier.SOAK: soak}[TIER]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from tests.tiers import by_tier
+from tests.tiers import TIER, Tier
 
 from tidelog.simulator.report import seed_line
 from tidelog.simulator.runner import run_seed
 
-SEEDS: Final = by_tier(quick=20, test=500, soak=5_000)
+SEEDS: Final = 20 if TIER is Tier.QUICK else 500
 CHUNK: Final = 10
 
 pytestmark = pytest.mark.spread

@@ -23,7 +23,7 @@ from tidelog.storage import producer_rules, producer_state
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.producer_rules import check_marker
 
-RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 10))})
+RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 11))})
 VERIFICATION: Final = "transaction.partition.verification.enable"
 SEEDS_MOST: Final = 10
 LAST_EPOCH: Final = (1 << 31) - 1
