@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from tidelog.controller.brokers import Heartbeat
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.elections import ElectionPass
@@ -41,6 +42,10 @@ class _HeartbeatConnections:
 
     def heard(self, connection: Connection, now_ms: int) -> None:
         self._heard_ms[connection] = now_ms
+
+    def has_newer(self, connection: Connection) -> bool:
+        """Whether the broker has spoken on a connection that it opened later."""
+        return any(other.id > connection.id for other in self._heard_ms)
 
     def closed(self, connection: Connection, now_ms: int, given_up_after_ms: int) -> bool:
         """Whether nothing speaks for the broker any more, now that this one is closed.
@@ -104,6 +109,20 @@ class ControllerChores:
         known.heard(connection, now.monotonic_ms)
         connection.heartbeats_of = broker_id
         self.watch_sessions()
+
+    def is_late(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+        """Whether a broker wanted to be fenced when it said so, and has gone on elsewhere since.
+
+        It asks for that before it has loaded its logs, and never again until it shuts down.
+        """
+        known = self._heartbeats.get(heartbeat.broker_id)
+        is_starting = heartbeat.want_fence and not heartbeat.want_shut_down
+        return (
+            is_starting
+            and known is not None
+            and known.broker_epoch == heartbeat.broker_epoch
+            and known.has_newer(connection)
+        )
 
     def applied(self, broker_id: int, metadata_offset: int) -> None:
         """A broker follows the log that far: what it would say with its next heartbeat."""

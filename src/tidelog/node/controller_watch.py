@@ -104,10 +104,9 @@ class ControllerWatch:
         )
         total = len(others) + self._broker.config.is_controller
         reached, needed = total - len(silent), total // 2 + 1
-        if reached >= needed:
-            return f"{reached} of {total} controllers can be reached, and none of them leads"
         where = ", ".join(f"{host}:{port}" for host, port in silent)
-        return (
-            f"{reached} of {total} controllers can be reached, and {needed} "
-            f"{'is' if needed == 1 else 'are'} needed: nobody answers at {where}"
-        )
+        company = "none of them leads"
+        if reached < needed:
+            company = f"{needed} {'is' if needed == 1 else 'are'} needed"
+        nobody = f": nobody answers at {where}" if silent else ""
+        return f"{reached} of {total} controllers can be reached, and {company}{nobody}"

@@ -167,7 +167,9 @@ def test_a_lost_connection_is_no_reason_to_fence_a_broker_that_comes_back_at_onc
     assert cluster[101].image.end_offset == controller.image.end_offset
 
 
-def say_it_lives(cluster: Cluster, client: Client, node_id: int = 101) -> None:
+def say_it_lives(
+    cluster: Cluster, client: Client, node_id: int = 101, *, want_fence: bool = False
+) -> None:
     """Send what the broker itself would say, on another connection than its own; its next own
     heartbeat is far away."""
     cluster.wait(100)
@@ -177,7 +179,7 @@ def say_it_lives(cluster: Cluster, client: Client, node_id: int = 101) -> None:
         broker_id=node_id,
         broker_epoch=cluster[100].image.brokers[node_id].broker_epoch,
         current_metadata_offset=cluster[node_id].image.end_offset - 1,
-        want_fence=False,
+        want_fence=want_fence,
         want_shut_down=False,
     )
     assert answer.error_code == 0
@@ -204,6 +206,17 @@ def test_a_late_heartbeat_on_a_connection_that_then_ends_fences_nobody(
     say_it_lives(cluster, older)
     older.leave()
     cluster.wait(GRACE_MS + 100)
+    assert not is_fenced(cluster, 101)
+
+
+def test_what_a_broker_said_before_it_had_started_does_not_fence_it_when_it_comes_late(
+    new_cluster: NewCluster,
+) -> None:
+    cluster = new_cluster(2)
+    cluster.start(100)
+    older = cluster.client(100, "CONTROLLER")
+    cluster.start(101)
+    say_it_lives(cluster, older, want_fence=True)
     assert not is_fenced(cluster, 101)
 
 

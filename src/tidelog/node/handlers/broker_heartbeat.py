@@ -21,6 +21,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     heartbeat = _heartbeat(request.body)
 
     def decide(controller: Controller) -> Decision[HeartbeatReply | Refusal]:
+        if plane.chores is not None and plane.chores.is_late(heartbeat, request.connection):
+            return Decision((), _unchanged(controller, heartbeat))
         decision = controller.broker_heartbeat(
             heartbeat, next_offset=plane.next_offset, now=request.now
         )
@@ -31,6 +33,16 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return decision
 
     return plane.decide(request, decide, _answer, _answer, heartbeat_words(heartbeat))
+
+
+def _unchanged(controller: Controller, heartbeat: Heartbeat) -> HeartbeatReply:
+    """Where the broker stands, for a heartbeat that came too late to count."""
+    broker = controller.image.brokers[heartbeat.broker_id]
+    return HeartbeatReply(
+        is_caught_up=heartbeat.metadata_offset >= broker.registered_at,
+        is_fenced=broker.fenced,
+        should_shut_down=False,
+    )
 
 
 def _heartbeat(body: Any) -> Heartbeat:
