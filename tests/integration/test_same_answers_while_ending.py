@@ -1,7 +1,7 @@
 """While the markers of a transaction are due, Apache Kafka and Tidelog give the same answers.
 
 A door in front of the leader holds the markers back, so that the state, which mostly lasts for
-milliseconds, lasts for as long as the questions take.
+milliseconds, lasts for as long as the questions take; or so that one of them comes late.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ COORDINATORS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
     "add.partitions.to.txn.retry.backoff.max.ms": "20",
+    "request.timeout.ms": "2000",
 }
 LOADING = (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available)
 
@@ -187,13 +188,13 @@ class Play:
 
     def answers(self) -> dict[str, object]:
         self.judged.gate.close()
-        self._begin()
-        self._end()
+        self.begin()
+        self.end()
         self.judged.gate.wait_for_a_marker()
         said = {what: self._without_id(ask()) for what, ask in self._questions()}
         self.judged.gate.open()
-        until(lambda: "Prepare" not in repr(self._ask_here(*self._describe())), within_s=20)
-        said["when it has ended"] = self._without_id(self._ask_here(*self._describe()))
+        until(lambda: "Prepare" not in repr(self.describe()), within_s=20)
+        said["when it has ended"] = self._without_id(self.describe())
         return said
 
     def _without_id(self, answer: object) -> object:
@@ -216,14 +217,15 @@ class Play:
         assert answer.error_code == ErrorCode.none, answer
         return Producer(int(answer.producer_id), answer.producer_epoch)
 
-    def _begin(self) -> None:
+    def begin(self, sequence: int = 0) -> None:
         if self.scene.client_version == 0:
             added = self._ask_here(*self._adding(self.producer, 0, 3))
             assert repr(ErrorCode.none) in repr(added), added
         version = 11 if self.scene.client_version == 0 else 12
-        until(lambda: self._produce(self.producer, 0, 0, version) == "none at 0", within_s=20)
+        ask = partial(self._produce, self.producer, 0, sequence, version)
+        until(lambda: ask().startswith("none"), within_s=20)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         if self.scene.by_another:
             fields = {"transactional_id": self.scene.name, "transaction_timeout": 60_000}
             ended = self._ask_here(ApiKey.INIT_PRODUCER_ID, 4, fields)
@@ -248,7 +250,7 @@ class Play:
         for who, producer in self._producers().items():
             for what, ask in (*self._of_coordinators(producer), *self._of_leaders(producer)):
                 yield f"{what} of {who}", ask
-        yield "DescribeTransactions", partial(self._ask_here, *self._describe())
+        yield "DescribeTransactions", self.describe
         for states in ([], ["PrepareCommit"], ["PrepareAbort"], ["Ongoing"], ["CompleteCommit"]):
             fields = {
                 "state_filters": states,
@@ -257,9 +259,9 @@ class Play:
             }
             ask = partial(self._ask_here, ApiKey.LIST_TRANSACTIONS, 2, fields)
             yield f"ListTransactions {states}", ask
-        yield "DescribeProducers", self._describe_producers
+        yield "DescribeProducers", self.describe_producers
         yield from self._of_other_coordinators()
-        yield "DescribeProducers in the end", self._describe_producers
+        yield "DescribeProducers in the end", self.describe_producers
 
     def _producers(self) -> Mapping[str, Producer]:
         number, epoch = self.producer
@@ -340,10 +342,11 @@ class Play:
         }
         return ApiKey.ADD_PARTITIONS_TO_TXN, version, fields
 
-    def _describe(self) -> tuple[ApiKey, int, Mapping[str, Any]]:
-        return ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": [self.scene.name]}
+    def describe(self) -> object:
+        fields = {"transactional_ids": [self.scene.name]}
+        return self._ask_here(ApiKey.DESCRIBE_TRANSACTIONS, 0, fields)
 
-    def _describe_producers(self) -> object:
+    def describe_producers(self) -> object:
         topics = [{"name": TOPIC, "partition_indexes": [0, 1]}]
         return self._ask_there(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": topics})
 
@@ -357,7 +360,7 @@ class Play:
         with Peer(where, timeout_s=30) as peer:
             return told(settled(lambda: peer.call(key, version, fields)), BY_THE_CLOCK)
 
-    def _produce(self, producer: Producer, partition: int, sequence: int, version: int) -> object:
+    def _produce(self, producer: Producer, partition: int, sequence: int, version: int) -> str:
         batch = batch_of(b"value", **producer._asdict(), base_sequence=sequence, transactional=True)
         topic = self.judged.topic
         where = [(topic.name, topic.topic_id, [(partition, batch)])]
@@ -375,3 +378,23 @@ def test_the_answers_are_those_of_apache_kafka(both: tuple[Judged, Judged], scen
     with ThreadPoolExecutor(len(plays)) as threads:
         expected, found = threads.map(Play.answers, plays)
     assert found == expected
+
+
+def test_a_marker_that_comes_late_does_not_end_the_next_transaction(
+    both: tuple[Judged, Judged],
+) -> None:
+    """The coordinator gives the first order up and sends another, which is carried out."""
+    _, judged = both
+    play = Play(judged, Scene("an older client goes on", 0, commit=True))
+    judged.gate.close(only=1)
+    play.begin()
+    play.end()
+    judged.gate.wait_for_a_marker()
+    until(lambda: "CompleteCommit" in repr(play.describe()), within_s=30)
+
+    play.begin(sequence=1)
+    open_since = play.describe_producers()
+    judged.gate.open()
+    judged.gate.wait_for_an_answer()
+    assert play.describe_producers() == open_since
+    assert "Ongoing" in repr(play.describe())
