@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.model.config import NodeConfig
+from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.endpoints import Endpoint, Voter
+from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
 COMBINED = {
     "node.id": "100",
@@ -140,6 +141,11 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
 )
 def test_a_key_that_promises_what_nobody_gives_is_refused(key: str, text: str, reason: str) -> None:
     assert reason in refusal(**{key: text})
+
+
+def test_a_key_has_an_effect_or_none_or_is_refused() -> None:
+    assert not NodeConfig.known().keys() & WITHOUT_EFFECT.keys()
+    assert [name for name in BROKER_SETTINGS if refused_key(name) is not None] == []
 
 
 def test_what_asks_for_no_protection_is_taken() -> None:
