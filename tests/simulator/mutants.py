@@ -275,7 +275,7 @@ MUTANTS: Final = (
         ParkedAnswers,
         "end_epochs_before",
         _same(None),
-        seed=12,
+        seed=13,
     ),
     _mutant(
         "acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none), seed=1
@@ -288,7 +288,7 @@ MUTANTS: Final = (
         _same(True),
         story="damaged_batch_is_not_taken",
     ),
-    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=4),
+    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1),
     _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
     _mutant(
         "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=4
