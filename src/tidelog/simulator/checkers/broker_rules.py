@@ -131,7 +131,7 @@ class BrokerRules:
         configured to count; so is a quorum leader's, who may be a broker as well.
         """
         machine, now_ms = self._world.machines[broker_id], self._world.now_ms
-        if machine.leaving:
+        if machine.leaving or self._known[broker_id].broker_epoch == machine.left_in_epoch:
             return
         if not self._signs.excuse(controller, machine.address, active_since_ms, ends, now_ms):
             why = f"fenced {broker_id}, who gave no cause in the {now_ms - active_since_ms} ms"
