@@ -73,6 +73,8 @@ class Machine:
         self.supervised = True
         self.leaving = False
         """Whether its present process, or the last one, was asked to stop."""
+        self.left_in_epoch = -1
+        """The last broker epoch in which a process was asked to stop."""
         self._incarnation = 0
         self._formatted = 0
         self._directory_ids: dict[str, UUID] = {}
@@ -139,6 +141,7 @@ class Machine:
         if self.process is not None:
             self.supervised = False
             self.leaving = True
+            self.left_in_epoch = self.world.broker_epoch(self.node_id)
             self.process.request_stop("SIGTERM")
 
     def pause(self) -> None:

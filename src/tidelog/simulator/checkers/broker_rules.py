@@ -131,7 +131,7 @@ class BrokerRules:
         count; so is a quorum leader's, who may be a broker as well.
         """
         machine, now_ms = self._world.machines[fenced.broker_id], self._world.now_ms
-        if machine.leaving:
+        if machine.leaving or fenced.broker_epoch == machine.left_in_epoch:
             return
         excuse = self._signs.excuse(controller, machine.address, active_since_ms, ends, now_ms)
         if excuse is None:
