@@ -115,7 +115,7 @@ def test_the_bytes_of_a_frame_are_gone_after_the_step(world: World) -> None:
 
 
 def test_a_port_nobody_listens_on_refuses(world: World) -> None:
-    assert opened(world, port=1).heard[0][1][1:] == (1, "connection refused")
+    assert opened(world, port=1).heard[0][1][1:] == (1, "connection refused", True)
 
 
 def test_a_link_to_a_killed_process_breaks_at_once(world: World) -> None:
@@ -158,7 +158,7 @@ def test_an_unreachable_peer_is_given_up_after_a_while(world: World) -> None:
     assert node.heard == []
     world.run_for(20_000)
 
-    assert node.heard[0][1][1:] == (1, "connection timed out")
+    assert node.heard[0][1][1:] == (1, "connection timed out", False)
 
 
 def test_jobs_run_one_after_the_other_and_a_pause_holds_them(world: World) -> None:
