@@ -138,7 +138,7 @@ CONDITIONS = [
     "case when l > 1 then b end", "coalesce(b, false)", "nvl(b, true)", "nullif(b, false)",
     "boolean(s)", "cast(s as boolean)", "s::boolean", "array(b)[0]", "get(array(b), 0)",
     "element_at(array(b), 1)", "map('a', b)['a']", "aggregate(array(b), true, (x, y) -> x and y)",
-    "array_max(array(b))", "greatest(b, false)", "decode(l, 1, true, false)", "elt(1, b, b)",
+    "array_max(array(b))", "greatest(b, false)", "decode(l, 1, true, false)",
     "try_variant_get(try_parse_json(s), '$.a', 'boolean')", "from_json(s, 'a boolean').a",
     "named_struct('x', b).x", "transform(array(b), x -> not x)[0]",
     "l is distinct from 1", "regexp_like(s, 'a')", "ilike(s, 'a')", "dt > current_date()",
