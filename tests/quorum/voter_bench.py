@@ -63,13 +63,17 @@ class VoterBench:
         self.members = VoterSet(1, tuple(map(member, range(1, voters + 1))))
         self.elections = Elections(
             members=Membership(key(own), "CONTROLLER", lambda: self.members),
-            persist=self.stored.append,
+            persist=self._persist,
             lead=self._lead,
             entropy=Dice(),
             timeouts=TIMEOUTS,
         )
         self._voter_ids = self.members.voter_ids
         self.elections.start(stored, END, self.now)
+
+    def _persist(self, state: ElectionState) -> bool:
+        self.stored.append(state)
+        return True
 
     def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
         return Leader(

@@ -143,6 +143,7 @@ class Broker:
             entropy=SeededEntropy(),
             health=self.health,
             lowered=lambda: None,
+            lowering=lambda _lower: None,
         )
 
     def _host(self, log: PartitionLog, mark: int) -> Partition:

@@ -58,6 +58,7 @@ class PartitionBench:
             entropy=SeededEntropy(),
             health=self.health,
             lowered=lambda: None,
+            lowering=lambda _lower: None,
         )
         log = create_log(ORDERS, TOPIC_ID, LogConfig(**settings), place, self.now)
         surroundings = Surroundings(

@@ -84,6 +84,7 @@ class LogBench:
             entropy=SeededEntropy(),
             health=self.health,
             lowered=lambda: self.lowered.append(self.log.recovery_point),
+            lowering=lambda _lower: None,
         )
 
     def create(self) -> PartitionLog:

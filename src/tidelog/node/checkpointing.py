@@ -11,6 +11,7 @@ from tidelog.node.effects import Lane
 from tidelog.node.jobs import Jobs
 from tidelog.storage.kept_checkpoint import CheckpointJob
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.segmented_log import Lowering
 
 
 def write_down(
@@ -35,3 +36,15 @@ def write_down(
         then(later)
 
     jobs.run(Lane.CHECKPOINTS, work, finished)
+
+
+def lower(jobs: Jobs, lowering: Lowering, then: Callable[[Now], None]) -> None:
+    """Have written down durably that there is less; go on after that, or after it failed."""
+
+    def finished(now: Now, error: str | None) -> None:
+        if lowering.done(error):
+            lower(jobs, lowering, then)
+        else:
+            then(now)
+
+    jobs.run(Lane.CHECKPOINTS, lowering.run, finished)

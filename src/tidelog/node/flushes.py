@@ -57,7 +57,16 @@ class Flushes:
         if log.end_offset > log.segments.first.base_offset:
             self._run(log, log.identity_job())
 
-    def _run(self, log: PartitionLog, job: FlushJob | None) -> None:
+    def settle(self, log: PartitionLog, then: Callable[[Now], None]) -> None:
+        """Let what a cut took away be gone for good; go on after that, or after it failed."""
+        self._run(log, log.settling_job(), then)
+
+    def _run(
+        self,
+        log: PartitionLog,
+        job: FlushJob | None,
+        then: Callable[[Now], None] = lambda _: None,
+    ) -> None:
         if job is None:
             return
 
@@ -66,5 +75,6 @@ class Flushes:
                 log.flushed(job)
             else:
                 log.flush_failed(job, error)
+            then(now)
 
         self._jobs.run(Lane.FLUSHES, job.run, finished)

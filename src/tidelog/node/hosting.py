@@ -5,11 +5,16 @@ Invariant  A log on disk that the metadata does not place here, under its topic 
            never served and never deleted (D22).
 Invariant  A directory that failed is served no more, and what it holds is not begun anew in
            another one; without the directory of the metadata log the node stops.
+Invariant  Logs are loaded and closed by jobs, and no partition is served before all are loaded.
+Invariant  A new log gets the name of a deleted one only after the disk has forgotten what was
+           written down about that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from uuid import UUID
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
@@ -19,6 +24,8 @@ from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import lower
+from tidelog.node.effects import Lane
 from tidelog.node.live_brokers import LiveBrokers
 from tidelog.node.topic_rules import TopicRules
 from tidelog.observe.events import (
@@ -31,7 +38,7 @@ from tidelog.replication.messages import Leadership
 from tidelog.replication.partition import Partition
 from tidelog.replication.surroundings import Surroundings
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_directory import Loading, LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
 
@@ -49,6 +56,10 @@ class Hosting:
             fetch_backoff_ms=broker.config.replica_fetch_backoff_ms,
         )
         self._loaded = False
+        self._loading: Loading | None = None
+        self._awaited: dict[TopicPartition, bool] = {}
+        """Partitions that wait for the disk to forget another one of their name, and whether they
+        are new."""
         self._failed: set[str] = set()
 
     @property
@@ -59,26 +70,56 @@ class Hosting:
 
     # -- loading -------------------------------------------------------------------------------
 
-    def load(self, now: Now) -> None:
+    def load(self, now: Now, then: Callable[[Now], None]) -> None:
         """Load every log the metadata knows, set aside the others, take the roles given to us."""
-        broker = self._broker
-        for directory in broker.directories:
+        self._load_next(iter(self._broker.directories), now, then)
+
+    def _load_next(
+        self, directories: Iterator[LogDirectory], now: Now, then: Callable[[Now], None]
+    ) -> None:
+        for directory in directories:
             with suppress(DiskError):  # noted in `offline_reason`
-                self._load_directory(directory, now)
+                self._loading = directory.loading(now, self._config_of)
+                go_on = partial(self._load_next, directories, then=then)
+                self._load_elsewhere(directory, self._loading, go_on)
+                return
+        self._loading = None
         self._loaded = True
+        broker = self._broker
         for topic, index, partition in list(broker.image.partitions_of(broker.node_id)):
             name = TopicPartition(topic.name, index)
             self._take_role(name, topic.topic_id, partition, now, is_new=False)
+        then(now)
 
-    def _load_directory(self, directory: LogDirectory, now: Now) -> None:
-        for name, log in list(directory.load(now, self._config_of).items()):
-            if self._is_stray(log):
-                directory.set_aside_stray(name)
-                continue
-            if not directory.was_clean:
-                self._tell_recovery(log)
-            mark = directory.high_watermarks.get(name, 0)
-            self._host(log, mark)
+    def _load_elsewhere(
+        self, directory: LogDirectory, loading: Loading, then: Callable[[Now], None]
+    ) -> None:
+        def finished(now: Now, error: str | None) -> None:
+            if error is not None:
+                directory.health.fail(error)
+            if not loading.is_given_up:
+                if error is None:
+                    self._take_over(directory, loading)
+                then(now)
+
+        self._broker.jobs.run(Lane.LONG, loading.run, finished)
+
+    def give_up_loading(self) -> None:
+        """The node is about to stop: what is not loaded yet need not be."""
+        if self._loading is not None:
+            self._loading.is_given_up = True
+
+    def _take_over(self, directory: LogDirectory, loading: Loading) -> None:
+        with suppress(DiskError):  # noted in `offline_reason`
+            for name, log in list(directory.loaded(loading).items()):
+                if self._is_stray(log):
+                    directory.set_aside_stray(name)
+                    continue
+                if not directory.was_clean:
+                    self._tell_recovery(log)
+                log.config = self._config_of(name)  # it may have changed meanwhile
+                mark = directory.high_watermarks.get(name, 0)
+                self._host(log, mark)
 
     def _is_stray(self, log: PartitionLog) -> bool:
         topic = self._broker.image.topics_by_name.get(log.partition.topic)
@@ -159,6 +200,7 @@ class Hosting:
         hosted = self._broker.replicas.get(name)
         if hosted is not None and hosted.log.topic_id != topic_id:
             return
+        self._awaited.pop(name, None)
         self._broker.fetchers.forget(name)
         self._broker.assignments.forget(name)
         self._broker.replicas.abandon(name)
@@ -181,9 +223,12 @@ class Hosting:
         broker = self._broker
         partition = broker.replicas.get(name)
         if partition is None:
+            if name in self._awaited:
+                return
             partition = self._create(name, topic_id, image, now, is_new=is_new)
         if partition is None:
-            broker.replicas.lose(name)
+            if name not in self._awaited:
+                broker.replicas.lose(name)
             return
         broker.assignments.compare(partition, image)
         began = partition.apply(
@@ -216,15 +261,30 @@ class Hosting:
         *,
         is_new: bool,
     ) -> Partition | None:
-        """An empty replica; None when its directory failed."""
+        """An empty replica; None when its directory failed, or when it must wait for the disk."""
         broker = self._broker
         directory = self._directory_for(image.directory_of(broker.node_id), is_new=is_new)
         if directory is None:
+            return None
+        forgetting = directory.forgetting(name)
+        if forgetting is not None:
+            self._awaited[name] = is_new
+            lower(broker.jobs, forgetting, lambda later: self._create_now(name, later))
             return None
         with suppress(DiskError):  # noted in `offline_reason`
             log = directory.create_log(name, topic_id, self._rules.of(name.topic).log, now)
             return self._host(log, 0)
         return None
+
+    def _create_now(self, name: TopicPartition, now: Now) -> None:
+        """The disk has forgotten a log of that name: make the new one, if it is still wanted."""
+        is_new = self._awaited.pop(name, None)
+        topic = self._broker.image.topics_by_name.get(name.topic)
+        image = None if topic is None else topic.partitions.get(name.partition)
+        if is_new is None or topic is None or image is None:
+            return
+        if self._broker.node_id in image.replicas:
+            self._take_role(name, topic.topic_id, image, now, is_new=is_new)
 
     def _directory_for(self, directory_id: UUID, *, is_new: bool) -> LogDirectory | None:
         """The directory the metadata names, else the one with the fewest logs.
@@ -294,7 +354,10 @@ class Hosting:
         return None
 
     def close(self, broker_epoch: int) -> None:
-        """Close every log and mark the stop as clean; DiskError where that cannot be said."""
+        """Close every log and mark the stop as clean; DiskError where that cannot be said.
+
+        Blocks: it is the node's last job.
+        """
         for directory in self._broker.directories:
             directory.close(broker_epoch, self._broker.replicas.high_watermarks(directory.logs))
         for directory in self._broker.directories:

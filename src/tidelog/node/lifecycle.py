@@ -56,7 +56,7 @@ class Lifecycle:
         self._housekeeping = housekeeping
         self.incarnation = broker.entropy.uuid()
         self._join_until_ms = 0
-        self._is_loaded = False
+        self._is_loading = self._is_loaded = False
         self._is_serving = False
         self._in_flight = False
         self._next: Deadline | None = None
@@ -133,20 +133,23 @@ class Lifecycle:
     def metadata_changed(self, delta: ImageDelta, now: Now) -> None:
         """The image holds something new, perhaps about this broker."""
         if self._broker.node_id in delta.brokers:
-            was_loaded = self._is_loaded
             self._load_if_caught_up(now)
             self._serve_if_unfenced()
-            if self._is_loaded and not was_loaded and not self._in_flight:
-                self._heartbeat(now)
 
     def _load_if_caught_up(self, now: Now) -> None:
         broker = self._broker
         own = broker.image.brokers.get(broker.node_id)
-        if self._is_loaded or own is None or own.broker_epoch != broker.broker_epoch:
+        if self._is_loading or own is None or own.broker_epoch != broker.broker_epoch:
             return
-        self._hosting.load(now)
+        self._is_loading = True
+        self._hosting.load(now, self._loaded)
+
+    def _loaded(self, now: Now) -> None:
         self._housekeeping.start(now)
         self._is_loaded = True
+        self._serve_if_unfenced()
+        if not self._in_flight and self.failure is None:
+            self._heartbeat(now)
 
     def _serve_if_unfenced(self) -> None:
         broker = self._broker

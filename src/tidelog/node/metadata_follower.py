@@ -14,6 +14,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import lower
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.deadlines import Deadline
 from tidelog.node.effects import Lane
@@ -180,10 +181,17 @@ class MetadataFollower:
         def finished(later: Now, error: str | None) -> None:
             if error is not None:
                 raise DiskError(f"the metadata snapshot could not be stored: {error}")
+            install(later)
+
+        def install(later: Now) -> None:
             if question is not self._under_way or question.epoch != self._quorum.epoch:
                 return  # the log may have gone on without it
             if not download.is_stored:
                 self._useless(question, later)
+                return
+            lowering = self._quorum.lowering_for_snapshot(download.id)
+            if lowering is not None:
+                lower(self._broker.jobs, lowering, install)
                 return
             self._quorum.install(download.id, later)
             self._feed.load_snapshot(later)

@@ -3,7 +3,9 @@
 The same class runs under asyncio in a broker and under the simulator. Storage is written inside
 `step`; everything else that touches the world is an effect, carried out in order.
 
-Invariant  `step` never blocks: what may take long (an fsync) becomes a `RunJob` effect.
+Invariant  `step` never waits for the disk: whatever must be synced is synced by a `RunJob` effect,
+           and what depends on it comes after `JobFinished`. Only `start` does, before the node
+           is known to anybody.
 Invariant  Effects leave in the order in which they were decided.
 """
 
@@ -17,7 +19,6 @@ from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.active_controller import ActiveController
 from tidelog.node.alter_partitions import AlterPartitions
@@ -28,7 +29,7 @@ from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
 from tidelog.node.coordinators import Coordinators
 from tidelog.node.directory_assignments import DirectoryAssignments
-from tidelog.node.effects import Effect, OpenListeners, Stopped
+from tidelog.node.effects import Effect, Lane, OpenListeners, Stopped
 from tidelog.node.group_metadata import GroupMetadata
 from tidelog.node.handlers.fetch import retry
 from tidelog.node.hosting import Hosting
@@ -76,6 +77,7 @@ class Node:
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self._connections: dict[int, Connection] = {}
         self._stopping: str | None = None
+        self._closing = False
         self._stopped = False
         self.broker = broker = BrokerState(config, files, entropy)
         broker.parked = ParkedFetches(
@@ -123,7 +125,7 @@ class Node:
 
     def step(self, happened: Input) -> list[Effect]:
         """Let one thing happen."""
-        if self._stopped:
+        if self._stopped or (self._closing and type(happened) is not JobFinished):
             return []
         if type(happened) is FrameArrived:
             connection = self._connections.get(happened.connection)
@@ -267,18 +269,20 @@ class Node:
         if self._stopping is None:
             self._stopping = reason
             self._housekeeping.stop()
+            self._hosting.give_up_loading()
         self._stop_if_asked_and_idle()
 
     def _stop_if_asked_and_idle(self) -> None:
         """Put everything on disk and mark the stop as clean, once no job is at work on it."""
-        if self._stopping is None or not self.broker.jobs.are_done:
+        if self._stopping is None or self._closing or not self.broker.jobs.are_done:
             return
-        try:
-            self._hosting.close(self.broker.broker_epoch)
-        except DiskError as error:
-            self._end(clean=False, cause=str(error))
-        else:
-            self._end(clean=True, cause=self._stopping)
+        self._closing = True  # the logs are the job's from now on
+        reason, epoch = self._stopping, self.broker.broker_epoch
+
+        def closed(_now: Now, error: str | None) -> None:
+            self._end(clean=error is None, cause=error or reason)
+
+        self.broker.jobs.run(Lane.LONG, lambda: self._hosting.close(epoch), closed)
 
     def _end(self, *, clean: bool, cause: str) -> None:
         broker = self.broker

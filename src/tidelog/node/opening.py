@@ -80,6 +80,7 @@ def open_quorum(broker: BrokerState, now: Now) -> Quorum[MetadataRecord]:
             disconnect_grace_ms=config.broker_disconnect_grace_ms,
         ),
         can_vote=config.is_controller,
+        promises_by_jobs=True,
     )
 
 

@@ -3,16 +3,19 @@
 Invariant  After everything that happens to the quorum, and before anything else does, its letters
            are on their way, its log is being synced, and whoever acts on its state has looked.
 Invariant  One sync of the metadata log is under way at a time; a failed one stops the node.
+Invariant  What the quorum promises is on disk before it is said to anybody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.controller.records import MetadataRecord
+from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import lower
 from tidelog.node.deadlines import Deadline
 from tidelog.node.effects import Lane
 from tidelog.node.links import LinkLost
@@ -21,6 +24,7 @@ from tidelog.quorum.messages import EpochBegun, EpochEnded, Letter, QuorumAnswer
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS
 
+Answer: TypeAlias = Callable[[QuorumAnswer], None]
 PURPOSE: Final = "quorum"
 LEAVE_WITHIN_MS: Final = 100
 """So long a leader that stops waits for the others to know it."""
@@ -36,6 +40,8 @@ class QuorumMember:
         self._timer: Deadline | None = None
         self._leader = (quorum.leader_id, quorum.epoch)
         self._left: Callable[[Now], None] | None = None
+        self._unsaid: list[Callable[[], None]] = []
+        """Answers that wait for a promise to be on disk."""
         self.on_change: list[Callable[[Now], None]] = []
         """Called whenever the quorum may have changed, in this order."""
         self.on_leader: list[Callable[[Now], None]] = []
@@ -48,20 +54,23 @@ class QuorumMember:
 
     # What voters ask
 
-    def vote_asked(self, asked: VoteAsked, now: Now) -> QuorumAnswer:
-        answer = self._quorum.vote_asked(asked, now)
-        self.settle(now)
-        return answer
+    def vote_asked(self, asked: VoteAsked, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.vote_asked(asked, now), answer, now)
 
-    def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
-        answer = self._quorum.epoch_begun(begun, now)
-        self.settle(now)
-        return answer
+    def epoch_begun(self, begun: EpochBegun, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.epoch_begun(begun, now), answer, now)
 
-    def epoch_ended(self, ended: EpochEnded, now: Now) -> QuorumAnswer:
-        answer = self._quorum.epoch_ended(ended, now)
-        self.settle(now)
-        return answer
+    def epoch_ended(self, ended: EpochEnded, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.epoch_ended(ended, now), answer, now)
+
+    def _answer(self, said: QuorumAnswer, answer: Answer, now: Now) -> None:
+        """Answer, once what the answer promises is on disk."""
+        if self._quorum.owes_promise:
+            self._unsaid.append(lambda: answer(said))
+            self.settle(now)
+        else:
+            self.settle(now)
+            answer(said)
 
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""
@@ -79,9 +88,11 @@ class QuorumMember:
 
     def settle(self, now: Now) -> None:
         """Something happened to the quorum: do what comes of it."""
+        self._keep_promise()
         for letter in self._quorum.take_letters():
             self._send(letter, now)
         self.sync()
+        self._lower()
         for look in self.on_change:
             look(now)
         leader = (self._quorum.leader_id, self._quorum.epoch)
@@ -106,6 +117,32 @@ class QuorumMember:
             self.settle(now)
 
         self._broker.jobs.run(Lane.QUORUM, job.run, synced)
+
+    def _keep_promise(self) -> None:
+        job = self._quorum.promise_job()
+        if job is not None:
+
+            def kept(now: Now, error: str | None) -> None:
+                if error is not None:
+                    raise DiskError(f"a promise to the quorum could not be written: {error}")
+                self._quorum.promise_kept(job, now)
+                if not self._quorum.owes_promise:
+                    unsaid, self._unsaid = self._unsaid, []
+                    for say in unsaid:
+                        say()
+                self.settle(now)
+
+            self._broker.jobs.run(Lane.QUORUM, job.run, kept)
+
+    def _lower(self) -> None:
+        lowering = self._quorum.lowering()
+        if lowering is not None:
+
+            def lowered(now: Now) -> None:
+                self._quorum.lowered()
+                self.settle(now)
+
+            lower(self._broker.jobs, lowering, lowered)
 
     def _set_timer(self) -> None:
         due_ms = self._quorum.due_ms

@@ -12,6 +12,7 @@ Invariant  A fetch tells of no record that its topic wants on disk and that is n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.node.checkpointing import lower
 from tidelog.node.fetcher_session import FetcherSession
 from tidelog.node.links import Link, LinkLost
 from tidelog.node.offset_questions import OffsetQuestion
@@ -29,9 +31,11 @@ from tidelog.replication.messages import (
     FetchState,
     FollowerStep,
     LeaderAnswer,
+    MustLower,
     NeedsOffsets,
 )
 from tidelog.replication.partition import Partition
+from tidelog.storage.segmented_log import Lowering
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 FETCH_VERSION: Final = 17
@@ -56,6 +60,8 @@ class ReplicaFetcher:
         """Partitions that must not be asked for before a time on the monotonic clock."""
         self._asking: dict[TopicPartition, OffsetQuestion] = {}
         """Partitions whose leader is being asked for its offsets."""
+        self._held: dict[TopicPartition, object] = {}
+        """Partitions whose next fetch waits for the disk."""
         self._session = FetcherSession()
         self._link: Link | None = None
         self._incarnation: tuple[int, tuple[str, int]] | None = None
@@ -72,12 +78,14 @@ class ReplicaFetcher:
         self.forget(partition.name)
         self._partitions[partition.name] = partition
         self._wait_for_flush(partition)
+        self._wait_for_disk(partition)
 
     def forget(self, name: TopicPartition) -> None:
         """Fetch this partition no more."""
         self._partitions.pop(name, None)
         self._resting.pop(name, None)
         self._asking.pop(name, None)
+        self._held.pop(name, None)
         self._changed[name] = None
 
     def tell(self, name: TopicPartition) -> None:
@@ -140,6 +148,7 @@ class ReplicaFetcher:
             or follower is None
             or not follower.may_fetch
             or name in self._asking
+            or name in self._held
             or self._resting.get(name, 0) > now.monotonic_ms
         ):
             self._session.leave(name)
@@ -211,10 +220,14 @@ class ReplicaFetcher:
                 self._announce_stuck(partition, step.why)
         elif isinstance(step, Failed):
             self._announce_stuck(partition, step.why)
+        elif isinstance(step, MustLower):
+            self._lower(partition, step.lowering)
         elif isinstance(step, NeedsOffsets) and self._link is not None:
             question = OffsetQuestion(self._broker, partition, state, self._offsets_known)
             self._asking[name] = question
             question.ask(self._link, now)
+        else:
+            self._wait_for_disk(partition)
 
     def _offsets_known(self, question: OffsetQuestion, step: FollowerStep, now: Now) -> None:
         name = question.partition.name
@@ -245,6 +258,34 @@ class ReplicaFetcher:
 
     def _flushed(self, error: str | None) -> None:
         self._flushing -= 1
+
+    def _wait_for_disk(self, partition: Partition) -> None:
+        """See to what the disk has to know before this partition can be fetched."""
+        follower = partition.follower
+        if follower is not None and follower.unprepared is not None:
+            self._lower(partition, follower.unprepared.lowering)
+        elif follower is not None and not partition.log.flushes.is_settled:
+            self._hold(partition, lambda then: self._broker.flushes.settle(partition.log, then))
+
+    def _lower(self, partition: Partition, lowering: Lowering) -> None:
+        self._hold(partition, lambda then: lower(self._broker.jobs, lowering, then))
+
+    def _hold(self, partition: Partition, begin: Callable[[Callable[[Now], None]], None]) -> None:
+        name, reason = partition.name, object()
+
+        def go_on(now: Now) -> None:
+            if self._held.get(name) is not reason:
+                return
+            del self._held[name]
+            self._changed[name] = None
+            follower = partition.follower
+            if follower is not None and follower.unprepared is not None:
+                follower.prepare(now)
+            self._wait_for_disk(partition)
+
+        self._held[name] = reason
+        self._changed[name] = None
+        begin(go_on)
 
     def _announce_stuck(self, partition: Partition, why: str) -> None:
         self._broker.announce(FetcherStuck(partition=partition.name, leader=self.leader, cause=why))

@@ -90,6 +90,26 @@ def write_election_state(
     write_atomically(files, f"{directory}/{FILE_NAME}", encoded)
 
 
+class PromiseJob(NamedTuple):
+    """A promise to be made durable; `run` blocks and may be called from any thread, once."""
+
+    files: FileSystem
+    directory: str
+    state: ElectionState
+    kraft_version: int
+    voter_ids: tuple[int, ...]
+
+    def run(self) -> None:
+        """Write it; raises `DiskError`."""
+        write_election_state(
+            self.files,
+            self.directory,
+            self.state,
+            kraft_version=self.kraft_version,
+            voter_ids=self.voter_ids,
+        )
+
+
 def _unusable(path: str, why: str) -> DiskError:
     return DiskError(
         f"{path} cannot be used, and without it this node could vote twice: {why}. "

@@ -5,9 +5,11 @@
     for letter in elections.take_letters(): ...                 # to be sent; later, for each:
     elections.answered(letter, answer, now)                     # or unanswered(letter, now)
     elections.time_passed(log_end, now)                         # at due_ms
+    elections.promise_kept(now)                                 # once what it promised is durable
 
 Invariant  The epoch never falls, and what is promised in it is durable before anybody can know
-           of it: every move writes `quorum-state` before it takes effect (C2).
+           of it: every move has `quorum-state` written (C2), and until it is, whoever uses this
+           says nothing to anybody. Nobody leads before that.
 Invariant  An epoch has one leader; to hear of two stops the node (C1).
 Invariant  Pre-votes of the same epoch change nothing on the side that gives them.
 """
@@ -56,12 +58,13 @@ class Elections:
         self,
         *,
         members: Membership,
-        persist: Callable[[ElectionState], None],
+        persist: Callable[[ElectionState], bool],
         lead: Callable[[int, tuple[int, ...], Now], Leader],
         entropy: Entropy,
         timeouts: QuorumTimeouts,
     ) -> None:
-        """`lead` is told an epoch and who voted for it, and begins to lead it."""
+        """`lead` is told an epoch and who voted for it, and begins to lead it; `persist` says
+        whether the promise is durable already."""
         self._members = members
         self._own = members.own
         self._persist_state = persist
@@ -70,6 +73,7 @@ class Elections:
         self._timeouts = timeouts
         self._letters: list[Letter] = []
         self._promised = ElectionState()
+        self._is_kept = True
         self.role: Role = Unattached(0, NEVER_MS)
         self.lost_leader: int | None = None
         """Who led before and hung up; nobody has heard of it since, as far as this node knows."""
@@ -324,15 +328,25 @@ class Elections:
         """Go on with an election: it may be won, or lost, or there are voters to be asked."""
         if role.tally.is_won and isinstance(role, Prospective):
             self._campaign(log_end, now)
-        elif role.tally.is_won:
+        elif role.tally.is_won and isinstance(role, Candidate):
             self._promise(ElectionState(role.epoch, self._own.id))
-            leader = self._lead(role.epoch, role.tally.granting, now)
-            self.role = leader
-            self._look_after_followers(leader, now)
+            self._lead_if_promised(role, now)
         elif role.tally.is_lost and isinstance(role, Prospective):
             self._give_up(role, now)
         else:
             self._ask(log_end, now)
+
+    def _lead_if_promised(self, role: Candidate, now: Now) -> None:
+        if self._is_kept:
+            leader = self._lead(role.epoch, role.tally.granting, now)
+            self.role = leader
+            self._look_after_followers(leader, now)
+
+    def promise_kept(self, now: Now) -> None:
+        """What was promised last is durable: who won with it may lead."""
+        self._is_kept = True
+        if isinstance(self.role, Candidate) and self.role.tally.is_won:
+            self._lead_if_promised(self.role, now)
 
     def _campaign(self, log_end: LogEnd, now: Now) -> None:
         """Begin an epoch, vote for this node in it, and ask the others to do so."""
@@ -363,8 +377,8 @@ class Elections:
 
     def _promise(self, state: ElectionState) -> None:
         if state != self._promised:
-            self._persist_state(state)
             self._promised = state
+            self._is_kept = self._persist_state(state)
 
     # Asking
 

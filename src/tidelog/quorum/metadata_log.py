@@ -30,6 +30,7 @@ from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import LogSlice
 from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.segmented_log import Lowering
 
 _READ_BYTES: Final = 1 << 20
 
@@ -188,6 +189,14 @@ class MetadataLog:
             # Below the epochs of the log; what the oldest snapshot ends with is known.
             return oldest.epoch, oldest.offset
         return found, end
+
+    def lowering_for_cut(self, offset: int) -> Lowering | None:
+        """What must run before `truncate_to`, lest that waits for the disk."""
+        return self._log.lowering_for_cut(offset)
+
+    def lowering_for_snapshot(self, snapshot: SnapshotId) -> Lowering | None:
+        """What must run before `install`, lest that waits for the disk."""
+        return self._log.lowering_for_new_start(snapshot.offset)
 
     def truncate_to(self, offset: int, now: Now) -> None:
         """Give up what the leader does not have."""

@@ -42,6 +42,7 @@ from tidelog.quorum.own_endpoints import own_endpoints
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.roles import Follower, Unattached
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
+from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece, snapshot_piece
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, QuorumTimeouts
@@ -52,6 +53,7 @@ from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_values import LogSlice
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.segmented_log import Lowering
 
 T = TypeVar("T")
 _TELLS_THE_LEADER: Final = frozenset(
@@ -93,6 +95,7 @@ class Quorum(VotingReplica[T]):
         static_voters: tuple[Voter, ...] = (),
         timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS,
         can_vote: bool = True,
+        promises_by_jobs: bool = False,
     ) -> None:
         """`endpoints` are where this node is to be found for the quorum, as far as it was told;
         all members use the one named `listener`. A node that cannot vote only follows."""
@@ -108,10 +111,13 @@ class Quorum(VotingReplica[T]):
             static_voters=static_voters,
             timeouts=timeouts,
             can_vote=can_vote,
+            promises_by_jobs=promises_by_jobs,
         )
         self.endpoints = own_endpoints(endpoints, self._voters.by_id(own.id))
         self._observers = Observers()
         self._syncing: FlushJob | None = None
+        self._lowering: Lowering | None = None
+        self._is_lowering = False
 
     def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
         """Elected: the first records of the epoch say so, and commit what came before them."""
@@ -191,7 +197,7 @@ class Quorum(VotingReplica[T]):
     @property
     def _must_sync(self) -> bool:
         """Whether a fetch would promise what is not durable yet."""
-        if self._syncing is not None:
+        if self._syncing is not None or self._lowering is not None or self.owes_promise:
             return True
         return self._can_vote and self._log.durable_end < self._log.end_offset
 
@@ -199,6 +205,8 @@ class Quorum(VotingReplica[T]):
         """The answer to `asked`; its records are gone when this returns."""
         if answer.error not in _TELLS_THE_LEADER or answer.leader_epoch < self.epoch:
             return Step.REST
+        if self.owes_promise:
+            return Step.AGAIN
         before = self.role
         self._elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
         role = self.role
@@ -215,7 +223,7 @@ class Quorum(VotingReplica[T]):
         if answer.snapshot is not None:
             return Step.SNAPSHOT
         if answer.diverging is not None:
-            self._truncate(*answer.diverging, now)
+            self._lowering = self._truncate(*answer.diverging, now)
             return Step.AGAIN
         if answer.records is not None and not self._append_fetched(answer.records, role.epoch, now):
             return Step.REST
@@ -245,6 +253,8 @@ class Quorum(VotingReplica[T]):
         answer = read_for(asked, self._log, leader)
         if leader is not None:
             return answer._replace(leader_address=self._members.address_of(self._own.id))
+        if self.owes_promise:
+            return answer._replace(leader_epoch=self._kept.epoch)
         address = self._members.address_of(self.leader_id) or self.leader_address
         return answer._replace(
             leader_id=self.leader_id, leader_epoch=self.epoch, leader_address=address
@@ -314,6 +324,24 @@ class Quorum(VotingReplica[T]):
         if isinstance(leader, Leader) and leader.made_durable(self._log.durable_end):
             return self._committed_up_to(leader.high_watermark)
         return False
+
+    # Making room
+
+    def lowering(self) -> Lowering | None:
+        """What must be run before the log can be cut; None while that is under way."""
+        if self._is_lowering or self._lowering is None:
+            return None
+        self._is_lowering = True
+        return self._lowering
+
+    def lowered(self) -> None:
+        """It was run to its end: the next answer of the leader cuts the log."""
+        self._lowering = None
+        self._is_lowering = False
+
+    def lowering_for_snapshot(self, snapshot: SnapshotId) -> Lowering | None:
+        """What must be run before `install`."""
+        return self._log.lowering_for_snapshot(snapshot)
 
     def sync_failed(self, job: FlushJob, why: str) -> NoReturn:
         """The job failed: what it was to make durable may be gone, so the node must stop."""

@@ -26,6 +26,7 @@ from tidelog.records.record import records_of
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.leader_epoch_cache import EpochStart
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.segmented_log import Lowering
 
 T = TypeVar("T")
 
@@ -186,8 +187,9 @@ class MetadataReplica(Generic[T]):
                 self._note(header, batch)
         return True
 
-    def _truncate(self, epoch: int, end: int, now: Now) -> None:
-        """Cut what the leader, where `epoch` ends at `end`, does not have, as far as that tells."""
+    def _truncate(self, epoch: int, end: int, now: Now) -> Lowering | None:
+        """Cut what the leader, where `epoch` ends at `end`, does not have, as far as that tells;
+        or say what must be run before."""
         own_epoch, own_end = self._log.end_of_epoch(epoch)
         to = min(own_end, end) if own_epoch == epoch else own_end
         if to < self._mark:
@@ -195,8 +197,11 @@ class MetadataReplica(Generic[T]):
                 f"the leader ends epoch {epoch} at offset {end}, but everything below "
                 f"{self._mark} was committed: the quorum has lost its log"
             )
-        self._log.truncate_to(to, now)
-        self._load()
+        lowering = self._log.lowering_for_cut(to)
+        if lowering is None:
+            self._log.truncate_to(to, now)
+            self._load()
+        return lowering
 
     def download(self, snapshot: SnapshotId) -> SnapshotDownload:
         """Begin to fetch a snapshot that the leader named."""

@@ -1,6 +1,8 @@
 """A replica of the metadata log with its part in the elections: what it is, and what it says.
 
 Invariant  The epoch is durable in `quorum-state` before a record of it is written.
+Invariant  While a promise is not durable (`owes_promise`) this node says nothing that others could
+           take for it: no answer, no letter, no fetch.
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import ConfigError
+from tidelog.model.errors import ConfigError, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter
 from tidelog.quorum.election_state import (
     ElectionState,
+    PromiseJob,
     read_election_state,
-    write_election_state,
 )
 from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader
@@ -57,8 +59,10 @@ class VotingReplica(MetadataReplica[T], ABC):
         static_voters: tuple[Voter, ...],
         timeouts: QuorumTimeouts,
         can_vote: bool,
+        promises_by_jobs: bool,
     ) -> None:
-        """`listener` is the one that all members of the quorum use among themselves."""
+        """`listener` is the one that all members of the quorum use among themselves. With
+        `promises_by_jobs` no move waits for the disk once this has started."""
         super().__init__(
             files=files,
             log=log,
@@ -72,6 +76,10 @@ class VotingReplica(MetadataReplica[T], ABC):
         self._can_vote = can_vote
         self._timeouts = timeouts
         self._members = Membership(own, listener, lambda: self._voters)
+        self._promises_by_jobs = promises_by_jobs
+        self._is_started = False
+        self._promised = self._kept = ElectionState()
+        self._promising: PromiseJob | None = None
         self._elections = Elections(
             members=self._members,
             persist=self._persist,
@@ -98,15 +106,47 @@ class VotingReplica(MetadataReplica[T], ABC):
         # A process that was killed as it made a promise may have left it under a name that a loss
         # of power would take back, after this one has answered by it.
         self._files.sync_directory(self._log.directory)
+        self._promised = self._kept = stored
         self._elections.start(stored, self.log_end, now)
+        self._is_started = True
 
-    def _persist(self, state: ElectionState) -> None:
-        write_election_state(
+    # What it promises
+
+    @property
+    def owes_promise(self) -> bool:
+        """Whether nobody may hear of what this node is, since its disk does not know it yet."""
+        return self._can_vote and self._promised != self._kept
+
+    def promise_job(self) -> PromiseJob | None:
+        """The latest promise, to be made durable; None if it is, or while a job is under way."""
+        if self._promising is not None or self._promised == self._kept:
+            return None
+        self._promising = self._job_for(self._promised)
+        return self._promising
+
+    def promise_kept(self, job: PromiseJob, now: Now) -> None:
+        """The job has run. Ask for the next one, and for what may be said now."""
+        invariant(job is self._promising, "one promise is written at a time")
+        self._promising = None
+        self._kept = job.state
+        if self._promised == self._kept:
+            self._elections.promise_kept(now)
+
+    def _persist(self, state: ElectionState) -> bool:
+        self._promised = state
+        if self._is_started and self._promises_by_jobs:
+            return not self.owes_promise
+        self._job_for(state).run()
+        self._kept = state
+        return True
+
+    def _job_for(self, state: ElectionState) -> PromiseJob:
+        return PromiseJob(
             self._files,
             self._log.directory,
             state,
-            kraft_version=self._voters.kraft_version,
-            voter_ids=self._voters.voter_ids,
+            self._voters.kraft_version,
+            self._voters.voter_ids,
         )
 
     # What it is
@@ -173,8 +213,8 @@ class VotingReplica(MetadataReplica[T], ABC):
         return self._elections.epoch_ended(ended, now)
 
     def take_letters(self) -> list[Letter]:
-        """What is to be said to other voters."""
-        return self._elections.take_letters()
+        """What is to be said to other voters, once that can be said."""
+        return [] if self.owes_promise else self._elections.take_letters()
 
     def answered(self, letter: Letter, answer: QuorumAnswer, now: Now) -> None:
         """What a voter said to a letter."""

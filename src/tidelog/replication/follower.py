@@ -5,6 +5,8 @@ Invariant  It fetches from the end of its log and names the epoch of its last re
 Invariant  An answer is used only if the log and the epoch are still those of the question.
 Invariant  A diverging answer says where to cut and nothing else: its mark and log start belong to
            a history that this log does not have yet (D15).
+Invariant  What the disk says about a log is lowered before the log is cut, and nothing is fetched
+           before what the cut took away is gone for good; both without the loop waiting for it.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ from tidelog.replication.messages import (
     FollowerStep,
     LeaderAnswer,
     LeaderOffsets,
+    MustLower,
     NeedsOffsets,
     Progress,
 )
 from tidelog.replication.surroundings import Surroundings
 
 NOTHING: Final = memoryview(b"")
+CUT: Final = Progress(truncated=True)
 LATE_PAUSE_MS: Final = 10
 LEADER_IS_LATE: Final = frozenset(
     {
@@ -56,6 +60,7 @@ class FollowerReplica:
         "failed_because",
         "leader",
         "leader_epoch",
+        "unprepared",
     )
 
     def __init__(self, replica: LocalReplica, surroundings: Surroundings) -> None:
@@ -65,6 +70,8 @@ class FollowerReplica:
         self.leader_epoch = replica.leadership.leader_epoch
         self.failed_because: str | None = None
         """Why it asks no more in this epoch."""
+        self.unprepared: MustLower | None = None
+        """What must be run before `prepare` can do its work, which is to be called again."""
         self._is_caught_up = False
         self._late_pause_ms = LATE_PAUSE_MS
 
@@ -73,13 +80,16 @@ class FollowerReplica:
         if self.leader == NO_LEADER:
             return
         replica = self._replica
+        self.unprepared = None
         try:
             damaged = [damage.first_offset for damage in replica.log.damage if damage.in_place]
             if damaged:
-                self._truncate_to(min(damaged), "what was there is damaged on disk", now)
+                why = "what was there is damaged on disk"
+                self.unprepared = self._truncate_to(min(damaged), why, now)
             elif replica.log.epochs.latest_epoch is None:
                 mark = replica.high_watermark.offset
-                self._truncate_to(mark, "no leader epochs are known, only the mark", now)
+                why = "no leader epochs are known, only the mark"
+                self.unprepared = self._truncate_to(mark, why, now)
         except DiskError as error:
             self._fail(str(error))
 
@@ -91,7 +101,9 @@ class FollowerReplica:
         return (
             self.leader != NO_LEADER
             and self.failed_because is None
+            and self.unprepared is None
             and not self._replica.flushes_under_way
+            and self._replica.log.flushes.is_settled
         )
 
     @property
@@ -138,6 +150,9 @@ class FollowerReplica:
                 self._caught_up()
             return Progress()
         replica = self._replica
+        lowering = replica.log.lowering_for_fetched(records)
+        if lowering is not None:
+            return MustLower(lowering)
         appended = replica.log.append_as_follower(
             records, now, fetch_epoch=answer.sent.leader_epoch
         )
@@ -173,7 +188,7 @@ class FollowerReplica:
 
     def _reconcile(
         self, leaders_epoch: int, leaders_end: int, leaders_start: int, now: Now
-    ) -> Progress:
+    ) -> FollowerStep:
         """Cut where the leader's log parts from this one.
 
         Where that is the very start of the leader's log, nothing is left there to compare with:
@@ -181,25 +196,28 @@ class FollowerReplica:
         """
         log = self._replica.log
         if log.start_offset < leaders_end == leaders_start:
-            self._begin_anew_at_start_of_leader(leaders_start, now)
-            return Progress(truncated=True)
+            return self._begin_anew_at_start_of_leader(leaders_start, now) or CUT
         point = truncation_point(log.epochs, log.end_offset, leaders_epoch, leaders_end)
         why = f"epoch {leaders_epoch} ends at {leaders_end} in the log of leader {self.leader}"
-        self._truncate_to(point, why, now)
-        return Progress(truncated=True)
+        return self._truncate_to(point, why, now) or CUT
 
-    def _begin_anew_at_start_of_leader(self, leaders_start: int, now: Now) -> None:
+    def _begin_anew_at_start_of_leader(self, leaders_start: int, now: Now) -> MustLower | None:
         """The leader has deleted all that this log could share with it."""
         why = f"the log of leader {self.leader} begins only at {leaders_start}"
-        self._begin_anew_at(leaders_start, why, now)
+        return self._begin_anew_at(leaders_start, why, now)
 
-    def _begin_anew_at(self, offset: int, cause: str, now: Now) -> None:
-        """Give everything up."""
-        end = self._replica.log.end_offset
-        self._replica.log.truncate_fully_and_start_at(offset, now)
+    def _begin_anew_at(self, offset: int, cause: str, now: Now) -> MustLower | None:
+        """Give everything up, or say what must come before that."""
+        log = self._replica.log
+        lowering = log.lowering_for_new_start(offset)
+        if lowering is not None:
+            return MustLower(lowering)
+        end = log.end_offset
+        log.truncate_fully_and_start_at(offset, now)
         self._was_cut(end, cause)
+        return None
 
-    def _truncate_to(self, offset: int, cause: str, now: Now) -> None:
+    def _truncate_to(self, offset: int, cause: str, now: Now) -> MustLower | None:
         """Cut the log; even with nothing to cut, epochs go in which nothing was written.
 
         A log that is to give up what was committed, down to its start, parted from the leader's in
@@ -209,9 +227,13 @@ class FollowerReplica:
         before = log.end_offset
         start, mark = log.start_offset, self._replica.high_watermark.offset
         if offset < start or offset == start < mark:
-            self._begin_anew_at(offset, cause, now)
-        elif log.truncate_to(offset, now):
+            return self._begin_anew_at(offset, cause, now)
+        lowering = log.lowering_for_cut(offset)
+        if lowering is not None:
+            return MustLower(lowering)
+        if log.truncate_to(offset, now):
             self._was_cut(before, cause)
+        return None
 
     def _was_cut(self, end_before: int, cause: str) -> None:
         replica = self._replica
@@ -234,14 +256,12 @@ class FollowerReplica:
         try:
             if leader.end_offset < end:
                 why = f"the log of leader {self.leader} ends at {leader.end_offset}"
-                self._truncate_to(leader.end_offset, why, now)
-            elif leader.start_offset > end:
-                self._begin_anew_at_start_of_leader(leader.start_offset, now)
-            else:
-                return self._back_off("the leader has our offset and yet refused it")
+                return self._truncate_to(leader.end_offset, why, now) or CUT
+            if leader.start_offset > end:
+                return self._begin_anew_at_start_of_leader(leader.start_offset, now) or CUT
         except DiskError as error:
             return self._fail(str(error))
-        return Progress(truncated=True)
+        return self._back_off("the leader has our offset and yet refused it")
 
     # -- refusals ------------------------------------------------------------------------------
 

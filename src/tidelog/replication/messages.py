@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.storage.segmented_log import Lowering
 
 RECOVERED: Final = 0
 ANY_BROKER_EPOCH: Final = -1
@@ -172,10 +173,16 @@ class NeedsOffsets(NamedTuple):
     """Ask the leader for its latest and earliest offsets, then call `offsets_told`."""
 
 
+class MustLower(NamedTuple):
+    """The log cannot be cut before this was run, away from the loop; then ask again."""
+
+    lowering: Lowering
+
+
 class Failed(NamedTuple):
     """Ask no more until the metadata gives a new leader epoch."""
 
     why: str
 
 
-FollowerStep: TypeAlias = Progress | Dropped | BackOff | NeedsOffsets | Failed
+FollowerStep: TypeAlias = Progress | Dropped | BackOff | NeedsOffsets | MustLower | Failed

@@ -1,7 +1,7 @@
 """The blocking work of one lane of a process, as one worker thread does it.
 
-Invariant  Jobs of a lane run one after the other; when within its time a job touches the disk is for the
-           dice to say, as a thread's progress would be.
+Invariant  Jobs of a lane run one after the other; when within its time a job touches the disk is
+           for the dice to say, as a thread's progress would be.
 Invariant  While the process is paused no job begins, works or ends.
 """
 

@@ -15,6 +15,7 @@ from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS,
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.kept_checkpoint import CheckpointJob, KeptCheckpoint, Offsets
 from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.truncation import Lower
 
 
 class DirectoryCheckpoints:
@@ -62,6 +63,46 @@ class DirectoryCheckpoints:
         if self.first_dirty.offsets.get(name, 0) > log.first_dirty_offset:
             self._write(self.first_dirty, self._first_dirty())
 
+    def lowering(self, log: PartitionLog, lower: Lower) -> list[CheckpointJob] | None:
+        """Jobs for what claims too much of a log that is to be cut; None when nothing does.
+
+        There may be none although something does: then ask again once the jobs under way are done.
+        """
+        name = log.partition
+        found = (
+            (self.recovery_points, self._recovery_points, lower.recovery_point),
+            (self.log_starts, self._log_starts, lower.start_offset),
+            (self.first_dirty, self._first_dirty, lower.recovery_point),
+        )
+        claiming = [each for each in found if each[0].offsets.get(name, 0) > each[2]]
+        if not claiming:
+            return None
+        return [
+            job
+            for checkpoint, offsets, at in claiming
+            for job in self._jobs(checkpoint, offsets, {name: at})
+        ]
+
+    def forgetting(self, partition: TopicPartition) -> list[CheckpointJob] | None:
+        """The same for a deleted log, before a new one can get its name."""
+        claiming = [
+            (checkpoint, offsets)
+            for checkpoint, offsets in (
+                (self.recovery_points, self._recovery_points),
+                (self.log_starts, self._log_starts),
+                (self.first_dirty, self._first_dirty),
+                (self.high_watermarks, lambda: self._still_here(self.high_watermarks)),
+            )
+            if partition in checkpoint.offsets
+        ]
+        if not claiming:
+            return None
+        return [job for checkpoint, offsets in claiming for job in self._jobs(checkpoint, offsets)]
+
+    def _still_here(self, checkpoint: KeptCheckpoint) -> Offsets:
+        here = {log.partition for log in self._logs()}
+        return {name: at for name, at in checkpoint.offsets.items() if name in here}
+
     def _write(self, checkpoint: KeptCheckpoint, offsets: Offsets) -> None:
         checkpoint.write(self._completed(checkpoint, offsets))
 
@@ -85,9 +126,12 @@ class DirectoryCheckpoints:
         return self._jobs(self.first_dirty, self._first_dirty)
 
     def _jobs(
-        self, checkpoint: KeptCheckpoint, offsets: Callable[[], Offsets]
+        self,
+        checkpoint: KeptCheckpoint,
+        offsets: Callable[[], Offsets],
+        lowered: Offsets | None = None,
     ) -> list[CheckpointJob]:
-        job = checkpoint.job(lambda: self._completed(checkpoint, offsets()))
+        job = checkpoint.job(lambda: self._completed(checkpoint, offsets()), lowered)
         return [] if job is None else [job]
 
     # What is true

@@ -49,6 +49,7 @@ class FlushState:
         "_names_synced",
         "_names_version",
         "_requested",
+        "_settled_with",
         "_snapshots",
         "generation",
         "is_identified",
@@ -65,7 +66,7 @@ class FlushState:
         """Rises whenever the log is cut."""
         self._names_version = 0 if names_durable else 1
         self._names_synced = 0
-        self._began_with = 0
+        self._began_with = self._settled_with = 0
         """The version of names that has the present first segment."""
         self.is_identified = self._identity_requested = is_identified
         """Whether a loss of power leaves the topic id and the first segment."""
@@ -81,6 +82,16 @@ class FlushState:
         self.names_changed()
         self._began_with = self._names_version
         self.is_identified = self._identity_requested = False
+
+    def set_aside(self) -> None:
+        """Segments were taken away, and a loss of power could bring them back."""
+        self.names_changed()
+        self._settled_with = self._names_version
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether segments that a cut took away are gone for good."""
+        return self._names_synced >= self._settled_with
 
     def snapshot_taken(self, offset: int) -> None:
         """A producer snapshot was written that is not durable yet."""
@@ -164,6 +175,17 @@ class FlushState:
             names_version=self._names_version,
             identifies=True,
             steps=(lambda: sync_topic_id(files, directory),),
+        )
+
+    def settling_job(self, files: FileSystem, directory: str) -> FlushJob:
+        """Let segments that a cut took away be gone for good."""
+        self.begun()
+        return FlushJob(
+            up_to=self.recovery_point,
+            generation=self.generation,
+            names_version=self._names_version,
+            identifies=False,
+            steps=(lambda: _sync_names(files, directory),),
         )
 
     def done(self, job: FlushJob) -> None:

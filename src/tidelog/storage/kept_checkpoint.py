@@ -37,6 +37,10 @@ class CheckpointJob:
         """It has run: let the file have what was written."""
         self.kept.take(self)
 
+    def is_in_place(self) -> None:
+        """The directory was synced after `take`."""
+        self.kept.is_in_place(self)
+
 
 class KeptCheckpoint:
     """One offset checkpoint of a log directory."""
@@ -63,9 +67,16 @@ class KeptCheckpoint:
             self._file.write(offsets)
             self._now_has(dict(offsets))
 
-    def job(self, true_now: Callable[[], Offsets]) -> CheckpointJob | None:
-        """Replace the content elsewhere, if it changed and no job is at it; then `take` that."""
+    def job(
+        self, true_now: Callable[[], Offsets], lowered: Offsets | None = None
+    ) -> CheckpointJob | None:
+        """Replace the content elsewhere, if it changed and no job is at it; then `take` that.
+
+        Of the partitions in `lowered` the file shall claim no more than stands there.
+        """
         offsets = true_now()
+        if lowered is not None:
+            offsets = {name: min(at, lowered.get(name, at)) for name, at in offsets.items()}
         if self._is_written_elsewhere or offsets == self.offsets:
             return None
         self._is_written_elsewhere = True
@@ -80,7 +91,15 @@ class KeptCheckpoint:
             before = self._content
             self._file.put_in_place()
             self._now_has(job.offsets)
-            self.offsets = {**before, **job.offsets}
+            self.offsets = {
+                name: max(before.get(name, 0), job.offsets.get(name, 0))
+                for name in before.keys() | job.offsets.keys()
+            }
+
+    def is_in_place(self, job: CheckpointJob) -> None:
+        """The directory was synced after `take`: nothing brings back what the file had before."""
+        if self._content is job.offsets:
+            self.offsets = job.offsets
 
     def _now_has(self, offsets: Offsets) -> None:
         self._content = self.offsets = offsets

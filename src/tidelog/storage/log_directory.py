@@ -7,9 +7,9 @@ Invariant  After a failure in the directory nothing in it is written down any mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.entropy import Entropy
@@ -33,14 +33,70 @@ from tidelog.storage.log_config import LogConfig
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
 from tidelog.storage.segment_files import LOG
-from tidelog.storage.segmented_log import LogPlace
+from tidelog.storage.segmented_log import LogPlace, Lowering
+from tidelog.storage.truncation import Lower
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _DELETE: Final = "-delete"
 _STRAY: Final = "-stray"
 _NAME_LENGTH_MAX: Final = 255
+_Removal: TypeAlias = tuple[int, str, PartitionLog | None]
 _REMOVED_PER_SWEEP: Final = 20
 """Directories of deleted logs; removing files may block, and a topic can have thousands of logs."""
+
+
+class DurableCheckpoints:
+    """Checkpoints that must be on disk for good before something else may happen.
+
+    In two turns: one writes beside the files; then they change their names, on the loop as ever,
+    and the other one makes the names durable. Without jobs it is only a place in the row.
+    """
+
+    def __init__(self, directory: LogDirectory, jobs: Sequence[CheckpointJob]) -> None:
+        self._directory = directory
+        self._jobs = jobs
+        self._is_written = False
+
+    def run(self) -> None:
+        """Write, then sync; raises `DiskError`."""
+        if self._is_written:
+            self._directory.sync_names()
+        else:
+            for job in self._jobs:
+                job.run()
+
+    def done(self, error: str | None) -> bool:
+        """It has run: whether it must run once more."""
+        if self._is_written and error is None:
+            for job in self._jobs:
+                job.is_in_place()
+            return False
+        if self._is_written:
+            self._directory.health.fail(error or "")
+            return False
+        self._is_written = True
+        with suppress(DiskError):  # noted in `offline_reason`
+            self._directory.checkpoints_written(self._jobs, error)
+        return bool(self._jobs) and self._directory.offline_reason is None
+
+
+class Loading:
+    """The logs of a directory on their way from files; `run` blocks, on any thread, once."""
+
+    def __init__(self, names: Sequence[str], load_entry: Callable[[str, Loading], None]) -> None:
+        self._names = names
+        self._load_entry = load_entry
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.removals: list[_Removal] = []
+        self.is_given_up = False
+        """Nobody wants them any more: the node is about to stop."""
+
+    def run(self) -> None:
+        """Load one after the other; raises `DiskError` at the first failure."""
+        for name in self._names:
+            if self.is_given_up:
+                return
+            self._load_entry(name, self)
 
 
 class LogDirectory:
@@ -62,7 +118,7 @@ class LogDirectory:
         self._entropy = entropy
         self.checkpoints = DirectoryCheckpoints(files, path, self._all_logs)
         self._begun = False
-        self._removals: list[tuple[int, str, PartitionLog | None]] = []
+        self._removals: list[_Removal] = []
 
     @property
     def offline_reason(self) -> str | None:
@@ -90,12 +146,26 @@ class LogDirectory:
     def load(
         self, now: Now, config_of: Callable[[TopicPartition], LogConfig]
     ) -> dict[TopicPartition, PartitionLog]:
-        """Load every log but the metadata log. May take long: run it before serving anybody."""
+        """Load every log but the metadata log, here and now."""
+        loading = self.loading(now, config_of)
+        with self.health:
+            loading.run()
+        return self.loaded(loading)
+
+    def loading(self, now: Now, config_of: Callable[[TopicPartition], LogConfig]) -> Loading:
+        """Every log but the metadata log as a job; then call `loaded`."""
         invariant(self._begun, "the mark of a clean stop is read before any log")
         with self.health:
-            for name in self._files.list(self.path):
-                self._load_entry(name, now, config_of)
-            self.checkpoints.all_loaded = True
+            names = self._files.list(self.path)
+        partitions = (TopicPartition.from_directory(name) for name in names)
+        configs = {name: config_of(name) for name in partitions if name is not None}
+        return Loading(names, lambda name, into: self._load_entry(name, now, configs, into))
+
+    def loaded(self, loading: Loading) -> dict[TopicPartition, PartitionLog]:
+        """The job has run without failing: what it found is in service."""
+        self.logs.update(loading.logs)
+        self._removals += loading.removals
+        self.checkpoints.all_loaded = True
         return self.logs
 
     def load_metadata_log(self, now: Now, config: LogConfig) -> PartitionLog:
@@ -114,19 +184,19 @@ class LogDirectory:
             return log
 
     def _load_entry(
-        self, name: str, now: Now, config_of: Callable[[TopicPartition], LogConfig]
+        self, name: str, now: Now, configs: Mapping[TopicPartition, LogConfig], into: Loading
     ) -> None:
         path = f"{self.path}/{name}"
         if not self._files.is_directory(path):
             return
         partition = TopicPartition.from_directory(name)
         if name.endswith(_DELETE):
-            self._removals.append((now.monotonic_ms, path, None))
+            into.removals.append((now.monotonic_ms, path, None))
         elif partition is not None and partition != METADATA_PARTITION:
             topic_id = read_topic_id(self._files, path)
             if topic_id is not None:
-                log = self._load_log(partition, topic_id, config_of(partition), now)
-                self.logs[partition] = log
+                log = self._load_log(partition, topic_id, configs[partition], now)
+                into.logs[partition] = log
             elif self._holds_records(path):
                 self._rename(partition, _STRAY)
             else:  # it never got a record, which would have come after its topic id
@@ -167,6 +237,7 @@ class LogDirectory:
             entropy=self._entropy,
             health=self.health,
             lowered=lambda: self._lower(partition),
+            lowering=lambda lower: self._lowering(partition, lower),
         )
 
     # Coming and going
@@ -200,7 +271,7 @@ class LogDirectory:
     def set_aside_stray(self, partition: TopicPartition) -> str:
         """Take a log out of service that belongs to no partition of this node, and keep it."""
         log = self.logs.pop(partition)
-        log.close()
+        log.release()
         with self.health:
             path = self._rename(partition, _STRAY)
         log.moved_to(path)
@@ -249,9 +320,26 @@ class LogDirectory:
                     job.take()
 
     def _lower(self, partition: TopicPartition) -> None:
-        log = self.metadata_log if partition == METADATA_PARTITION else self.logs.get(partition)
+        log = self._find(partition)
         if log is not None:
             self.checkpoints.lower(log)
+
+    def _lowering(self, partition: TopicPartition, lower: Lower) -> Lowering | None:
+        log = self._find(partition)
+        jobs = None if log is None else self.checkpoints.lowering(log, lower)
+        return None if jobs is None else DurableCheckpoints(self, jobs)
+
+    def forgetting(self, partition: TopicPartition) -> Lowering | None:
+        """What must run before `create_log` can do so without waiting for the disk."""
+        jobs = self.checkpoints.forgetting(partition)
+        return None if jobs is None else DurableCheckpoints(self, jobs)
+
+    def sync_names(self) -> None:
+        """Make the names in this directory durable. May block: run it in a job."""
+        self._files.sync_directory(self.path)
+
+    def _find(self, partition: TopicPartition) -> PartitionLog | None:
+        return self.metadata_log if partition == METADATA_PARTITION else self.logs.get(partition)
 
     def _all_logs(self) -> Iterator[PartitionLog]:
         yield from self.logs.values()

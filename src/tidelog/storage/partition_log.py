@@ -21,7 +21,7 @@ from tidelog.storage.origin import Origin
 from tidelog.storage.producer_replay import note_batch
 from tidelog.storage.retention import RemovedSegment
 from tidelog.storage.segment import Segment
-from tidelog.storage.segmented_log import SegmentedLog
+from tidelog.storage.segmented_log import Lowering, SegmentedLog
 from tidelog.storage.transaction_index import AbortedTransaction
 from tidelog.storage.transaction_marker import read_transaction_marker
 from tidelog.storage.transaction_verification import Verification
@@ -184,6 +184,29 @@ class PartitionLog(SegmentedLog):
             return timestamp_lookup.max_timestamp_offset(self, up_to)
 
     # Cutting
+
+    def lowering_for_cut(self, offset: int) -> Lowering | None:
+        """What must run before `truncate_to` can cut here without waiting for the disk.
+
+        Ask again when it is done: something else may have been written down meanwhile.
+        """
+        if offset >= self.end_offset or self.health.offline_reason is not None:
+            return None
+        with self.health:
+            return self.place.lowering(truncation.lower_for(self, offset))
+
+    def lowering_for_new_start(self, offset: int) -> Lowering | None:
+        """The same for `truncate_fully_and_start_at`."""
+        if self.health.offline_reason is not None:
+            return None
+        return self.place.lowering(truncation.lower_for_all(self, offset, offset))
+
+    def lowering_for_fetched(self, records: memoryview) -> Lowering | None:
+        """The same for `append_as_follower`: an empty log may start inside the first batch."""
+        first = int.from_bytes(records[:8], "big")
+        if first >= self.end_offset or self.health.offline_reason is not None:
+            return None
+        return self.place.lowering(truncation.lower_for_all(self, first, self.start_offset))
 
     def truncate_to(self, offset: int, now: Now) -> bool:
         """Drop everything at or above `offset`, a batch boundary or the start; whether any went."""

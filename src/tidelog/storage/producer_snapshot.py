@@ -69,11 +69,13 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
 class ProducerSnapshots:
     """The snapshot files in one partition's directory."""
 
-    __slots__ = ("_files", "directory")
+    __slots__ = ("_files", "directory", "may_come_back")
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self._files = files
         self.directory = directory
+        self.may_come_back = False
+        """Whether snapshots were removed that a loss of power could bring back."""
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{offset:0{_NAME_DIGITS}d}{SUFFIX}"
@@ -125,14 +127,11 @@ class ProducerSnapshots:
             file.close()
 
     def remove(self, offsets: Collection[int]) -> None:
-        """Remove snapshots, for good by the time this returns."""
-        removed = False
+        """Remove snapshots, not for good before the directory is synced."""
         for offset in offsets:
             if self.exists(offset):
                 self._files.remove(self.path(offset))
-                removed = True
-        if removed:
-            self._files.sync_directory(self.directory)
+                self.may_come_back = True
 
     def remove_strays(self, segment_bases: Collection[int]) -> None:
         """Remove what belongs to no segment, except the one a clean stop left at the log's end."""

@@ -103,6 +103,7 @@ class _Loading:
         self._unindexed: list[Segment] = []
         self._bad_transactions: list[int] = []
         self._stray_snapshots = False
+        self._was_read_again = False
         self._changed = False
 
     def find_segments(self) -> None:
@@ -185,7 +186,7 @@ class _Loading:
         self.damage = scan.damage
         self.cut_bytes = scan.cut_bytes
         self.epochs.replace([*epochs, *scan.found_epochs])
-        self._changed = True
+        self._changed = self._was_read_again = True
 
     def start_empty_at(self, offset: int) -> None:
         """Begin anew, with nothing left of what there was."""
@@ -214,7 +215,8 @@ class _Loading:
         self._complete_epochs(start)
         self.epochs.truncate_from_start(start)
         snapshot = self.producers.snapshots.path(self.end_offset)
-        if self.end_offset > self.segments[0].base_offset and not self.files.exists(snapshot):
+        is_old = self._was_read_again or not self.files.exists(snapshot)
+        if self.end_offset > self.segments[0].base_offset and is_old:
             self.producers.take_snapshot(self.end_offset)
             self._changed = True
         if self._stray_snapshots:
@@ -231,7 +233,7 @@ class _Loading:
             end_offset=self.end_offset,
             recovery_point=recovery_point,
             is_identified=is_identified,
-            names_durable=not self._changed,
+            names_durable=not self._changed and not self.producers.snapshots.may_come_back,
             damage=self.damage,
             cut_bytes=self.cut_bytes,
         )

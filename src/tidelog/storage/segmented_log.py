@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from tidelog.model.entropy import Entropy
@@ -32,8 +32,21 @@ from tidelog.storage.removals import Removals
 from tidelog.storage.segment import Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.tail_batches import TailBatches
+from tidelog.storage.truncation import Lower
 
 UNKNOWN_TIMESTAMP: Final = -2
+
+
+class Lowering(Protocol):
+    """Makes durable that less is written down about a log; in several turns, each a job."""
+
+    def run(self) -> None:
+        """Block; raises `DiskError`."""
+        ...
+
+    def done(self, error: str | None) -> bool:
+        """It has run: whether it must run once more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +59,8 @@ class LogPlace:
     health: DirectoryHealth
     lowered: Callable[[], None]
     """Called before a log is cut below a recovery point that may be on disk: lower that first."""
+    lowering: Callable[[Lower], Lowering | None]
+    """The same as a job, None when there is nothing to lower."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,6 +240,12 @@ class SegmentedLog:
         if self.health.offline_reason is not None:
             return None
         return self.flushes.identity_job(self.place.files, self.directory)
+
+    def settling_job(self) -> FlushJob | None:
+        """What must run after a cut before a follower appends; None if nothing must."""
+        if self.flushes.is_settled or self.health.offline_reason is not None:
+            return None
+        return self.flushes.settling_job(self.place.files, self.directory)
 
     def flushed(self, job: FlushJob) -> None:
         """The job has run without failing."""

@@ -13,4 +13,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     begun = epoch_begun(request.body, broker.cluster_id, request.connection.listener)
     if isinstance(begun, ErrorCode):
         return epoch_response(begun)
-    return epoch_response(broker.control_plane.member.epoch_begun(begun, request.now))
+    reply = request.park()
+    broker.control_plane.member.epoch_begun(
+        begun, request.now, lambda answer: request.answer(epoch_response(answer))
+    )
+    return reply

@@ -13,4 +13,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     ended = epoch_ended(request.body, broker.cluster_id, request.connection.listener)
     if isinstance(ended, ErrorCode):
         return epoch_response(ended)
-    return epoch_response(broker.control_plane.member.epoch_ended(ended, request.now))
+    reply = request.park()
+    broker.control_plane.member.epoch_ended(
+        ended, request.now, lambda answer: request.answer(epoch_response(answer))
+    )
+    return reply

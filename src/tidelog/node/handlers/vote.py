@@ -13,4 +13,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     asked = vote_asked(request.body, broker.cluster_id)
     if isinstance(asked, ErrorCode):
         return vote_response(asked)
-    return vote_response(broker.control_plane.member.vote_asked(asked, request.now))
+    reply = request.park()
+    broker.control_plane.member.vote_asked(
+        asked, request.now, lambda answer: request.answer(vote_response(answer))
+    )
+    return reply
