@@ -8,7 +8,7 @@ import pytest
 from tidelog.broker.clock import read_clock
 from tidelog.model.errors import DiskError, InvariantBroken
 from tidelog.model.ids import TopicPartition
-from tidelog.node.effects import Announce, Effect, OpenListeners, RunJob, Send, Stopped
+from tidelog.node.effects import Announce, Effect, Lane, OpenListeners, RunJob, Send, Stopped
 from tidelog.node.inputs import (
     ConnectionOpened,
     Input,
@@ -124,7 +124,10 @@ def test_jobs_run_in_order_in_another_thread_and_report(shell: Shell) -> None:
     ran: list[tuple[int, str]] = []
 
     def job(number: int) -> RunJob:
-        return RunJob(number, lambda: ran.append((number, threading.current_thread().name)))
+        def work() -> None:
+            ran.append((number, threading.current_thread().name))
+
+        return RunJob(number, work, Lane.FLUSHES)
 
     async def scenario() -> None:
         shell.driver.begin([job(number) for number in range(5)])
@@ -132,7 +135,7 @@ def test_jobs_run_in_order_in_another_thread_and_report(shell: Shell) -> None:
 
     shell.run(scenario())
     assert [number for number, _ in ran] == list(range(5))
-    assert all(name.startswith("tidelog-job") for _, name in ran)
+    assert all(name.startswith("tidelog-flushes") for _, name in ran)
     assert finished(shell) == [(number, None) for number in range(5)]
 
 
@@ -141,7 +144,7 @@ def test_a_failing_job_is_reported_in_words(shell: Shell) -> None:
         raise DiskError("cannot sync /d/x: the disk failed")
 
     async def scenario() -> None:
-        shell.driver.begin([RunJob(9, fail)])
+        shell.driver.begin([RunJob(9, fail, Lane.FLUSHES)])
         await shell.until(lambda: bool(finished(shell)))
 
     shell.run(scenario())
@@ -153,7 +156,7 @@ def test_a_job_that_breaks_an_invariant_surfaces_on_the_loop(shell: Shell) -> No
         raise InvariantBroken("impossible")
 
     async def scenario() -> None:
-        shell.driver.begin([RunJob(9, fail)])
+        shell.driver.begin([RunJob(9, fail, Lane.FLUSHES)])
         await shell.until(lambda: bool(shell.failures))
 
     with pytest.raises(InvariantBroken, match="impossible"):

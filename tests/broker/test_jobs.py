@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 
 from tidelog.broker.jobs import LOOP_WAITS_MOST_S, Jobs
 from tidelog.model.errors import DiskError
+from tidelog.node.effects import Lane
 
 
 def test_jobs_run_in_their_order_and_each_reports_once() -> None:
@@ -23,14 +25,43 @@ def test_jobs_run_in_their_order_and_each_reports_once() -> None:
             raise DiskError("no space")
 
         jobs = Jobs(asyncio.get_running_loop(), finished)
-        jobs.run(1, lambda: None)
-        jobs.run(2, fails)
-        jobs.run(3, lambda: None)
+        jobs.run(1, lambda: None, Lane.FLUSHES)
+        jobs.run(2, fails, Lane.FLUSHES)
+        jobs.run(3, lambda: None, Lane.FLUSHES)
         await asyncio.wait_for(all_heard.wait(), 20)
         jobs.close()
         return heard
 
     assert asyncio.run(run()) == [(1, None), (2, "no space"), (3, None)]
+
+
+def test_a_lane_does_not_wait_for_another_one() -> None:
+    async def run() -> list[int]:
+        heard: list[int] = []
+        is_synced, is_over = asyncio.Event(), asyncio.Event()
+        release = threading.Event()
+
+        def finished(job_id: int, _error: str | None) -> None:
+            heard.append(job_id)
+            (is_synced if job_id == 4 else is_over).set()
+
+        jobs = Jobs(asyncio.get_running_loop(), finished)
+        slow = [Lane.CHECKPOINTS, Lane.FLUSHES, Lane.LONG]
+        for job_id, lane in enumerate(slow, 1):
+            jobs.run(job_id, lambda: assert_true(release.wait(20)), lane)
+        jobs.run(4, lambda: None, Lane.QUORUM)
+        await asyncio.wait_for(is_synced.wait(), 20)
+        before = heard[:]
+        release.set()
+        await asyncio.wait_for(is_over.wait(), 20)
+        jobs.close()
+        return before
+
+    assert asyncio.run(run()) == [4]
+
+
+def assert_true(value: bool) -> None:
+    assert value
 
 
 def test_a_job_that_computes_gives_way_to_the_loop_soon() -> None:

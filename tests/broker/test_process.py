@@ -17,7 +17,7 @@ import sys
 from tidelog.broker.process import run_node
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError, InvariantBroken, TidelogError
-from tidelog.node.effects import Announce, OpenListeners, RunJob, Send, Stopped
+from tidelog.node.effects import Announce, Lane, OpenListeners, RunJob, Send, Stopped
 from tidelog.node.inputs import FrameArrived, JobFinished, StopRequested
 from tidelog.observe.events import NodeStarted
 
@@ -50,7 +50,7 @@ class Node:
         if frame == b"disk":
             raise DiskError("cannot sync /d: the disk failed")
         if frame == b"job":
-            return [RunJob(1, lambda: 1 / 0)]
+            return [RunJob(1, lambda: 1 / 0, Lane.FLUSHES)]
         return [Send(connection, [frame])]
 
 MODE, port, directory = sys.argv[1:]

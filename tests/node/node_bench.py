@@ -12,6 +12,7 @@ from tests.node.peer import Peer
 from tidelog.controller.features import default_features
 from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
+from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.effects import (
@@ -122,7 +123,10 @@ class NodeBench:
         return self
 
     def step(self, happened: Input) -> None:
-        self._carry_out(self.node.step(happened))
+        syncs = self.files.sync_count
+        effects = self.node.step(happened)
+        assert self.files.sync_count == syncs, f"{self.files.last_synced} is synced within a step"
+        self._carry_out(effects)
 
     def end_tick(self) -> None:
         self.step(TickEnded(self.now))
@@ -151,7 +155,10 @@ class NodeBench:
         """Run the job that has waited for the longest."""
         job = self.jobs.pop(0)
         if error is None:
-            job.work()
+            try:
+                job.work()
+            except DiskError as failure:
+                error = str(failure)
         self.step(JobFinished(self.now, job.job_id, error))
 
     def stop(self) -> None:

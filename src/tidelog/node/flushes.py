@@ -53,9 +53,8 @@ class Flushes:
         self._run(log, log.flush_job())
 
     def identify(self, log: PartitionLog) -> None:
-        """Make durable what a log begins with that has got its first records."""
-        if log.end_offset > log.segments.first.base_offset:
-            self._run(log, log.identity_job())
+        """Make durable what a log begins with, once; until then it has one segment."""
+        self._run(log, log.identity_job(), lane=Lane.LONG)
 
     def settle(self, log: PartitionLog, then: Callable[[Now], None]) -> None:
         """Let what a cut took away be gone for good; go on after that, or after it failed."""
@@ -66,6 +65,7 @@ class Flushes:
         log: PartitionLog,
         job: FlushJob | None,
         then: Callable[[Now], None] = lambda _: None,
+        lane: Lane = Lane.FLUSHES,
     ) -> None:
         if job is None:
             return
@@ -77,4 +77,4 @@ class Flushes:
                 log.flush_failed(job, error)
             then(now)
 
-        self._jobs.run(Lane.FLUSHES, job.run, finished)
+        self._jobs.run(lane, job.run, finished)

@@ -273,6 +273,7 @@ class Hosting:
             return None
         with suppress(DiskError):  # noted in `offline_reason`
             log = directory.create_log(name, topic_id, self._rules.of(name.topic).log, now)
+            broker.flushes.identify(log)
             return self._host(log, 0)
         return None
 

@@ -290,7 +290,7 @@ class Machine:
         """Do the jobs that wait, and from now on every job at once."""
         self.holds_jobs = False
         jobs, self._held_jobs = self._held_jobs, []
-        for job_id, work in jobs:
+        for job_id, work, _lane in jobs:
             work()
             self.cluster.deliver(self, _job_finished(job_id))
 

@@ -103,11 +103,12 @@ class ElectionRules:
         """C3: a vote is for somebody whose log is not behind."""
         if isinstance(role, Candidate):
             self._stood[own, role.epoch] = log_end
+        if role.voted == NO_VOTE or (own, role.epoch) in self._votes:
+            return
         stood = self._stood.get((role.voted, role.epoch))
-        if role.voted != NO_VOTE and stood is not None and stood < log_end:
-            if (own, role.epoch) not in self._votes:
-                why = f"whose log ends at {tuple(stood)}, its own at {tuple(log_end)}"
-                raise Violation("C3", f"{machine.name} votes for {role.voted.id}, {why}")
+        if stood is not None and stood < log_end:
+            why = f"whose log ends at {tuple(stood)}, its own at {tuple(log_end)}"
+            raise Violation("C3", f"{machine.name} votes for {role.voted.id}, {why}")
 
 
 class Promises:
@@ -125,24 +126,24 @@ class Promises:
     ) -> None:
         """Before the effects of a step are carried out."""
         if isinstance(happening, Started):
-            mine = [key for key in self._asked if key[0] == machine.node_id]
-            for key in mine:
+            for key in [key for key in self._asked if key[0] == machine.node_id]:
                 del self._asked[key]
         elif isinstance(happening.happened, FrameArrived):
-            if api_of(happening.frame) in _ABOUT_EPOCHS:
-                header = read_request_header(happening.frame)
-                on = (machine.node_id, happening.happened.connection)
-                asked = _Asked(header.api_key, header.api_version, happening.frame)
-                self._asked.setdefault(on, {})[header.correlation_id] = asked
+            self._note_question(machine, happening.happened.connection, happening.frame)
         for effect in happening.effects:
             if isinstance(effect, Send):
-                self._judge_answer(machine, effect, own, stored)
+                self._judge_answer(machine, effect, stored)
             elif isinstance(effect, SendOnLink):
                 _judge_request(machine, effect, own, stored)
 
-    def _judge_answer(
-        self, machine: Machine, effect: Send, own: ReplicaKey, stored: ElectionState
-    ) -> None:
+    def _note_question(self, machine: Machine, connection: int, frame: bytes) -> None:
+        if api_of(frame) in _ABOUT_EPOCHS:
+            header = read_request_header(frame)
+            asked = _Asked(header.api_key, header.api_version, frame)
+            questions = self._asked.setdefault((machine.node_id, connection), {})
+            questions[header.correlation_id] = asked
+
+    def _judge_answer(self, machine: Machine, effect: Send, stored: ElectionState) -> None:
         questions = self._asked.get((machine.node_id, effect.connection))
         if not questions:
             return
@@ -156,11 +157,12 @@ class Promises:
             _require(machine, said.leader_epoch <= stored.epoch, f"answers {said}", stored)
             if field(said, "vote_granted", False):
                 vote = _partition_of(asked.frame)
-                if not field(vote, "pre_vote", False):
-                    is_kept = (
-                        stored.epoch > vote.replica_epoch or stored.voted_id == vote.replica_id
-                    )
-                    _require(machine, is_kept, f"votes for {vote.replica_id}", stored)
+                is_kept = (
+                    field(vote, "pre_vote", False)
+                    or stored.epoch > vote.replica_epoch
+                    or stored.voted_id == vote.replica_id
+                )
+                _require(machine, is_kept, f"votes for {vote.replica_id}", stored)
 
 
 class _Asked(NamedTuple):
@@ -172,24 +174,21 @@ class _Asked(NamedTuple):
 def _judge_request(
     machine: Machine, effect: SendOnLink, own: ReplicaKey, stored: ElectionState
 ) -> None:
-    api_key = int.from_bytes(bytes(effect.parts[0][:2]), "big")  # type: ignore[index]
-    if api_key == ApiKey.FETCH:
-        frame = joined(effect.parts)
-        if METADATA_TOPIC_ID.bytes in frame:
-            follower = metadata_follower(frame)
-            if follower is not None:
-                _require(machine, follower.epoch <= stored.epoch, f"fetches: {follower}", stored)
+    frame = joined(effect.parts)
+    api_key = api_of(frame)
+    if api_key == ApiKey.FETCH and METADATA_TOPIC_ID.bytes in frame:
+        follower = metadata_follower(frame)
+        if follower is not None:
+            _require(machine, follower.epoch <= stored.epoch, f"fetches: {follower}", stored)
+    elif api_key == ApiKey.VOTE:
+        vote = _partition_of(frame)
+        epoch = vote.replica_epoch
+        is_own = field(vote, "pre_vote", False) or own.id in (stored.voted_id, stored.leader_id)
+        is_kept = stored.epoch > epoch or (stored.epoch == epoch and is_own)
+        _require(machine, is_kept, f"asks for votes: {vote}", stored)
     elif api_key in _ABOUT_EPOCHS:
-        said = _partition_of(joined(effect.parts))
-        if api_key == ApiKey.VOTE:
-            epoch, is_vote = said.replica_epoch, not field(said, "pre_vote", False)
-            is_kept = stored.epoch > epoch or (
-                stored.epoch == epoch
-                and (not is_vote or own.id in (stored.voted_id, stored.leader_id))
-            )
-        else:
-            is_kept = said.leader_epoch <= stored.epoch
-        _require(machine, is_kept, f"says {said}", stored)
+        said = _partition_of(frame)
+        _require(machine, said.leader_epoch <= stored.epoch, f"says {said}", stored)
 
 
 def _require(machine: Machine, is_kept: bool, why: str, stored: ElectionState) -> None:
