@@ -45,6 +45,7 @@ class Forwarding:
 
     def hold(self, request: Request, refused: Callable[[Refusal], Fields]) -> Forwarded:
         """Keep what is needed to pass a request on later, should that be necessary."""
+        request.hold(len(request.frame))
         envelope = {
             "request_data": bytes(request.frame),
             "request_principal": ANONYMOUS,
@@ -95,6 +96,7 @@ class Forwarded:
 
     def _answered(self, answer: Any, now: Now) -> None:
         if self._request.connection.closed:
+            self._request.let_go()
             return
         if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
             self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)

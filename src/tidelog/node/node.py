@@ -23,7 +23,7 @@ from tidelog.model.time import Now
 from tidelog.node.active_controller import ActiveController
 from tidelog.node.alter_partitions import AlterPartitions
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.connections import Connection
+from tidelog.node.connections import Connection, HeldBytes
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_joining import ControllersJoining
 from tidelog.node.controller_locator import ControllerLocator
@@ -76,6 +76,8 @@ class Node:
 
     def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self._connections: dict[int, Connection] = {}
+        most = config.queued_max_request_bytes
+        self._memory = HeldBytes() if most <= 0 else HeldBytes(most)
         self._stopping: str | None = None
         self._closing = False
         self._stopped = False
@@ -153,6 +155,7 @@ class Node:
                     happened.listener,
                     happened.peer_host,
                     self.broker.effects,
+                    self._memory,
                 )
             case ConnectionClosed():
                 connection = self._connections.pop(happened.connection, None)

@@ -30,6 +30,7 @@ class Request:
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
     __slots__ = (
+        "_held_bytes",
         "_slot",
         "api_key",
         "api_version",
@@ -62,6 +63,7 @@ class Request:
         self.frame = frame
         """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
+        self._held_bytes = 0
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
@@ -77,9 +79,21 @@ class Request:
 
     def answer(self, reply: Fields | list[Part]) -> None:
         """Answer a parked request."""
+        self.let_go()
         if self._slot is not None and not self.connection.closed:
             self.connection.fill(self._slot, self.encode(reply))
             self._slot = None
+
+    def hold(self, size: int) -> None:
+        """So many bytes of the request stay in memory until it is answered, or let go."""
+        self._held_bytes += size
+        self.connection.memory.hold(self.connection, size)
+
+    def let_go(self) -> None:
+        """Nothing of it stays in memory because somebody else is asked."""
+        size, self._held_bytes = self._held_bytes, 0
+        if size:
+            self.connection.memory.let_go(self.connection, size)
 
     def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Fields]) -> None:
         """Refuse a parked request as a whole, in the words of `refused`."""

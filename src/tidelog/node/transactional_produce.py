@@ -7,6 +7,8 @@ the partition on behalf of the client.
 Invariant  A batch is appended with the very question that was asked for it, so that an end of the
            transaction that was written meanwhile makes the answer void.
 Invariant  One request speaks for one producer, so that one question covers all of its batches.
+Invariant  The batches that wait are bounded in bytes, whatever acks they want: peers that have too
+           many are not read, and while the node is full nobody else's are let in.
 """
 
 from __future__ import annotations
@@ -45,6 +47,13 @@ _TWO_PRODUCERS: Final = Refusal(
 )
 
 
+_TOO_MUCH_WAITS: Final = Refusal(
+    ErrorCode.not_enough_replicas,
+    "too many batches wait for their coordinators (queued.max.request.bytes)",
+)
+"""Every client asks again after a while."""
+
+
 class Gate(NamedTuple):
     """What became of the questions: who may pass, and who may not."""
 
@@ -81,11 +90,15 @@ def wait_for_coordinator(
             questions[name] = question
     if not questions or body.transactional_id is None:
         return None
+    if request.connection.memory.is_full:
+        return produce(broker, request, Gate({}, dict.fromkeys(questions, _TOO_MUCH_WAITS)))
     request.body = _kept(body)
+    request.hold(_size_of(body))
     later = Later.NO_REPLY if body.acks == 0 else request.park()
 
     def answered(verdicts: Verdicts, now: Now) -> None:
         request.now = now
+        request.let_go()
         refusals = {
             name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
             for name, code in verdicts.items()
@@ -137,6 +150,10 @@ def _kept(body: ProduceRequest) -> ProduceRequest:
             for topic in body.topics
         ]
     )
+
+
+def _size_of(body: ProduceRequest) -> int:
+    return sum(len(records or b"") for topic in body.topics for _, records in topic.partitions)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

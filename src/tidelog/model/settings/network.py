@@ -95,6 +95,14 @@ class NetworkSettings(Settings):
         "A node that is not ready after this long stops.",
         at_least(0),
     )
+    queued_max_request_bytes = Setting(
+        ConfigType.LONG,
+        -1,
+        "Bytes of requests that a node keeps while it asks another node about them; peers that "
+        "sent them are not read while there are more. -1 is 256 MiB; one connection may have an "
+        "eighth of it.",
+        at_least(-1),
+    )
     socket_listen_backlog_size = Setting(
         ConfigType.INT,
         50,
