@@ -214,8 +214,13 @@ class Cluster:
         return self.brokers[leader].partition.append(batch, self.now, 9, acks)
 
     def ask(self, follower: int) -> Question:
-        """What a follower would send now."""
+        """What a follower would send now, its disk knowing what was cut."""
         broker = self.brokers[follower]
+        log = broker.partition.log
+        job = log.settling_job()
+        if job is not None:
+            job.run()
+            log.flushed(job)
         replica = broker.partition.follower
         assert replica is not None and replica.may_fetch
         return Question(follower, broker.broker_epoch, replica.leader, replica.fetch_state)

@@ -32,6 +32,8 @@ from tidelog.storage import follower_append
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import replace_file
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ProducerState
 from tidelog.wire.fetch import FetchPartition
 
@@ -251,6 +253,30 @@ MUTANTS: Final = (
     ),
     _quorum_mutant(
         "votes are not durable", election_state, "write_atomically", replace_file, seed=2
+    ),
+    _quorum_mutant(
+        "voters speak before their disk knows it",
+        VotingReplica,
+        "owes_promise",
+        False,
+        seed=1,
+        rule="C2",
+    ),
+    _quorum_mutant(
+        "a cut waits for the disk",
+        PartitionLog,
+        "lowering_for_cut",
+        _same(None),
+        seed=2,
+        rule="S7",
+    ),
+    _quorum_mutant(
+        "a new log waits until the disk has forgotten an old one",
+        LogDirectory,
+        "forgetting",
+        _same(None),
+        seed=9,
+        rule="S7",
     ),
     _quorum_mutant("voters vote for anybody", Unattached, "grants_vote", _same(True), seed=2),
     _quorum_mutant(
