@@ -76,6 +76,7 @@ def open_quorum() -> OpenQuorum:
         static_voters: tuple[Voter, ...] = (),
         node_id: int = 1,
         segment_bytes: int = 1 << 30,
+        promises_by_jobs: bool = False,
     ) -> Quorum[str]:
         now = Now(0, 1000)
         directory = LogDirectory(files, "/data", Dice())
@@ -91,6 +92,7 @@ def open_quorum() -> OpenQuorum:
             now=now,
             rules=rules,
             static_voters=static_voters,
+            promises_by_jobs=promises_by_jobs,
         )
 
     return open_quorum

@@ -255,3 +255,68 @@ def test_a_stop_writes_down_what_no_job_has(files: MemoryFileSystem) -> None:
     survivor = after_crash(files, data_kept, names_undone)
     assert checkpoint(survivor, RECOVERY_POINTS) == {ORDERS: 5}
     assert checkpoint(survivor, HIGH_WATERMARKS) == {ORDERS: 5}
+
+
+def test_a_log_is_cut_after_jobs_have_lowered_what_is_written_down_and_waits_for_no_disk() -> None:
+    files = formatted()
+    directory = started(files)
+    log = create(directory, ORDERS, 5)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+    log.first_dirty_offset = 3
+
+    turns = 0
+    while (lowering := log.lowering_for_cut(2)) is not None:
+        turns += 1
+        must_run = True
+        while must_run:
+            lowering.run()
+            must_run = lowering.done(None)
+    for names in (names_kept, names_undone):
+        disk = after_crash(files, data_kept, names)
+        assert checkpoint(disk, RECOVERY_POINTS)[ORDERS] == 0
+    syncs = files.sync_count
+    assert log.truncate_to(2, NOW)
+
+    assert (turns, files.sync_count) == (1, syncs)
+    assert log.end_offset == 2
+
+
+def test_a_lowering_waits_for_the_checkpoint_job_that_is_under_way() -> None:
+    files = formatted()
+    directory = started(files)
+    log = create(directory, ORDERS, 5)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+    add(log)
+    log.sync()
+    (periodic,) = directory.checkpoints.jobs(lambda: {ORDERS: 5})
+    periodic.run()
+
+    early = log.lowering_for_cut(2)
+    assert early is not None
+    early.run()
+    assert not early.done(None)
+    directory.checkpoints_written([periodic], None)
+    later = log.lowering_for_cut(2)
+    assert later is not None
+    later.run()
+    assert later.done(None)
+    assert log.lowering_for_cut(2) is not None, "a loss of power could still undo the rename"
+    later.run()
+    assert not later.done(None)
+
+    assert log.lowering_for_cut(2) is None
+
+
+def test_a_lowering_that_fails_takes_the_directory_offline() -> None:
+    directory = started(formatted())
+    log = create(directory, ORDERS, 5)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+    lowering = log.lowering_for_cut(2)
+    assert lowering is not None
+
+    assert not lowering.done("no space")
+
+    assert directory.offline_reason == "no space"
