@@ -35,7 +35,7 @@ def batch() -> bytearray:
 def test_metadata_is_committed_and_records_are_acknowledged_by_the_quorums_lane_alone(
     bench: NodeBench,
 ) -> None:
-    bench.create_topic("flushed", **{"flush.messages": "1"})
+    bench.create_topic("flushed", flush_messages="1")
     bench.holds_jobs = True
     waiting = bench.connect()
     waiting.send_produce({("flushed", 0): batch()}, acks=1)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.replication.leader_answers import answer, batch, follower_of
 
 from tidelog.observe.events import LogTruncated
 from tidelog.observe.replication_events import FollowerCaughtUp, PartitionBecameFollower
-from tidelog.replication.messages import BackOff, Dropped, FetchState, LeaderOffsets, Progress
+from tidelog.replication.messages import (
+    BackOff,
+    Dropped,
+    FetchState,
+    LeaderOffsets,
+    MustLower,
+    Progress,
+)
 
 if TYPE_CHECKING:
     from tests.replication.cluster import Cluster
@@ -317,3 +325,58 @@ def test_a_cut_rolls_the_producers_back_with_the_log(cluster: Cluster) -> None:
     cluster.lead(102)
     again = cluster.append(102, b"b", base_sequence=1, **one)
     assert (again.first_offset, again.duplicate) == (1, False), "its first try was cut off"
+
+
+class _Lowered:
+    """Stands for what the disk has to know before a cut."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def run(self) -> None:
+        self.is_over = True
+
+    def done(self, error: str | None) -> bool:
+        return False
+
+
+def test_a_log_is_cut_only_after_the_disk_knows_of_it_and_the_answer_is_asked_for_again(
+    bench: PartitionBench,
+) -> None:
+    bench.lead(1, 101)
+    bench.append(b"a")
+    bench.append(b"b")
+    lowered = _Lowered()
+    log = bench.partition.log
+    log.place = replace(log.place, lowering=lambda _: None if lowered.is_over else lowered)
+    bench.follow(2)
+    told = answer(bench)._replace(diverging_epoch=(1, 1))
+
+    step = bench.partition.fetched(told, bench.now)
+    assert isinstance(step, MustLower)
+    assert log.end_offset == 2
+    step.lowering.run()
+
+    assert bench.partition.fetched(told, bench.now) == Progress(truncated=True)
+    assert log.end_offset == 1
+
+
+def test_nothing_is_fetched_before_what_a_cut_took_away_is_gone_for_good(
+    bench: PartitionBench,
+) -> None:
+    bench.lead(1, 101)
+    bench.append(b"a")
+    log = bench.partition.log
+    log.roll(bench.now)
+    bench.append(b"b")
+    bench.follow(2)
+    bench.partition.fetched(answer(bench)._replace(diverging_epoch=(1, 0)), bench.now)
+    assert log.end_offset == 0
+    assert not follower_of(bench.partition).may_fetch
+
+    job = log.settling_job()
+    assert job is not None
+    job.run()
+    log.flushed(job)
+
+    assert follower_of(bench.partition).may_fetch

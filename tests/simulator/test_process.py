@@ -24,6 +24,7 @@ from tidelog.simulator.cluster import BROKER_PORT, FIRST_NODE, machine_address
 from tidelog.simulator.faults import Cut, Kill, Pause, PowerCut, Resume, Start
 from tidelog.simulator.paths import apart
 from tidelog.simulator.plan import Plan
+from tidelog.simulator.violation import Violation
 from tidelog.simulator.world import World
 from tidelog.storage.filesystem import FileSystem
 from tidelog.wire.apis import ApiKey
@@ -39,15 +40,18 @@ class Pinger(Node):
     heard: list[tuple[int, Input]]
     kept: list[memoryview]
     orders: list[Effect]
+    before_step: Callable[[], None]
 
     def start(self, now: Now) -> list[Effect]:
         self.heard = []
         self.kept = []
         self.orders = []
+        self.before_step = lambda: None
         self.broker.deadlines.every(now.monotonic_ms + 10, 10, lambda now: None)
         return []
 
     def step(self, happened: Input) -> list[Effect]:
+        self.before_step()
         if isinstance(happened, TimePassed):
             self.broker.deadlines.run_due(happened.now)
         elif not isinstance(happened, TickEnded):
@@ -180,6 +184,27 @@ def test_jobs_run_one_after_the_other_and_a_pause_holds_them(world: World) -> No
     world.run_for(5_000)
 
     assert done == finished(node) == list(range(22))
+
+
+def test_lanes_do_not_wait_for_each_other(world: World) -> None:
+    node = pinger(world)
+    world.machines[101].disk.slow_down(0, 200_000)
+    slow = [RunJob(number, lambda: None, Lane.FLUSHES) for number in range(50)]
+    node.orders += [*slow, RunJob(50, lambda: None, Lane.QUORUM)]
+    world.run_for(2_000)
+
+    assert 50 in finished(node)
+    assert len(finished(node)) < 50
+
+
+def test_a_step_that_syncs_breaks_a_rule(world: World) -> None:
+    node = pinger(world)
+    files = world.machines[101].disk.files
+    node.before_step = lambda: files.sync_directory("/data")
+
+    with pytest.raises(Violation, match=r"waits for /data to be on disk within a step") as found:
+        world.run_for(2_000)
+    assert found.value.rule == "S7"
 
 
 def finished(node: Pinger) -> list[int]:
