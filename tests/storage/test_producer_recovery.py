@@ -114,7 +114,7 @@ def test_truncation_goes_back_to_the_last_snapshot_below_it() -> None:
     assert state.first_unstable_offset(9) is None
 
 
-def test_snapshots_outside_of_the_log_are_removed_for_good() -> None:
+def test_snapshots_outside_of_the_log_are_removed_and_the_directory_is_to_be_synced() -> None:
     files = disk()
     state = state_on(files)
     for end in (2, 5, 9, 12):
@@ -123,6 +123,9 @@ def test_snapshots_outside_of_the_log_are_removed_for_good() -> None:
 
     state.load(2, 9, 2000)
 
+    assert state.snapshots.offsets() == [5, 9]
+    assert state.snapshots.may_come_back
+    files.sync_directory("/log")
     assert state_on(after_crash(files, names=names_undone)).snapshots.offsets() == [5, 9]
 
 

@@ -121,11 +121,14 @@ def test_writing_a_snapshot_again_replaces_it() -> None:
     assert snapshots.read(7) == []
 
 
-def test_removed_snapshots_do_not_come_back() -> None:
+def test_removed_snapshots_may_come_back_until_the_directory_is_synced() -> None:
     files, snapshots = snapshots_at(7, 8, 9)
 
+    syncs = files.sync_count
     snapshots.remove([7, 9, 11])
 
+    assert (snapshots.may_come_back, files.sync_count) == (True, syncs)
+    files.sync_directory("/log")
     after = after_crash(files, data_lost, names_undone)
     assert ProducerSnapshots(after, "/log").offsets() == [8]
 
@@ -138,6 +141,7 @@ def test_removing_nothing_touches_nothing() -> None:
     snapshots.sync(8)
 
     assert files.operation_count == before
+    assert not snapshots.may_come_back
 
 
 def test_a_synced_snapshot_survives() -> None:

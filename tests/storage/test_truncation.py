@@ -250,3 +250,26 @@ def test_a_cut_that_is_undone_by_a_power_cut_leaves_no_offset_twice(filled: LogB
     )
 
     filled.check()
+
+
+def test_a_log_is_settled_only_after_removed_segments_and_snapshots_are_gone_for_good(
+    new_bench: NewBench,
+) -> None:
+    bench = new_bench()
+    bench.append(producer_id=1, producer_epoch=0, base_sequence=0)
+    bench.log.roll(bench.now)
+    bench.append(producer_id=1, producer_epoch=0, base_sequence=1)
+    bench.log.sync()
+    syncs = bench.files.sync_count
+
+    bench.log.truncate_to(0, bench.now)
+
+    assert bench.files.sync_count == syncs
+    assert not bench.log.flushes.is_settled
+    job = bench.log.settling_job()
+    assert job is not None
+    job.run()
+    bench.log.flushed(job)
+    assert bench.log.settling_job() is None
+    names = after_crash(bench.files, data_kept, names_undone).list(bench.log.directory)
+    assert all(name.endswith(".deleted") for name in names if name.startswith("0" * 19 + "1"))
