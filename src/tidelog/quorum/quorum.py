@@ -184,6 +184,8 @@ class Quorum(VotingReplica[T]):
         """What to ask the leader, or anybody who might know it; None while there is no use."""
         if not isinstance(self.role, Follower | Unattached) or self._must_sync:
             return None
+        if self.owes_promise or self._lowering is not None:
+            return None
         return MetadataFetch(
             replica_id=self._own.id,
             directory_id=self._own.directory_id,
@@ -197,7 +199,7 @@ class Quorum(VotingReplica[T]):
     @property
     def _must_sync(self) -> bool:
         """Whether a fetch would promise what is not durable yet."""
-        if self._syncing is not None or self._lowering is not None or self.owes_promise:
+        if self._syncing is not None:
             return True
         return self._can_vote and self._log.durable_end < self._log.end_offset
 
@@ -205,7 +207,7 @@ class Quorum(VotingReplica[T]):
         """The answer to `asked`; its records are gone when this returns."""
         if answer.error not in _TELLS_THE_LEADER or answer.leader_epoch < self.epoch:
             return Step.REST
-        if self.owes_promise:
+        if self.owes_promise or self._lowering is not None:
             return Step.AGAIN
         before = self.role
         self._elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
