@@ -245,7 +245,7 @@ MUTANTS: Final = (
         _same(None),
         story="two_rounds_of_divergence",
     ),
-    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=10),
+    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=12),
     _mutant(
         "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
     ),
