@@ -194,6 +194,9 @@ _BY_REASON: Final = {
 _LIMITS: Final = {
     "authorizer.class.name": Limit("empty, as there is no access control", lambda name: not name),
     "group.coordinator.rebalance.protocols": each_of("classic", "consumer", "share", "streams"),
+    "max.connections.per.ip.overrides": Limit(
+        "empty, as every address has the same limit", lambda overrides: not overrides
+    ),
     "metrics.recording.level": one_of("INFO", "DEBUG", "TRACE"),
     "remote.log.storage.system.enable": ONLY_FALSE,
     "security.inter.broker.protocol": Limit(
