@@ -45,8 +45,9 @@ class PartitionGhost:
     """Where the log of a replica started then; what it has deleted counts as equal."""
     forgiven: list[HeldBatch] = field(default_factory=list)
     """Was committed, and lost in an unclean election."""
-    sent_away: set[int] = field(default_factory=set)
-    """Brokers that a reassignment took the partition from: they may throw their logs away."""
+    sent_away: dict[int, int] = field(default_factory=dict)
+    """Brokers that a reassignment took the partition from: they may throw their logs away once they
+    know of that partition epoch."""
     is_unclean: bool = False
     """An unclean election was allowed: what older leaders still commit is promised to nobody."""
     is_murky: bool = False
@@ -118,10 +119,13 @@ class PartitionGhost:
         """A replica lost what it held from `offset` on."""
         self.agreed[node_id] = min(self.agreed.get(node_id, 0), offset)
 
-    def begins_anew(self, node_id: int) -> None:
-        """A broker that the partition was taken from has another log than before."""
-        if node_id in self.sent_away:
-            self.sent_away.discard(node_id)
+    def has_other_log(self, node_id: int, partition_epoch: int) -> None:
+        """A broker has another log than before: it begins anew if the partition was taken from it.
+
+        Who does not know yet that it was only started anew, with the log that it had.
+        """
+        if partition_epoch >= self.sent_away.get(node_id, partition_epoch + 1):
+            del self.sent_away[node_id]
             self.held.pop(node_id, None)
             self.agreed.pop(node_id, None)
 

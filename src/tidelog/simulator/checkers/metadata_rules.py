@@ -122,7 +122,8 @@ class MetadataRules:
         is_one_step = after.partition_epoch == before.partition_epoch + 1
         if is_one_step:
             _judge_reassignment(before, after, self._least(ghost), what)
-        ghost.sent_away.update(set(before.replicas) - set(after.replicas))
+        gone = set(before.replicas) - set(after.replicas)
+        ghost.sent_away.update(dict.fromkeys(gone, after.partition_epoch))
         recovers = after.recovery_state != RECOVERED
         if recovers and before.recovery_state == RECOVERED:
             self._judge_unclean(ghost, _elected_unclean(after), what)

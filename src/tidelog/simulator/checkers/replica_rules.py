@@ -105,7 +105,7 @@ class ReplicaRules:
     ) -> None:
         ghost = self._ghost.partition(partition.log.topic_id, partition.name)
         if seen is None or seen.log is not partition.log:
-            ghost.begins_anew(machine.node_id)
+            ghost.has_other_log(machine.node_id, partition.leadership.partition_epoch)
         held = ghost.held.get(machine.node_id)
         if held is None:
             held = ghost.held[machine.node_id] = HeldLog(machine.node_id, partition.name)
