@@ -124,14 +124,12 @@ class MetadataRules:
             _judge_reassignment(before, after, self._least(ghost), what)
         gone = set(before.replicas) - set(after.replicas)
         ghost.sent_away.update(dict.fromkeys(gone, after.partition_epoch))
-        recovers = after.recovery_state != RECOVERED
-        if recovers and before.recovery_state == RECOVERED:
-            self._judge_unclean(ghost, _elected_unclean(after), what)
-        elif after.leader in (NO_LEADER, before.leader):
-            return
-        elif recovers:
-            self._judge_unclean(ghost, after.leader, what)
-        elif is_one_step:
+        is_new_leader = after.leader not in (NO_LEADER, before.leader)
+        if after.recovery_state != RECOVERED:
+            elected = _elected_unclean(after)
+            if is_new_leader or elected != _elected_unclean(before):
+                self._judge_unclean(ghost, elected, what)
+        elif is_new_leader and is_one_step:
             _judge_election(before, after, what)
 
     def _judge_unclean(self, ghost: PartitionGhost, leader: int, what: str) -> None:
@@ -195,10 +193,12 @@ def _has_directory(registration: BrokerRegistration, directory_id: UUID) -> bool
     return directory_id == DIRECTORY_UNASSIGNED or directory_id in registration.log_dirs
 
 
-def _elected_unclean(after: PartitionImage) -> int:
+def _elected_unclean(partition: PartitionImage) -> int:
     """Who was: who leads or, if that has ended in the same look, who alone may lead next."""
-    candidates = after.isr or after.elr or after.last_known_elr
-    return candidates[0] if after.leader == NO_LEADER else after.leader
+    if partition.recovery_state == RECOVERED:
+        return NO_LEADER
+    candidates = partition.isr or partition.elr or partition.last_known_elr
+    return candidates[0] if partition.leader == NO_LEADER else partition.leader
 
 
 def _judge_election(before: PartitionImage, after: PartitionImage, what: str) -> None:
