@@ -325,6 +325,19 @@ def test_all_addresses_together_hold_only_so_many_connections(
     assert any("max.connections" in event.cause for event in shell.events)
 
 
+def test_connections_of_controllers_are_not_counted(make_shell: Callable[..., Shell]) -> None:
+    """Else a small limit, which the cluster keeps, could never be taken back."""
+    shell = make_shell(ConnectionLimits(in_all=1, per_host=1, unlimited=frozenset({"PLAIN"})))
+
+    async def scenario() -> None:
+        for _ in range(3):
+            client = await shell.connect()
+            await client.send_frame(b"in")
+            assert await client.receive_frame() == b"in"
+
+    shell.run(scenario())
+
+
 def test_a_flood_of_small_requests_leaves_room_for_others(shell: Shell) -> None:
     order: list[int] = []
 

@@ -101,6 +101,17 @@ def test_a_process_that_dies_before_a_pass_is_written_down_cleans_again(
     assert keys_in(restarted) == b"abc"
 
 
+def test_a_cleaner_without_a_pause_leaves_time_for_others(new_bench: NewBench) -> None:
+    bench = new_bench(log_cleaner_backoff_ms="0")
+    bench.create_topic("orders", segment_bytes="1048576", cleanup_policy="compact")
+
+    bench.wait(5)
+
+    fill(bench, b"abababc")
+    bench.wait(1000)
+    assert bench.of_kind(LogCleaned)
+
+
 def test_a_topic_that_is_not_compacted_is_left_alone(new_bench: NewBench) -> None:
     bench = new_bench(log_cleaner_backoff_ms="1000")
     bench.create_topic("orders", segment_bytes="1048576")

@@ -21,6 +21,16 @@ def test_deadlines_fire_in_order_of_their_due_time() -> None:
     assert deadlines.next_ms == 20
 
 
+def test_time_passes_between_two_runs_of_what_is_done_again_and_again() -> None:
+    deadlines = Deadlines()
+    fired: list[int] = []
+    deadlines.every(10, 0, lambda now: fired.append(now.monotonic_ms))
+
+    deadlines.run_due(at(10))
+    deadlines.run_due(at(11))
+    assert fired == [10, 11]
+
+
 def test_a_cancelled_deadline_never_fires() -> None:
     deadlines = Deadlines()
     fired: list[str] = []

@@ -10,6 +10,8 @@ from tests.node.node_bench import CLUSTER_ID, NODE_ID
 
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.node.effects import Lane
+from tidelog.node.inputs import JobFinished
 from tidelog.observe.events import LogDirectoryOffline, NodeStopped
 from tidelog.storage.crash import after_crash
 from tidelog.storage.disk_operation import (
@@ -217,6 +219,35 @@ def test_a_replica_that_may_lie_in_a_failed_directory_is_not_begun_anew_in_anoth
     healed = again.again(after_crash(disk))
     ends = {index: healed.partition("orders", index).log.end_offset for index in places}
     assert ends == {index: 0 if place == "/third" else 1 for index, place in places.items()}
+
+
+def test_a_topic_that_goes_while_a_later_directory_is_loaded_is_not_hosted(two: NodeBench) -> None:
+    two.stop()
+    started = two.again(holds_jobs=True)
+
+    def run(*lanes: Lane) -> None:
+        while held := [job for job in started.jobs if job.lane in lanes]:
+            started.jobs.remove(held[0])
+            held[0].work()
+            started.step(JobFinished(started.now, held[0].job_id, None))
+            started.end_tick()
+
+    while not any(job.lane is Lane.LONG for job in started.jobs):
+        run(Lane.QUORUM, Lane.CHECKPOINTS, Lane.FLUSHES)
+        started.wait(50)
+    first = next(job for job in started.jobs if job.lane is Lane.LONG)
+    started.jobs.remove(first)
+    first.work()
+    started.step(JobFinished(started.now, first.job_id, None))
+    started.connect("CONTROLLER").send(
+        ApiKey.DELETE_TOPICS, 6, topics=[{"name": "orders", "topic_id": None}], timeout=1000
+    )
+    run(Lane.QUORUM)
+    assert not started.node.broker.image.topics_by_name
+
+    run(*Lane)
+
+    assert [partition.name for partition in started.node.broker.replicas] == []
 
 
 def test_when_the_directory_of_the_metadata_fails_the_node_stops(

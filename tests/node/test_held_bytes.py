@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from tests.node.transactional_client import SETTINGS, Client
 from tidelog.model.errors import ErrorCode
 from tidelog.node.connections import Connection, HeldBytes
 from tidelog.node.effects import Effect, PauseReading, ResumeReading
+from tidelog.wire.apis import ApiKey
 
 MOST = 80_000
 OF_ONE = MOST // 8
@@ -144,3 +146,19 @@ def test_nobody_is_left_unread_once_all_is_let_go(changes: list[tuple[int, int]]
     for connection in connections:
         own = [type(effect) for effect in effects if effect[0] == connection.id]
         assert own == [PauseReading, ResumeReading] * (len(own) // 2)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "fields"),
+    [
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, {"topics": None, "timeout": 1000}),
+        (ApiKey.DELETE_TOPICS, 5, {"topic_names": ["nowhere"], "timeout": 1000}),
+        (ApiKey.DESCRIBE_QUORUM, 1, {"topics": []}),
+    ],
+)
+def test_nothing_stays_of_a_request_that_the_controller_in_this_node_answers_at_once(
+    bench: NodeBench, api_key: ApiKey, version: int, fields: dict[str, Any]
+) -> None:
+    bench.connect().ask(api_key, version, **fields)
+
+    assert held(bench) == 0

@@ -7,6 +7,7 @@ from tests.node.node_bench import NodeBench
 from tidelog.model.errors import ErrorCode
 from tidelog.node.effects import Lane
 from tidelog.node.inputs import JobFinished
+from tidelog.quorum.messages import QuorumAnswer, ReplicaKey, VoteAsked
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.wire.apis import ApiKey
 
@@ -112,3 +113,23 @@ def test_a_node_that_is_asked_to_stop_while_it_loads_does_not_wait_for_all_logs(
 
     assert again.stopped is not None
     assert again.files.operation_count - reads < 30
+
+
+def test_a_lone_controller_that_hears_of_a_later_epoch_leads_again_when_its_promise_is_kept(
+    bench: NodeBench,
+) -> None:
+    quorum = bench.node.quorum
+    answers: list[QuorumAnswer] = []
+    bench.holds_jobs = True
+    asked = VoteAsked(quorum.epoch + 4, ReplicaKey(7), quorum.identity, 1, 1, False)
+    bench.node._member.vote_asked(asked, bench.now, answers.append)
+
+    bench.wait(100)
+    assert not quorum.is_leader
+    bench.holds_jobs = False
+    bench.run_jobs()
+    bench.wait(5000)
+
+    assert quorum.is_active
+    assert quorum.epoch > asked.epoch
+    bench.create_topic("orders")

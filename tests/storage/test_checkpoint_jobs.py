@@ -309,6 +309,39 @@ def test_a_lowering_waits_for_the_checkpoint_job_that_is_under_way() -> None:
     assert log.lowering_for_cut(2) is None
 
 
+def test_what_was_lowered_for_a_cut_stays_low_while_another_log_is_lowered() -> None:
+    directory = started(formatted())
+    logs = [create(directory, name, 5) for name in (ORDERS, PAYMENTS)]
+    for log in logs:
+        log.sync()
+    directory.write_checkpoints({ORDERS: 5, PAYMENTS: 5})
+
+    for log in logs:
+        lowering = log.lowering_for_cut(2)
+        assert lowering is not None
+        must_run = True
+        while must_run:
+            lowering.run()
+            must_run = lowering.done(None)
+
+    assert [log.lowering_for_cut(2) for log in logs] == [None, None]
+    assert all(log.truncate_to(2, NOW) for log in logs)
+
+
+def test_a_cut_that_was_given_up_is_forgotten_after_two_rounds() -> None:
+    files = formatted()
+    directory = started(files)
+    log = create(directory, ORDERS, 5)
+    log.sync()
+    directory.write_checkpoints({ORDERS: 5})
+    assert log.lowering_for_cut(2) is not None
+
+    for _ in range(3):
+        write_down(directory, orders=5)
+
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 5}
+
+
 def test_a_lowering_that_fails_takes_the_directory_offline() -> None:
     directory = started(formatted())
     log = create(directory, ORDERS, 5)

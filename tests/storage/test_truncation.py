@@ -16,6 +16,8 @@ from tidelog.storage.crash import (
     names_undone,
 )
 from tidelog.storage.log_values import Appended
+from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.storage.recovery import create_log
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -273,3 +275,23 @@ def test_a_log_is_settled_only_after_removed_segments_and_snapshots_are_gone_for
     assert bench.log.settling_job() is None
     names = after_crash(bench.files, data_kept, names_undone).list(bench.log.directory)
     assert all(name.endswith(".deleted") for name in names if name.startswith("0" * 19 + "1"))
+
+
+def test_a_log_that_is_cut_while_its_beginning_is_synced_still_rolls(new_bench: NewBench) -> None:
+    bench = new_bench(segment_bytes=300)
+    bench.files = MemoryFileSystem()
+    bench.files.make_directory("/data")
+    name, topic_id = bench.log.partition, bench.log.topic_id
+    bench.log = create_log(name, topic_id, bench.config, bench.place, bench.now)
+    job = bench.log.identity_job()
+    assert job is not None
+    for _ in range(3):
+        bench.append()
+    bench.log.truncate_to(2, bench.now)
+    job.run()
+    bench.log.flushed(job)
+
+    for _ in range(20):
+        bench.append()
+
+    assert len(bench.log.segments) > 1

@@ -80,6 +80,9 @@ class ConnectionLimits(NamedTuple):
     idle_ms: int = 600_000
     per_host: int = 2_147_483_647
     in_all: int = 2_147_483_647
+    unlimited: frozenset[str] = frozenset()
+    """Listeners whose connections are not counted: without its controllers a cluster could neither
+    start nor take a limit back."""
 
 
 class World(NamedTuple):
@@ -162,7 +165,7 @@ class NodeDriver:
 
     def accept(self, listener: str, peer_socket: socket.socket, peer_host: str) -> None:
         """Take a connection over, or turn it away when there are too many."""
-        refusal = self._refusal(peer_host)
+        refusal = self._refusal(listener, peer_host)
         if refusal is not None:
             peer_socket.close()
             self._announce(ConnectionRefused(listener=listener, peer_host=peer_host, cause=refusal))
@@ -181,7 +184,8 @@ class NodeDriver:
         now = self.now
         connection.idle_since_ms = now.monotonic_ms
         self._connections[peer.connection] = connection
-        self._per_host[peer_host] += 1
+        if listener not in self._limits.unlimited:
+            self._per_host[peer_host] += 1
         self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
         connection.start()
 
@@ -193,9 +197,10 @@ class NodeDriver:
 
     def connection_gone(self, peer: Peer, reason: str) -> None:
         del self._connections[peer.connection]
-        self._per_host[peer.host] -= 1
-        if not self._per_host[peer.host]:
-            del self._per_host[peer.host]
+        if peer.listener not in self._limits.unlimited:
+            self._per_host[peer.host] -= 1
+            if not self._per_host[peer.host]:
+                del self._per_host[peer.host]
         self._happened(ConnectionClosed(self.now, peer.connection, reason))
 
     def close(self) -> None:
@@ -209,9 +214,11 @@ class NodeDriver:
             connection.flush()
             connection.abandon("the node stopped")
 
-    def _refusal(self, peer_host: str) -> str | None:
+    def _refusal(self, listener: str, peer_host: str) -> str | None:
         limits = self._limits
-        if len(self._connections) >= limits.in_all:
+        if listener in limits.unlimited:
+            return None
+        if self._per_host.total() >= limits.in_all:
             return f"the node already has {limits.in_all} connections (max.connections)"
         if self._per_host[peer_host] >= limits.per_host:
             return (

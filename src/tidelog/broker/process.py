@@ -205,6 +205,7 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         idle_ms=config.connections_max_idle_ms,
         per_host=config.max_connections_per_ip,
         in_all=config.max_connections,
+        unlimited=frozenset(config.controller_names),
     )
 
 

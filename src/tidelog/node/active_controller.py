@@ -21,7 +21,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.control_plane import ControlPlane
 from tidelog.node.controller_channel import ControllerChannel, Proposals
 from tidelog.node.remote_controller import RemoteController
-from tidelog.node.request import Fields, Reply, Request
+from tidelog.node.request import Fields, Later, Reply, Request
 
 R = TypeVar("R")
 
@@ -94,4 +94,7 @@ class ActiveController:
         if not self._plane.is_active:
             return self._remote.decide(request, decide, answer, refused, why)
         held = self._remote.forwarding.hold(request, refused)
-        return self._plane.decide(request, decide, answer, refused, why, held.send)
+        reply = self._plane.decide(request, decide, answer, refused, why, held.send)
+        if not isinstance(reply, Later):
+            request.let_go()
+        return reply

@@ -54,7 +54,8 @@ class Cleaner:
         self._stopping = True
 
     def _look_after(self, pause_ms: int, now: Now) -> None:
-        self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._look)
+        # At least a little, or one look would follow the other within the same moment.
+        self._broker.deadlines.at(now.monotonic_ms + max(1, pause_ms), self._look)
 
     def _memory(self) -> CleanerMemory:
         config = self._broker.config

@@ -57,10 +57,13 @@ class Deadlines:
         self._clean_above = max(CLEANED_ABOVE, 2 * len(self._heap))
 
     def every(self, first_ms: int, interval_ms: int, action: Action) -> None:
-        """Run `action` again and again; a late run delays the following ones."""
+        """Run `action` again and again; a late run delays the following ones.
+
+        Time passes between two runs, even where the interval is 0: else they would never end.
+        """
 
         def run_and_set_again(now: Now) -> None:
-            self.at(now.monotonic_ms + interval_ms, run_and_set_again)
+            self.at(now.monotonic_ms + max(1, interval_ms), run_and_set_again)
             action(now)
 
         self.at(first_ms, run_and_set_again)

@@ -112,6 +112,7 @@ class Forwarded:
         if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
             self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
         elif answer.error_code == ErrorCode.unsupported_version:
+            self._request.let_go()
             self._request.connection.close("the controller does not know this version")
         elif answer.error_code or answer.response_data is None:
             why = f"the controller answered {ErrorCode(answer.error_code).name}"

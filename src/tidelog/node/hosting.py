@@ -52,11 +52,14 @@ class Hosting:
             eligibility=LiveBrokers(broker),
             propose=broker.alter_partitions.propose,
             announce=broker.announce,
+            identify=broker.flushes.identify,
             lag_max_ms=broker.config.replica_lag_time_max_ms,
             fetch_backoff_ms=broker.config.replica_fetch_backoff_ms,
         )
         self._loaded = False
         self._loading: Loading | None = None
+        self._found: list[tuple[LogDirectory, Loading]] = []
+        """What was loaded and waits for the other directories."""
         self._awaited: dict[TopicPartition, bool] = {}
         """Partitions that wait for the disk to forget another one of their name, and whether they
         are new."""
@@ -71,7 +74,11 @@ class Hosting:
     # -- loading -------------------------------------------------------------------------------
 
     def load(self, now: Now, then: Callable[[Now], None]) -> None:
-        """Load every log the metadata knows, set aside the others, take the roles given to us."""
+        """Load every log the metadata knows, set aside the others, take the roles given to us.
+
+        What was loaded is compared with the metadata when all of it is there, at once: what changes
+        while the next directory is loaded would be missed otherwise.
+        """
         self._load_next(iter(self._broker.directories), now, then)
 
     def _load_next(
@@ -85,6 +92,9 @@ class Hosting:
                 return
         self._loading = None
         self._loaded = True
+        found, self._found = self._found, []
+        for directory, loading in found:
+            self._take_over(directory, loading)
         broker = self._broker
         for topic, index, partition in list(broker.image.partitions_of(broker.node_id)):
             name = TopicPartition(topic.name, index)
@@ -99,7 +109,7 @@ class Hosting:
                 directory.health.fail(error)
             if not loading.is_given_up:
                 if error is None:
-                    self._take_over(directory, loading)
+                    self._found.append((directory, loading))
                 then(now)
 
         self._broker.jobs.run(Lane.LONG, loading.run, finished)
@@ -275,7 +285,6 @@ class Hosting:
             return None
         with suppress(DiskError):  # noted in `offline_reason`
             log = directory.create_log(name, topic_id, self._rules.of(name.topic).log, now)
-            broker.flushes.identify(log)
             return self._host(log, 0)
         return None
 

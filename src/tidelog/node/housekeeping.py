@@ -102,7 +102,8 @@ class Housekeeping:
         for partition in self._broker.replicas:
             if partition.log.needs_flush(now):
                 self._broker.flushes.begin(partition.log)
-            self._broker.flushes.identify(partition.log)
+            if partition.log.end_offset > partition.log.start_offset:
+                self._broker.flushes.identify(partition.log)
         self._broker.metadata.take_snapshot_if_due(now)
 
     def _online(self) -> Iterator[LogDirectory]:

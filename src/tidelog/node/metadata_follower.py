@@ -222,4 +222,4 @@ class MetadataFollower:
             self._under_way = None
             self._member.settle(later)
 
-        self._broker.jobs.run(Lane.LONG, download.finish, finished)
+        self._broker.jobs.run(Lane.QUORUM, download.finish, finished)

@@ -300,6 +300,7 @@ class Node:
     def _end(self, *, clean: bool, cause: str) -> None:
         broker = self.broker
         self._stopped = True
+        self._hosting.give_up_loading()
         broker.announce(NodeStopped(node_id=broker.node_id, clean=clean, cause=cause))
         broker.effects.append(Stopped(None if clean else cause))
 

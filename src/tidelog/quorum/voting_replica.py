@@ -35,7 +35,7 @@ from tidelog.quorum.messages import (
 from tidelog.quorum.replica import MetadataReplica, RecordCodec
 from tidelog.quorum.roles import Resigned, Role
 from tidelog.quorum.snapshots import SnapshotRules
-from tidelog.quorum.timeouts import QuorumTimeouts
+from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.partition_log import PartitionLog
 
@@ -186,8 +186,8 @@ class VotingReplica(MetadataReplica[T], ABC):
 
     @property
     def due_ms(self) -> int:
-        """When `time_passed` has something to do."""
-        return self._elections.due_ms
+        """When `time_passed` has something to do; not before the disk knows what was promised."""
+        return NEVER_MS if self.owes_promise else self._elections.due_ms
 
     @property
     def log_end(self) -> LogEnd:

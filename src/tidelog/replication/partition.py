@@ -61,6 +61,12 @@ class Partition(LocalReplica):
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
 
+    def appended(self, now: Now) -> None:
+        """Records were written, perhaps the first ones."""
+        if not self.log.flushes.identity_requested:
+            self._surroundings.identify(self.log)
+        super().appended(now)
+
     # -- roles ---------------------------------------------------------------------------------
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.observe.events import Event
 from tidelog.replication.messages import ProposeInSyncReplicas
+from tidelog.storage.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from tidelog.replication.partition import Partition
@@ -36,6 +37,8 @@ class Surroundings:
     propose: Callable[[Partition, ProposeInSyncReplicas], None]
     """Send a proposal to the controller; the answer comes by `Partition.proposal_answered`."""
     announce: Callable[[Event], None]
+    identify: Callable[[PartitionLog], None] = lambda _: None
+    """Make durable what a log begins with, now that it has records."""
     lag_max_ms: int = 30_000
     """`replica.lag.time.max.ms`"""
     fetch_backoff_ms: int = 1_000

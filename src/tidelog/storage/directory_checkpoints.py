@@ -3,6 +3,8 @@
 Invariant  No recovery point on disk is above what is durable, nor a log start above the log's own,
            nor is a log said to be cleaned further than it is.
 Invariant  What is written down of a log that is yet to be loaded stays.
+Invariant  What was lowered for a cut stays low until the log is cut, whatever is lowered for others
+           meanwhile; or until the cut is given up, of which nobody tells.
 Invariant  What is written down of a deleted log never speaks for a new one of the same name.
 """
 
@@ -32,6 +34,9 @@ class DirectoryCheckpoints:
         self._all = (self.recovery_points, self.log_starts, self.high_watermarks, self.first_dirty)
         self.all_loaded = False
         """Whether a log that `logs` does not give is none."""
+        self._lowered: dict[TopicPartition, Lower] = {}
+        self._lowered_before: dict[TopicPartition, Lower] = {}
+        """Logs that are about to be cut; those from before the last round are forgotten with it."""
 
     def read(self) -> None:
         for checkpoint in self._all:
@@ -41,6 +46,7 @@ class DirectoryCheckpoints:
 
     def write(self, high_watermarks: Offsets) -> None:
         """Write down everything that changed, durably."""
+        self._lowered, self._lowered_before = {}, {}
         self._write(self.recovery_points, self._recovery_points())
         self._write(self.log_starts, self._log_starts())
         self._write(self.high_watermarks, high_watermarks)
@@ -56,6 +62,8 @@ class DirectoryCheckpoints:
     def lower(self, log: PartitionLog) -> None:
         """A log is about to be cut: nothing on disk may claim more for it than will be there."""
         name = log.partition
+        self._lowered.pop(name, None)
+        self._lowered_before.pop(name, None)
         if self.recovery_points.offsets.get(name, 0) > log.recovery_point:
             self._write(self.recovery_points, self._recovery_points())
         if self.log_starts.offsets.get(name, 0) > log.start_offset:
@@ -69,6 +77,7 @@ class DirectoryCheckpoints:
         There may be none although something does: then ask again once the jobs under way are done.
         """
         name = log.partition
+        self._lowered[name] = lower
         found = (
             (self.recovery_points, self._recovery_points, lower.recovery_point),
             (self.log_starts, self._log_starts, lower.start_offset),
@@ -78,9 +87,7 @@ class DirectoryCheckpoints:
         if not claiming:
             return None
         return [
-            job
-            for checkpoint, offsets, at in claiming
-            for job in self._jobs(checkpoint, offsets, {name: at})
+            job for checkpoint, offsets, _ in claiming for job in self._jobs(checkpoint, offsets)
         ]
 
     def forgetting(self, partition: TopicPartition) -> list[CheckpointJob] | None:
@@ -110,6 +117,7 @@ class DirectoryCheckpoints:
 
     def jobs(self, high_watermarks: Callable[[], Offsets]) -> list[CheckpointJob]:
         """For whatever changed, but for how far logs are cleaned, which the cleaner sees to."""
+        self._lowered, self._lowered_before = {}, self._lowered
         return [
             *self._jobs(self.recovery_points, self._recovery_points),
             *self._jobs(self.log_starts, self._log_starts),
@@ -129,9 +137,8 @@ class DirectoryCheckpoints:
         self,
         checkpoint: KeptCheckpoint,
         offsets: Callable[[], Offsets],
-        lowered: Offsets | None = None,
     ) -> list[CheckpointJob]:
-        job = checkpoint.job(lambda: self._completed(checkpoint, offsets()), lowered)
+        job = checkpoint.job(lambda: self._completed(checkpoint, offsets()))
         return [] if job is None else [job]
 
     # What is true
@@ -144,18 +151,30 @@ class DirectoryCheckpoints:
         return {**checkpoint.without(loaded), **offsets}
 
     def _recovery_points(self) -> dict[TopicPartition, int]:
-        return {log.partition: log.recovery_point for log in self._logs()}
+        found = {log.partition: log.recovery_point for log in self._logs()}
+        return self._at_most(found, lambda lower: lower.recovery_point)
 
     def _log_starts(self) -> dict[TopicPartition, int]:
-        return {
+        found = {
             log.partition: log.start_offset
             for log in self._logs()
             if log.start_offset > log.segments.first.base_offset
         }
+        return self._at_most(found, lambda lower: lower.start_offset)
 
     def _first_dirty(self) -> dict[TopicPartition, int]:
-        return {
+        found = {
             log.partition: log.first_dirty_offset
             for log in self._logs()
             if log.first_dirty_offset > 0
         }
+        return self._at_most(found, lambda lower: lower.recovery_point)
+
+    def _at_most(
+        self, found: dict[TopicPartition, int], most: Callable[[Lower], int]
+    ) -> dict[TopicPartition, int]:
+        """What there is, less of logs that are about to be cut."""
+        for name, lower in (*self._lowered_before.items(), *self._lowered.items()):
+            if name in found:
+                found[name] = min(found[name], most(lower))
+        return found

@@ -45,13 +45,13 @@ class FlushState:
     __slots__ = (
         "_began_with",
         "_dirty_since_ms",
-        "_identity_requested",
         "_names_synced",
         "_names_version",
         "_requested",
         "_settled_with",
         "_snapshots",
         "generation",
+        "identity_requested",
         "is_identified",
         "jobs_under_way",
         "recovery_point",
@@ -68,7 +68,7 @@ class FlushState:
         self._names_synced = 0
         self._began_with = self._settled_with = 0
         """The version of names that has the present first segment."""
-        self.is_identified = self._identity_requested = is_identified
+        self.is_identified = self.identity_requested = is_identified
         """Whether a loss of power leaves the topic id and the first segment."""
         self._snapshots: list[int] = []
         self._dirty_since_ms: int | None = None
@@ -81,7 +81,7 @@ class FlushState:
         """Another segment is the first one, and a loss of power could take it."""
         self.names_changed()
         self._began_with = self._names_version
-        self.is_identified = self._identity_requested = False
+        self.is_identified = self.identity_requested = False
 
     def set_aside(self) -> None:
         """Segments were taken away, and a loss of power could bring them back."""
@@ -148,7 +148,7 @@ class FlushState:
             self.names_changed()
         identifies = not self.is_identified
         if identifies:
-            self._identity_requested = True
+            self.identity_requested = True
             steps.append(lambda: sync_topic_id(files, directory))
         elif self._names_version != self._names_synced:
             steps.append(lambda: _sync_names(files, directory))
@@ -165,9 +165,9 @@ class FlushState:
 
     def identity_job(self, files: FileSystem, directory: str) -> FlushJob | None:
         """The topic id alone, unless a job is or was at it."""
-        if self._identity_requested:
+        if self.identity_requested:
             return None
-        self._identity_requested = True
+        self.identity_requested = True
         self.begun()
         return FlushJob(
             up_to=self.recovery_point,
@@ -194,8 +194,8 @@ class FlushState:
         self._names_synced = max(self._names_synced, job.names_version)
         if job.generation == self.generation:
             self.recovery_point = max(self.recovery_point, job.up_to)
-            if job.identifies and job.names_version >= self._began_with:
-                self.is_identified = True
+        if job.identifies and job.names_version >= self._began_with:
+            self.is_identified = True  # a cut leaves the first segment where it is
 
     def begun(self) -> None:
         """A job that uses files of the log is under way."""

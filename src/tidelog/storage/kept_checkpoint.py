@@ -67,17 +67,12 @@ class KeptCheckpoint:
             self._file.write(offsets)
             self._now_has(dict(offsets))
 
-    def job(
-        self, true_now: Callable[[], Offsets], lowered: Offsets | None = None
-    ) -> CheckpointJob | None:
-        """Replace the content elsewhere, if it changed and no job is at it; then `take` that.
-
-        Of the partitions in `lowered` the file shall claim no more than stands there.
-        """
+    def job(self, true_now: Callable[[], Offsets]) -> CheckpointJob | None:
+        """Replace the content elsewhere, if it changed and no job is at it; then `take` that."""
+        if self._is_written_elsewhere:
+            return None
         offsets = true_now()
-        if lowered is not None:
-            offsets = {name: min(at, lowered.get(name, at)) for name, at in offsets.items()}
-        if self._is_written_elsewhere or offsets == self.offsets:
+        if offsets == self.offsets:
             return None
         self._is_written_elsewhere = True
         return CheckpointJob(self, self._file, dict(offsets), true_now, self._revision)

@@ -161,7 +161,8 @@ class SegmentedLog:
     def _must_roll(
         self, segment: Segment, size: int, last: int, max_timestamp: int, now: Now
     ) -> bool:
-        if last - segment.base_offset > RELATIVE_OFFSET_MAX or segment.index_is_full:
+        furthest = max(last - segment.base_offset, segment.size + size)
+        if furthest > RELATIVE_OFFSET_MAX or segment.index_is_full:  # neither fits into an index
             return True
         if segment.size == 0 or not self.flushes.is_identified:
             return False

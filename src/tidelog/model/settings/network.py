@@ -71,14 +71,14 @@ class NetworkSettings(Settings):
     max_connections = Setting(
         ConfigType.INT,
         MAX_INT,
-        "Connections this node holds at a time.",
+        "Connections this node holds at a time, those of controllers' listeners apart.",
         at_least(0),
         scope=Scope.CLUSTER_WIDE,
     )
     max_connections_per_ip = Setting(
         ConfigType.INT,
         MAX_INT,
-        "Connections one address may hold at a time.",
+        "Connections one address may hold at a time, those of controllers' listeners apart.",
         at_least(0),
         scope=Scope.CLUSTER_WIDE,
     )

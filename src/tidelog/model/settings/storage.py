@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidelog.model.settings.setting import (
     MAX_LONG,
     ConfigType,
+    Limit,
     Scope,
     Setting,
     Settings,
@@ -38,6 +39,7 @@ class StorageSettings(Settings):
         ConfigType.DOUBLE,
         0.9,
         "How full the cleaner's map may get.",
+        Limit("above 0 and at most 1", lambda factor: 0 < factor <= 1),
         scope=Scope.CLUSTER_WIDE,
     )
     log_dir = Setting[str | None](
