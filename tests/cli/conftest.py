@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.client.conftest import scripted
 
 from tidelog.testing.node_setup import local_nodes
 from tidelog.testing.plugin import tidelog_cluster
 from tidelog.testing.ports import free_ports, port_is_free
 
-__all__ = ["tidelog_cluster"]
+__all__ = ["scripted", "tidelog_cluster"]
 
 
 @pytest.fixture

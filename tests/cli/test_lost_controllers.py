@@ -55,6 +55,7 @@ def wait_for_words(cluster: Cluster, node_id: int, words: str) -> None:
 
 def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster) -> None:
     assert tidelog("topics", "create", "orders", "--partitions", "6", at=trio).returncode == 0
+    assert tidelog("produce", "greetings", "--file", __file__, at=trio).returncode == 0
     trio.kill(101)
     trio.kill(102)
     why = "1 of 3 controllers can be reached, and 2 are needed"
@@ -80,6 +81,13 @@ def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster)
     assert by_leader[100]["end_offset"] == 0
     assert by_leader[101]["end_offset"] is None
     assert "leader 101 does not answer" in by_leader[101]["note"]
+
+    for leader in (100, 101):
+        partition = str(by_leader[leader]["partition"])
+        text = ("produce", "orders", "--file", __file__, "--partition", partition)
+        written = tidelog(*text, at=trio)
+        assert written.returncode == 3
+        assert why in written.stderr
 
     trio.start(101)
     wait_for_words(trio, 100, "decides as controller in epoch")

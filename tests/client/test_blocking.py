@@ -13,8 +13,8 @@ import pytest
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client, parse_bootstrap
 from tidelog.client.connection import Connection
-from tidelog.client.errors import RequestRefused, Unreachable
-from tidelog.client.offsets import LATEST, find_offsets
+from tidelog.client.errors import NoController, RequestRefused, Unreachable
+from tidelog.client.offsets import LATEST, BoundsSurvey, find_offsets
 from tidelog.client.probe import is_unfenced
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.testing.ports import free_ports
@@ -130,6 +130,90 @@ def test_a_retriable_refusal_makes_the_client_ask_anew_who_leads(scripted: Scrip
     with Client(peer.bootstrap) as client:
         assert find_offsets(client, "orders", {0: LATEST}) == {0: 7}
     assert peer.asked == [ApiKey.METADATA, ApiKey.LIST_OFFSETS] * 2
+
+
+def test_what_a_leader_refuses_of_one_partition_is_told_of_that_partition_alone(
+    scripted: Scripted,
+) -> None:
+    def one_disk_failed(self: Any, header: Any, body: Any) -> Any:
+        if header.api_key is ApiKey.METADATA:
+            return self.metadata(orders=3, more=1)
+        codes = [ErrorCode.none, ErrorCode.kafka_storage_error, ErrorCode.none]
+        answers = [
+            {"partition_index": index, "error_code": code, "offset": 7}
+            for index, code in enumerate(codes)
+        ]
+        return {"topics": [{"name": "orders", "partitions": answers}]}
+
+    peer = scripted(one_disk_failed)
+
+    with Client(peer.bootstrap) as client:
+        survey = BoundsSurvey(client, patience_s=0.0)
+        found = survey.of("orders", [0, 1, 2])
+        more = survey.of("more", [0])
+
+    assert found == {0: (7, 7), 1: "leader 1: KAFKA_STORAGE_ERROR", 2: (7, 7)}
+    assert more == {0: (7, 7)}
+
+
+def test_a_leader_that_refuses_is_waited_for_once(scripted: Scripted) -> None:
+    def no_offsets_yet(self: Any, header: Any, body: Any) -> Any:
+        if header.api_key is ApiKey.METADATA:
+            return self.metadata(orders=1, more=1)
+        refused = {"partition_index": 0, "error_code": ErrorCode.offset_not_available}
+        return {"topics": [{"name": "orders", "partitions": [refused]}]}
+
+    peer = scripted(no_offsets_yet)
+
+    with Client(peer.bootstrap) as client:
+        survey = BoundsSurvey(client, patience_s=0.3)
+        assert survey.of("orders", [0]) == {0: "leader 1: OFFSET_NOT_AVAILABLE"}
+        waiting = len(peer.asked)
+        assert survey.of("more", [0]) == {0: "leader 1: OFFSET_NOT_AVAILABLE"}
+
+    assert waiting > 3
+    assert peer.asked[waiting:] == [ApiKey.LIST_OFFSETS] * 2
+
+
+def test_a_leader_that_hangs_up_does_not_answer(scripted: Scripted) -> None:
+    def hang_up(self: Any, header: Any, body: Any) -> Any:
+        return self.metadata(orders=2) if header.api_key is ApiKey.METADATA else None
+
+    peer = scripted(hang_up)
+
+    with Client(peer.bootstrap) as client:
+        found = BoundsSurvey(client, patience_s=0.0).of("orders", [0, 1])
+
+    assert found == dict.fromkeys([0, 1], "leader 1 does not answer")
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.cluster_authorization_failed, ErrorCode.unsupported_version]
+)
+def test_whoever_may_not_ask_for_the_controller_goes_on(
+    scripted: Scripted, code: ErrorCode
+) -> None:
+    peer = scripted(lambda self, header, body: {"error_code": code, "topics": []})
+
+    with Client(peer.bootstrap) as client:
+        Admin(client).require_controller()
+
+    assert peer.asked == [ApiKey.DESCRIBE_QUORUM]
+
+
+def test_a_cluster_without_a_controller_says_why(scripted: Scripted) -> None:
+    missing = {
+        "error_code": ErrorCode.not_controller,
+        "error_message": "1 of 3 controllers can be reached",
+        "topics": [],
+    }
+    peer = scripted(lambda self, header, body: missing)
+
+    with (
+        Client(peer.bootstrap) as client,
+        pytest.raises(NoController, match="1 of 3 controllers can be reached"),
+    ):
+        Admin(client).require_controller()
 
 
 def test_a_final_refusal_is_passed_on_with_the_brokers_words(scripted: Scripted) -> None:

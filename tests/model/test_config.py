@@ -130,7 +130,10 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
         ("authorizer.class.name", "org.example.Authorizer", "there is no access control"),
         ("connections.max.reauth.ms", "3600000", "there is no access control"),
         ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
+        ("group.coordinator.rebalance.protocols", "classic", "which cannot be turned off"),
         ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN", "is PLAINTEXT"),
+        ("max.connection.creation.rate", "10", "the rate of new connections is not limited"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:5", "every address has the same limit"),
         ("remote.log.storage.system.enable", "true", "no tiered storage"),
         ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "is PLAINTEXT"),
         ("security.inter.broker.protocol", "SSL", "PLAINTEXT, the only protocol"),
@@ -149,7 +152,23 @@ def test_a_key_has_an_effect_or_none_or_is_refused() -> None:
 
 
 def test_what_asks_for_no_protection_is_taken() -> None:
-    node(authorizer_class_name="", security_inter_broker_protocol="PLAINTEXT")
+    node(
+        authorizer_class_name="",
+        max_connection_creation_rate="2147483647",
+        security_inter_broker_protocol="PLAINTEXT",
+    )
+
+
+@pytest.mark.parametrize(
+    "protocols", ["classic,consumer", "consumer,classic,share", "classic,consumer,streams"]
+)
+def test_protocols_of_groups_are_taken_as_long_as_those_that_are_served_are_named(
+    protocols: str,
+) -> None:
+    node(group_coordinator_rebalance_protocols=protocols)
+    assert "each at most once" in refusal(
+        group_coordinator_rebalance_protocols=f"{protocols},consumer"
+    )
 
 
 def test_the_older_name_of_the_node_id_stands_for_it() -> None:

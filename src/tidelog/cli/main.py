@@ -32,7 +32,7 @@ from tidelog.cli.exits import ExitCode
 from tidelog.cli.output import print_line
 
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 refused, 2 wrong usage, 3 cluster unreachable. "
+    "Exit codes: 0 fine, 1 refused, 2 wrong usage, 3 cluster unreachable or without a controller. "
     "Data goes to stdout, messages go to stderr."
 )
 

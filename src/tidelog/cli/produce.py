@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 262_144
 _PROGRESS_S = 0.5
+_REPLICATED_WITHIN_S = 3.0
+"""After this time a person is told if followers are missed that nobody can let go."""
 
 
 class Acks(StrEnum):
@@ -81,6 +83,7 @@ def produce(
     if file is None and sys.stdin is None:
         raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
     with answering():
+        from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
         from tidelog.client.producer import ACKS_ALL, Producer
         from tidelog.records.compression import Codec
@@ -96,6 +99,8 @@ def produce(
                 acks=ACKS_ALL if acks is Acks.ALL else int(acks),
                 codec=Codec[compression.name],
                 batch_bytes=batch_bytes,
+                replicated_within_s=_REPLICATED_WITHIN_S,
+                after_failure=Admin(client).require_controller,
             )
             progress = _Progress()
             with sys.stdin.buffer if file is None else file.open("rb") as source:

@@ -113,7 +113,7 @@ def describe(
 ) -> None:
     """Show each partition: its leader, replicas, in-sync replicas and offsets.
 
-    What only a leader that does not answer could tell is left out, with a note.
+    What a leader does not answer, or refuses to tell, is left out, with a note.
     """
     with answering():
         from tidelog.client.admin import Admin
@@ -183,6 +183,7 @@ def delete(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
         from tidelog.client.errors import NoSuchName, RequestRefused
+        from tidelog.model.errors import ErrorCode
 
         failed = False
         with Client(bootstrap) as client:
@@ -193,7 +194,11 @@ def delete(
                     with known_topics(client, [name]):
                         admin.delete_topic(name)
                 except (RequestRefused, NoSuchName) as refusal:
-                    missing = isinstance(refusal, NoSuchName)
+                    # A broker may still show what the controller knows to be gone.
+                    missing = (
+                        isinstance(refusal, NoSuchName)
+                        or refusal.code is ErrorCode.unknown_topic_or_partition
+                    )
                     failed = failed or not (missing and if_exists)
                     say(str(refusal))
                 else:

@@ -1,12 +1,15 @@
 """`tidelog up`: create a cluster on this machine or start the one that is there.
 
-Invariant  In the foreground nothing outlives the command: however it ends, its nodes are stopped.
+Invariant  In the foreground nothing that the command started outlives it: however it ends, those
+           nodes are stopped.
+Invariant  Nodes that ran before are left running, whatever becomes of those it starts.
 """
 
 from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -62,7 +65,8 @@ def up(
 ) -> None:
     """Start a cluster: a new one, or what does not run of the one that DIR already holds.
 
-    In the foreground it shows what the nodes say until Ctrl-C stops them.
+    In the foreground it shows what the nodes say until Ctrl-C stops those that it started; nodes
+    that ran before go on.
     """
     overrides = key_values(settings or [], "--set")
     with answering():
@@ -109,13 +113,7 @@ def _prepared(
                 f"the cluster in {directory} has {what_there}; "
                 f"--{what} chooses for a new cluster only"
             )
-    running = cluster.running()
-    if running and (overrides or dev or len(running) == len(cluster.nodes)):
-        node_id = min(running)
-        refuse(
-            f"the cluster in {directory} is up already "
-            f"(node {node_id}, pid {cluster.node(node_id).pid}); `tidelog down` stops it"
-        )
+    _refuse_running(cluster, changes=bool(overrides or dev))
     listens_on = next(iter(cluster.descriptions.values())).port
     if port is not None and port != listens_on:
         refuse(
@@ -126,9 +124,31 @@ def _prepared(
     return cluster
 
 
+def _refuse_running(cluster: LocalCluster, *, changes: bool) -> None:
+    """Nothing to start is refused, and so are settings that part of the nodes would not read."""
+    running = cluster.running()
+    if len(running) == len(cluster.nodes):
+        node_id = min(running)
+        refuse(
+            f"the cluster in {cluster.directory} is up already "
+            f"(node {node_id}, pid {cluster.node(node_id).pid}); `tidelog down` stops it"
+        )
+    if running and changes:
+        refuse(
+            f"part of the cluster in {cluster.directory} runs ({_nodes(running)}), and --set and "
+            "--dev are for all nodes, from their start: `tidelog down` stops it; `tidelog up` "
+            "without them starts the rest"
+        )
+
+
+def _nodes(node_ids: Sequence[int]) -> str:
+    return f"node{'' if len(node_ids) == 1 else 's'} {', '.join(map(str, sorted(node_ids)))}"
+
+
 def _run(cluster: LocalCluster) -> None:
-    """Start, show, and stop when told to."""
+    """Start, show, and stop what was started when told to."""
     asked_to_stop: list[int] = []
+    started: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
         asked_to_stop.append(number)
@@ -139,7 +159,7 @@ def _run(cluster: LocalCluster) -> None:
     previous = {each: signal.signal(each, note) for each in ending}
     tails = [_Tail(node.log) for node in cluster.nodes.values()]
     try:
-        cluster.start(cancelled=lambda: bool(asked_to_stop))
+        started = cluster.start(cancelled=lambda: bool(asked_to_stop))
         _show(tails)
         _say_ready(cluster)
         while not asked_to_stop and cluster.running():
@@ -149,21 +169,34 @@ def _run(cluster: LocalCluster) -> None:
         if not asked_to_stop:
             _explain_end(cluster)
     finally:
-        if cluster.running():
-            with suppress(OSError):  # nobody may be listening any more
-                say("stopping")
-            cluster.stop()
-            with suppress(OSError):
-                _show(tails)
-                say("stopped; the data is kept")
+        _stop(cluster, started, tails)
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
+def _stop(cluster: LocalCluster, started: Collection[int], tails: list[_Tail]) -> None:
+    running = cluster.running()
+    others = [each for each in running if each not in started]
+    if others == running:
+        return
+    with suppress(OSError):  # nobody may be listening any more
+        say("stopping")
+    cluster.stop(started)
+    with suppress(OSError):
+        _show(tails)
+        if others:
+            say(f"stopped; what ran before goes on: {_nodes(others)}")
+        else:
+            say("stopped; the data is kept")
+
+
 def _explain_end(cluster: LocalCluster) -> None:
+    from tidelog.broker.ending import Cause
+
     for node_id, node in cluster.nodes.items():
-        if not node.ended_cleanly:
-            refuse(f"node {node_id} ended ({node.ending}):\n{node.last_words()}")
+        ending = node.last_ending
+        if ending is not None and ending.cause is not Cause.CLEAN:
+            refuse(f"node {node_id} ended ({ending.cause}: {ending.reason}):\n{node.last_words()}")
     say("all nodes have ended; the data is kept")
 
 

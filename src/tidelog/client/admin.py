@@ -11,13 +11,16 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tidelog.client.blocking import Client
-from tidelog.client.errors import NoController, RequestRefused
+from tidelog.client.errors import ClientError, NoController, RequestRefused
 from tidelog.client.metadata import ClusterView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.wire.apis import ApiKey
 
 USE_CLUSTER_DEFAULT: Final = -1
+_THE_QUORUM: Final = {
+    "topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
+}
 
 
 class ResourceType(IntEnum):
@@ -205,9 +208,8 @@ class Admin:
 
     def describe_quorum(self) -> QuorumDescription:
         """Who leads the metadata log and who follows it; `NoController` when nobody does."""
-        topic = {"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}
         (found,) = self._checked(
-            ApiKey.DESCRIBE_QUORUM, {"topics": [topic]}, _described_partitions, "metadata quorum"
+            ApiKey.DESCRIBE_QUORUM, _THE_QUORUM, _described_partitions, "metadata quorum"
         )
         return QuorumDescription(
             int(found.leader_id),
@@ -221,13 +223,15 @@ class Admin:
         """Raise `NoController` if the cluster knows that nobody can decide anything.
 
         Brokers keep what a controller has to decide for as long as the request allows, since a
-        controller may be elected soon; people rather hear at once that there is none.
+        controller may be elected soon; people rather hear at once that there is none. Whoever may
+        not ask, or gets no answer, goes on: what is asked for next tells more.
         """
         try:
-            self.describe_quorum()
-        except RequestRefused as refusal:
-            if refusal.code is not ErrorCode.unsupported_version:
-                raise
+            _described_partitions(self._client.call(ApiKey.DESCRIBE_QUORUM, _THE_QUORUM))
+        except NoController:
+            raise
+        except ClientError:
+            return
 
     def _checked(
         self,

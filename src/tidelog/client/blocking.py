@@ -108,8 +108,12 @@ class Client:
         *,
         hopeless: Iterable[ErrorCode] = (),
         timeout_s: float | None = None,
+        after_failure: Callable[[], None] = lambda: None,
     ) -> Result:
-        """Run `attempt` until it works, says a final no, or the time is up."""
+        """Run `attempt` until it works, says a final no, or the time is up.
+
+        `after_failure` may know why it goes on failing, and raise that.
+        """
         deadline = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         pause_s = _FIRST_PAUSE_S
         final = frozenset(hopeless)
@@ -119,6 +123,7 @@ class Client:
             except ClientError as error:
                 if not _curable(error, final) or time.monotonic() + pause_s > deadline:
                     raise
+            after_failure()
             self.forget()
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from enum import IntEnum
 from typing import Final
 
 from tidelog.client.blocking import Client
-from tidelog.client.errors import ClientError, RequestRefused
+from tidelog.client.errors import ClientError, RequestRefused, Unreachable
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.wire.apis import ApiKey
@@ -52,15 +51,18 @@ def partition_bounds(
 
 
 class BoundsSurvey:
-    """First and end offsets of partitions as far as their leaders answer.
+    """First and end offsets of partitions as far as their leaders tell them.
 
-    Invariant  A leader that does not answer is waited for once, however many partitions it leads.
+    Invariant  A leader that does not answer, or refuses, is waited for once, however many
+               partitions it leads.
+    Invariant  What a leader refuses of one partition is told of that partition alone.
     """
 
     def __init__(self, client: Client, patience_s: float = 2.0) -> None:
         self._client = client
         self._patience_s = patience_s
         self._silent: set[int] = set()
+        self._waited_for: set[int] = set()
 
     def of(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int] | str]:
         """The bounds of each partition, or why they are not known."""
@@ -70,13 +72,14 @@ class BoundsSurvey:
         if topic not in self._client.view.topics:
             self._client.refresh([topic])
         while missing:
-            self._ask_leaders(topic, missing, found)
+            silent = self._ask_leaders(topic, missing, found)
             missing = {index for index in missing if isinstance(found[index], str)}
             view = self._client.view
             leaders = {view.leader_of(topic, index) for index in missing} - {NO_LEADER}
             if time.monotonic() > deadline:
-                self._silent |= leaders
-            if leaders <= self._silent:
+                self._silent |= silent
+                self._waited_for |= leaders
+            if leaders <= self._waited_for:
                 break
             time.sleep(_AGAIN_S)
             self._client.refresh([topic])
@@ -84,29 +87,54 @@ class BoundsSurvey:
 
     def _ask_leaders(
         self, topic: str, partitions: Iterable[int], found: dict[int, tuple[int, int] | str]
-    ) -> None:
+    ) -> set[int]:
+        """Fill `found`; those who did not answer."""
+        silent: set[int] = set()
         led: dict[int, list[int]] = {}
         for index in partitions:
             led.setdefault(self._client.view.leader_of(topic, index), []).append(index)
         for leader, indexes in led.items():
-            found.update(dict.fromkeys(indexes, self._why_unknown(leader)))
-            if leader == NO_LEADER or leader in self._silent:
+            if leader == NO_LEADER:
+                found.update(dict.fromkeys(indexes, "no leader"))
                 continue
-            with suppress(ClientError):
-                first, end = (
-                    _ask_leader(
-                        self._client,
-                        leader,
-                        topic,
-                        dict.fromkeys(indexes, moment),
-                        Isolation.READ_UNCOMMITTED,
-                    )
-                    for moment in (EARLIEST, LATEST)
-                )
-                found.update({index: (first[index], end[index]) for index in indexes})
+            told = self._told_by(leader, topic, indexes)
+            if told is None:
+                silent.add(leader)
+                found.update(dict.fromkeys(indexes, f"leader {leader} does not answer"))
+            else:
+                found.update(told)
+        return silent
 
-    def _why_unknown(self, leader: int) -> str:
-        return "no leader" if leader == NO_LEADER else f"leader {leader} does not answer"
+    def _told_by(
+        self, leader: int, topic: str, indexes: list[int]
+    ) -> Mapping[int, tuple[int, int] | str] | None:
+        """What a leader says of each partition; None when it does not answer."""
+        if leader in self._silent:
+            return None
+        try:
+            first, end = (
+                _offsets_or_refusals(
+                    self._client,
+                    leader,
+                    topic,
+                    dict.fromkeys(indexes, moment),
+                    Isolation.READ_UNCOMMITTED,
+                )
+                for moment in (EARLIEST, LATEST)
+            )
+        except Unreachable:
+            return None
+        except ClientError as error:
+            return dict.fromkeys(indexes, f"leader {leader}: {error}")
+        found: dict[int, tuple[int, int] | str] = {}
+        for index in indexes:
+            bounds = first[index], end[index]
+            refused = [each for each in bounds if isinstance(each, ErrorCode)]
+            if refused:
+                found[index] = f"leader {leader}: {refused[0].name.upper()}"
+            else:
+                found[index] = bounds
+        return found
 
 
 def _ask(
@@ -122,6 +150,18 @@ def _ask(
 def _ask_leader(
     client: Client, leader: int, topic: str, wanted: Mapping[int, int], isolation: Isolation
 ) -> dict[int, int]:
+    found: dict[int, int] = {}
+    answered = _offsets_or_refusals(client, leader, topic, wanted, isolation)
+    for index, offset in answered.items():
+        if isinstance(offset, ErrorCode):
+            raise RequestRefused(offset, f"{topic}-{index}")
+        found[index] = offset
+    return found
+
+
+def _offsets_or_refusals(
+    client: Client, leader: int, topic: str, wanted: Mapping[int, int], isolation: Isolation
+) -> dict[int, int | ErrorCode]:
     asked = [
         {"partition_index": index, "current_leader_epoch": -1, "timestamp": moment}
         for index, moment in wanted.items()
@@ -132,11 +172,9 @@ def _ask_leader(
         "topics": [{"name": topic, "partitions": asked}],
         "timeout": int(client.request_timeout_s * 1000),
     }
-    found: dict[int, int] = {}
+    found: dict[int, int | ErrorCode] = {}
     body = client.broker(leader).call(ApiKey.LIST_OFFSETS, fields)
     for each in (each for answered in body.topics for each in answered.partitions):
         code = ErrorCode(each.error_code)
-        if code is not ErrorCode.none:
-            raise RequestRefused(code, f"{topic}-{int(each.partition_index)}")
-        found[int(each.partition_index)] = int(each.offset)
+        found[int(each.partition_index)] = int(each.offset) if code is ErrorCode.none else code
     return found

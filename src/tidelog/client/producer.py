@@ -9,8 +9,9 @@ Invariant  Records of one partition are appended in the order of `send`: the nex
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tidelog.client.blocking import Client
@@ -33,6 +34,7 @@ _RECORD_OVERHEAD: Final = 32
 _CREATION_S: Final = 3.0
 _NO_PRODUCER: Final = (-1, -1)
 
+Result = TypeVar("Result")
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -72,12 +74,18 @@ class Producer:
         codec: Codec = Codec.NONE,
         batch_bytes: int = 262_144,
         within: Within | None = None,
+        replicated_within_s: float | None = None,
+        after_failure: Callable[[], None] = lambda: None,
     ) -> None:
+        """`replicated_within_s` is how long a leader waits for followers before it gives an attempt
+        up; `after_failure` may know why attempts go on failing, and raise that."""
         self._client, self._topic = client, topic
         self._acks, self._codec, self._batch_bytes = acks, codec, batch_bytes
         self._partitions: list[int] = []
         self._waiting: dict[int, _Waiting] = {}
         self._sticky = 0
+        self._replicated_within_s = replicated_within_s or client.request_timeout_s
+        self._after_failure = after_failure
         self._producer: tuple[int, int] | None = None if acks == ACKS_ALL else _NO_PRODUCER
         self._transactional_id: str | None = None
         if within is not None:
@@ -115,7 +123,7 @@ class Producer:
         }
         landed: list[Written] = []
         if batches:
-            self._client.retrying(partial(self._send_all, batches, landed))
+            self._retrying(partial(self._send_all, batches, landed))
             for waiting in self._waiting.values():
                 waiting.next_sequence = (waiting.next_sequence + len(waiting.records)) % _SEQUENCES
                 waiting.records, waiting.size = [], 0
@@ -123,9 +131,14 @@ class Producer:
             self._sticky += 1
         return landed
 
+    def _retrying(self, attempt: Callable[[], Result], *, timeout_s: float | None = None) -> Result:
+        return self._client.retrying(
+            attempt, timeout_s=timeout_s, after_failure=self._after_failure
+        )
+
     def _build(self, waiting: _Waiting) -> bytearray:
         if self._producer is None:
-            self._producer = self._client.retrying(self._take_producer_id)
+            self._producer = self._retrying(self._take_producer_id)
         producer_id, producer_epoch = self._producer
         return build_batch(
             waiting.records,
@@ -162,7 +175,7 @@ class Producer:
     def _request(
         self, leader: int, topic_id: UUID, payload: list[tuple[int, bytearray]]
     ) -> ProduceResponse | None:
-        timeout_ms = int(self._client.request_timeout_s * 1000)
+        timeout_ms = int(self._replicated_within_s * 1000)
 
         def encode(version: int) -> bytes:
             topics = [(self._topic, topic_id, payload)]
@@ -196,7 +209,7 @@ class Producer:
             return [each.partition for each in view.topic(self._topic).partitions]
 
         # A topic that is being created is unknown for a moment; one that is not, stays so.
-        self._partitions = self._client.retrying(ask, timeout_s=_CREATION_S)
+        self._partitions = self._retrying(ask, timeout_s=_CREATION_S)
 
     def _waiting_for(self, key: bytes | None, partition: int | None) -> _Waiting:
         if partition is None:

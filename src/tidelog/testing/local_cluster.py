@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,10 +135,15 @@ class LocalCluster:
 
     def start(
         self, timeout_s: float = 30.0, *, cancelled: Callable[[], bool] = lambda: False
-    ) -> None:
-        """Start every stopped node and wait until all are ready; if one fails, none is left."""
+    ) -> list[int]:
+        """Start every stopped node and wait until all are ready; the ids of those it started.
+
+        If one fails, none of them is left.
+        """
         running = self.running()
-        self._start([each for each in self.nodes if each not in running], timeout_s, cancelled)
+        stopped = [each for each in self.nodes if each not in running]
+        self._start(stopped, timeout_s, cancelled)
+        return stopped
 
     def start_node(self, node_id: int, timeout_s: float = 30.0) -> None:
         """Start one stopped node and wait until it is ready.
@@ -149,9 +154,9 @@ class LocalCluster:
             raise NodeTrouble(f"node {node_id} is already running with pid {pid}")
         self._start([node_id], timeout_s, lambda: False, with_others=False)
 
-    def stop(self) -> list[int]:
-        """Stop every node cleanly, controllers last; the ids of those that were running."""
-        running = self.running()
+    def stop(self, node_ids: Collection[int] | None = None) -> list[int]:
+        """Stop these nodes, or all, cleanly, controllers last; the ids of those that ran."""
+        running = [each for each in self.running() if node_ids is None or each in node_ids]
         for node_id in sorted(running, key=self._is_controller):
             self.nodes[node_id].stop()
         return running

@@ -5,7 +5,8 @@ another way is known, checked, shown and announced once at the start. A key that
 protection which nobody gives is refused, in a file and on the wire.
 
 Invariant  No key of `WITHOUT_EFFECT` is one that somebody could rely on for safety: what guards
-           access, or decides what may be done, is in `REFUSED` for as long as it does nothing.
+           access, or decides what may be done, is in `REFUSED` for as long as it does nothing, or
+           takes in `_LIMITS` only what is so.
 """
 
 from __future__ import annotations
@@ -191,9 +192,18 @@ _BY_REASON: Final = {
 }
 """Reason: one line per key with type, default, range and where it may be changed."""
 
+_PROTOCOLS: Final = each_of("classic", "consumer", "share", "streams")
+_NO_RATE: Final = 2147483647
+
 _LIMITS: Final = {
     "authorizer.class.name": Limit("empty, as there is no access control", lambda name: not name),
-    "group.coordinator.rebalance.protocols": each_of("classic", "consumer", "share", "streams"),
+    "group.coordinator.rebalance.protocols": Limit(
+        f"{_PROTOCOLS.words}, and with classic and consumer, which cannot be turned off",
+        lambda chosen: _PROTOCOLS.holds(chosen) and {"classic", "consumer"} <= {*chosen},
+    ),
+    "max.connection.creation.rate": Limit(
+        f"{_NO_RATE}, as the rate of new connections is not limited", lambda rate: rate == _NO_RATE
+    ),
     "max.connections.per.ip.overrides": Limit(
         "empty, as every address has the same limit", lambda overrides: not overrides
     ),
