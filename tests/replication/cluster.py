@@ -213,14 +213,18 @@ class Cluster:
         batch = memoryview(build_batch(records, **more))
         return self.brokers[leader].partition.append(batch, self.now, 9, acks)
 
-    def ask(self, follower: int) -> Question:
-        """What a follower would send now, its disk knowing what was cut."""
-        broker = self.brokers[follower]
-        log = broker.partition.log
+    def disk_settles(self, follower: int) -> None:
+        """What was cut is gone for good."""
+        log = self.brokers[follower].partition.log
         job = log.settling_job()
         if job is not None:
             job.run()
             log.flushed(job)
+
+    def ask(self, follower: int) -> Question:
+        """What a follower would send now, its disk knowing what was cut."""
+        self.disk_settles(follower)
+        broker = self.brokers[follower]
         replica = broker.partition.follower
         assert replica is not None and replica.may_fetch
         return Question(follower, broker.broker_epoch, replica.leader, replica.fetch_state)

@@ -77,8 +77,10 @@ class Histories(RuleBasedStateMachine):
         return broker.is_running and broker.partition.is_leader
 
     def may_fetch(self, broker: Broker) -> bool:
-        follower = broker.partition.follower
-        return broker.is_running and follower is not None and follower.may_fetch
+        if not broker.is_running or broker.partition.follower is None:
+            return False
+        self.cluster.disk_settles(broker.broker_id)
+        return broker.partition.follower.may_fetch
 
     @property
     def lossy(self) -> set[int]:

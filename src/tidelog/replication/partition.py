@@ -63,9 +63,9 @@ class Partition(LocalReplica):
 
     def appended(self, now: Now) -> None:
         """Records were written, perhaps the first ones."""
+        super().appended(now)
         if not self.log.flushes.identity_requested:
             self._surroundings.identify(self.log)
-        super().appended(now)
 
     # -- roles ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from tidelog.controller.features import default_features
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
+from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.effects import (
     Announce,
@@ -291,8 +292,12 @@ class Machine:
         self.holds_jobs = False
         jobs, self._held_jobs = self._held_jobs, []
         for job_id, work, _lane in jobs:
-            work()
-            self.cluster.deliver(self, _job_finished(job_id))
+            error = None
+            try:
+                work()
+            except DiskError as failure:
+                error = str(failure)
+            self.cluster.deliver(self, _job_finished(job_id, error))
 
     def _wire(self, fits: Callable[[Wire], bool]) -> Wire | None:
         return next((wire for wire in self._wires if fits(wire)), None)
@@ -304,8 +309,8 @@ def _frame(
     return lambda now: make(now, number, memoryview(bytearray(frame)))
 
 
-def _job_finished(job_id: int) -> Callable[[Now], Input]:
-    return lambda now: JobFinished(now, job_id, None)
+def _job_finished(job_id: int, error: str | None) -> Callable[[Now], Input]:
+    return lambda now: JobFinished(now, job_id, error)
 
 
 class Cluster:
