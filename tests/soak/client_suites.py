@@ -226,7 +226,10 @@ SUITES: Final = (
         "librdkafka-consumer-groups",
         partial(librdkafka, scenario="default", protocol="consumer"),
         LIBRDKAFKA_BROKERS,
-        LIBRDKAFKA_FAILS,
+        {
+            **LIBRDKAFKA_FAILS,
+            "0045_resubscribe_with_regex": "wants two assignments where one comes",
+        },
     ),
     Suite(
         "librdkafka-no-auto-create",
@@ -260,7 +263,7 @@ def is_green(suite: Suite, outcome: Outcome, directory: Path) -> bool:
     for name in sorted(outcome.failed):
         why = suite.fails_everywhere.get(name)
         print(f"  {name} failed{f', as on Apache Kafka: {why}' if why else ''}", flush=True)
-    return bool(outcome.passed) and outcome.failed <= set(suite.fails_everywhere)
+    return bool(outcome.passed) and outcome.failed <= suite.fails_everywhere.keys()
 
 
 def main() -> int:
