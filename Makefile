@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients up demo test quick soak check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,6 +30,11 @@ setup-clients: .cache/clients/.done ## Build the Go client with its own tests, f
   tests/js/everyday.mjs tests/js/transform.mjs tests/js/package-lock.json
 	@scripts/setup-clients
 
+setup-suites: .cache/suites/.done ## Build librdkafka with its own tests, fetch kafka-python's (for `make soak`)
+
+.cache/suites/.done: scripts/setup-suites requirements.lock | setup setup-java
+	@scripts/setup-suites
+
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
 	@$(BIN)/tidelog up --port $(PORT)
 
@@ -54,7 +59,7 @@ kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipel
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 
-soak: setup setup-clients ## For hours: the client libraries' own test suites, then SEEDS=2000 new seeds of each kind
+soak: setup setup-clients setup-suites ## For hours: the client libraries' own test suites, then SEEDS=2000 new seeds of each kind
 	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --transactions --groups

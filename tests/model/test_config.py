@@ -146,6 +146,10 @@ def test_a_key_that_promises_what_nobody_gives_is_refused(key: str, text: str, r
     assert reason in refusal(**{key: text})
 
 
+def test_a_key_that_paces_logins_promises_nothing_and_is_taken() -> None:
+    node(**{"sasl.kerberos.min.time.before.relogin": "58000"})
+
+
 def test_a_key_has_an_effect_or_none_or_is_refused() -> None:
     assert not NodeConfig.known().keys() & WITHOUT_EFFECT.keys()
     assert [name for name in BROKER_SETTINGS if refused_key(name) is not None] == []

@@ -45,6 +45,15 @@ _BY_REASON: Final = {
     num.replica.fetchers int 1 1.. cluster-wide
     queued.max.requests int 500 1.. read-only
     """,
+    "nobody logs in, so there is no login to renew": """
+    sasl.kerberos.min.time.before.relogin long 60000 .. per-broker
+    sasl.kerberos.ticket.renew.jitter double 0.05 .. per-broker
+    sasl.kerberos.ticket.renew.window.factor double 0.8 .. per-broker
+    sasl.login.refresh.buffer.seconds short 300 0..3600 per-broker
+    sasl.login.refresh.min.period.seconds short 60 0..900 per-broker
+    sasl.login.refresh.window.factor double 0.8 0.5..1.0 per-broker
+    sasl.login.refresh.window.jitter double 0.05 0.0..0.25 per-broker
+    """,
     "what waits is taken off the list when it is done": """
     delete.records.purgatory.purge.interval.requests int 1 .. read-only
     fetch.purgatory.purge.interval.requests int 1000 .. read-only
@@ -241,11 +250,14 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "zookeeper.*": _NO_ZOOKEEPER,
     }
 )
-"""Keys, and beginnings of keys, that a node does not start with, and why."""
+"""Keys, and beginnings of keys, that a node does not start with, and why; a key that promises
+nothing is taken although it begins like one of them."""
 
 
 def refused_key(name: str) -> str | None:
     """Why a file must not hold this key; None when nothing speaks against it."""
+    if name in WITHOUT_EFFECT:
+        return None
     for pattern, reason in REFUSED.items():
         if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])):
             return f"{name} cannot be kept here: {reason}"
