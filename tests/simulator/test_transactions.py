@@ -125,7 +125,7 @@ def _never_completes(self: TransactionMarkers, pending: Any, _now: Any) -> None:
 
 @pytest.mark.parametrize(
     ("attribute", "instead", "seed"),
-    [("_answered", _asks_once, 10), ("_complete", _never_completes, 2)],
+    [("_answered", _asks_once, 21), ("_complete", _never_completes, 2)],
 )
 def test_the_rules_notice_ends_of_transactions_that_are_never_finished(
     attribute: str, instead: Any, seed: int, monkeypatch: pytest.MonkeyPatch
