@@ -43,8 +43,8 @@ class _Held:
     below: int = 0
     """Committed, and durable here."""
     seen: _Seen | None = None
-    walked: tuple[str, int] = ("", 0)
-    """The file, and where in it everything below is known to be durable and committed."""
+    walked: tuple[str, int, int] = ("", 0, 0)
+    """The file, and where in it everything below that mark is known to be durable and committed."""
 
     def holds(self, disk: Disk, mark: int, epoch: int) -> bool:
         """Whether a loss of power would leave everything below, the last of it in that epoch."""
@@ -55,13 +55,14 @@ class _Held:
             return bool(bases)
         path = f"{METADATA}/{bases[slot]:020}.log"
         data = disk.durable(path) or b""
-        position = self.walked[1] if self.walked[0] == path else 0
+        walked, so_far, below = self.walked
+        position = so_far if walked == path and below <= mark else 0
         while position + HEADER_SIZE <= len(data):
             header = read_header(data, position)
             if header.next_offset >= mark:
                 has_it = position + header.size <= len(data) and header.leader_epoch == epoch
                 if has_it:
-                    self.walked = (path, position)
+                    self.walked = (path, position, mark)
                 return has_it
             position += header.size
         return False
