@@ -52,7 +52,7 @@ check: setup ## Format, lint, types, imports, tidiness
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-quick: setup ## What answers in two minutes: unit, property and protocol tests, some seeds, a few stock clients
+quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients
 	@TIDELOG_TIER=quick $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
