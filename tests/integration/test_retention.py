@@ -59,6 +59,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
+def make_topic(peer: Peer, name: str, **settings: str) -> Topic:
+    """One whose appends are durable when they are answered, so that also its first segment, which
+    ends only after that, has as many batches as any other."""
+    return create_topic(peer, name, flush_messages="1", **settings)
+
+
 def directory_of(cluster: Cluster, topic: Topic) -> Path:
     return cluster.data() / f"{topic.name}-0"
 
@@ -87,7 +93,7 @@ def delete_records(peer: Peer, topic: Topic, offset: int) -> int:
 def test_segments_beyond_retention_bytes_leave_the_disk(
     cluster: Cluster, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic, retention_bytes=str(3 * SEGMENT))
+    made = make_topic(peer, topic, retention_bytes=str(3 * SEGMENT))
     directory = directory_of(cluster, made)
     fill(peer, made, 40)
     until(lambda: start_offset(peer, made) == 28)
@@ -104,7 +110,7 @@ def test_segments_beyond_retention_bytes_leave_the_disk(
 def test_a_stock_consumer_below_the_log_start_is_told_or_goes_on_at_the_start(
     bootstrap: str, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic, retention_bytes=str(SEGMENT))
+    made = make_topic(peer, topic, retention_bytes=str(SEGMENT))
     fill(peer, made, 12)
     until(lambda: start_offset(peer, made) == 8)
 
@@ -133,7 +139,7 @@ def test_a_stock_consumer_below_the_log_start_is_told_or_goes_on_at_the_start(
 def test_records_older_than_retention_ms_go_the_active_segment_included(
     cluster: Cluster, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic, retention_ms="60000")
+    made = make_topic(peer, topic, retention_ms="60000")
     fill(peer, made, 6, age_ms=HOUR_MS)
     until(lambda: start_offset(peer, made) == 6)
     assert first_offsets(directory_of(cluster, made)) == [6]
@@ -148,9 +154,9 @@ def test_records_older_than_retention_ms_go_the_active_segment_included(
 def test_a_changed_retention_acts_at_once(
     cluster: Cluster, bootstrap: str, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic)
+    made = make_topic(peer, topic)
     fill(peer, made, 12, age_ms=HOUR_MS)
-    gone = create_topic(peer, topic + ".other", retention_bytes="0")
+    gone = make_topic(peer, topic + ".other", retention_bytes="0")
     fill(peer, gone, 5)
     until(lambda: start_offset(peer, gone) == end_offset(peer, gone))
     assert start_offset(peer, made) == 0  # retention has run, and had nothing to do here
@@ -163,11 +169,11 @@ def test_a_changed_retention_acts_at_once(
 
 
 def test_a_compacted_topic_is_not_shortened(cluster: Cluster, peer: Peer, topic: str) -> None:
-    kept = create_topic(
+    kept = make_topic(
         peer, topic, cleanup_policy="compact", retention_bytes="0", retention_ms="1000"
     )
     fill(peer, kept, 8, age_ms=HOUR_MS)
-    gone = create_topic(peer, topic + ".other", retention_bytes="0")
+    gone = make_topic(peer, topic + ".other", retention_bytes="0")
     fill(peer, gone, 1)
     until(lambda: start_offset(peer, gone) == 1)
     assert start_offset(peer, kept) == 0
@@ -177,7 +183,7 @@ def test_a_compacted_topic_is_not_shortened(cluster: Cluster, peer: Peer, topic:
 def test_deleted_records_take_their_segments_with_them(
     cluster: Cluster, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic)
+    made = make_topic(peer, topic)
     directory = directory_of(cluster, made)
     fill(peer, made, 14)
     assert delete_records(peer, made, 9) == 9
@@ -197,7 +203,7 @@ def test_deleted_records_take_their_segments_with_them(
 def test_files_stay_for_the_delete_delay_under_another_name(
     cluster: Cluster, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic, retention_bytes=str(SEGMENT))
+    made = make_topic(peer, topic, retention_bytes=str(SEGMENT))
     directory = directory_of(cluster, made)
     fill(peer, made, 12)
     until(lambda: start_offset(peer, made) == 8)
@@ -210,14 +216,14 @@ def test_files_stay_for_the_delete_delay_under_another_name(
 def test_a_deleted_topic_leaves_the_disk_after_the_delete_delay(
     cluster: Cluster, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic)
+    made = make_topic(peer, topic)
     fill(peer, made, 5)
     before = time.monotonic()
     delete_topic(peer, made)
     assert not directory_of(cluster, made).exists()
     (waiting,) = cluster.data().glob(f"{topic}-0.*-delete")
     assert fetch(peer, made, 0).error == ErrorCode.unknown_topic_or_partition
-    again = create_topic(peer, topic)
+    again = make_topic(peer, topic)
     assert end_offset(peer, again) == 0
     until(lambda: not waiting.exists())
     assert time.monotonic() - before > DELAY_S
@@ -228,7 +234,7 @@ def test_a_deleted_topic_leaves_the_disk_after_the_delete_delay(
 def test_whoever_waits_for_a_record_of_a_deleted_topic_is_told(
     bootstrap: str, peer: Peer, topic: str, version: int
 ) -> None:
-    made = create_topic(peer, topic)
+    made = make_topic(peer, topic)
     with Peer(bootstrap, timeout_s=5) as parked:
         parked.send_frame(fetch_from(version, made, 0, max_wait_ms=60_000, session=(0, 0)))
         assert end_offset(peer, made) == 0
@@ -241,7 +247,7 @@ def test_whoever_waits_for_a_record_of_a_deleted_topic_is_told(
 def test_a_slow_reader_of_removed_segments_gets_good_bytes_or_is_hung_up_on(
     cluster: Cluster, bootstrap: str, peer: Peer, topic: str
 ) -> None:
-    made = create_topic(peer, topic, file_delete_delay_ms="0")
+    made = make_topic(peer, topic, file_delete_delay_ms="0")
     fill(peer, made, 60)
     with Peer(bootstrap) as slow:
         for offset in range(56):
@@ -268,8 +274,8 @@ def test_a_slow_reader_of_removed_segments_gets_good_bytes_or_is_hung_up_on(
 
 def test_the_log_start_outlives_a_restart(cluster: Cluster, topic: str) -> None:
     with Peer(cluster.bootstrap) as peer:
-        shortened = create_topic(peer, topic, retention_bytes=str(SEGMENT))
-        cut = create_topic(peer, topic + ".cut")
+        shortened = make_topic(peer, topic, retention_bytes=str(SEGMENT))
+        cut = make_topic(peer, topic + ".cut")
         fill(peer, shortened, 12)
         fill(peer, cut, 6)
         delete_records(peer, cut, 5)
