@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from benchmarks.servers import ROOT, rss_mb
 from benchmarks.waiting import wait
-from tidelog.testing.ports import HOST, free_ports
+from tidelog.local.ports import HOST, free_ports
 
 SERVER: Final = ROOT / ".cache" / "nats" / "nats-server"
 STREAM: Final = "bench"

@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from confluent_kafka import Producer
 
-from tidelog.testing.local_cluster import LocalCluster
-from tidelog.testing.ports import HOST, free_ports
+from tidelog.local.local_cluster import LocalCluster
+from tidelog.local.ports import HOST, free_ports
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".cache" / "java" / "tools"

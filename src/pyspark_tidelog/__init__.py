@@ -6,6 +6,6 @@ registers its `DefaultSource`.
 
 from __future__ import annotations
 
-from tidelog.spark.source import TidelogSource as DefaultSource
+from tidelog.spark.data_source import TidelogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

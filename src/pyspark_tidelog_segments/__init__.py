@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidelog.spark.audit.segments_source import SegmentsSource as DefaultSource
+from tidelog.audit.segments_source import SegmentsSource as DefaultSource
 
 __all__ = ["DefaultSource"]

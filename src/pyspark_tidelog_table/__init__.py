@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tidelog.pipelines.table_source import TableSource as DefaultSource
+from tidelog.pipelines.tables.table_source import TableSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.client.conftest import scripted
 
-from tidelog.testing.node_setup import local_nodes
+from tidelog.local.node_setup import local_nodes
+from tidelog.local.ports import free_ports, port_is_free
 from tidelog.testing.plugin import tidelog_cluster
-from tidelog.testing.ports import free_ports, port_is_free
 
 __all__ = ["scripted", "tidelog_cluster"]
 

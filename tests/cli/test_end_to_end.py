@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tidelog.cli.main import app
+from tidelog.local.local_cluster import LocalCluster
+from tidelog.local.ports import free_ports
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.local_cluster import LocalCluster
-from tidelog.testing.ports import free_ports
 
 TIMEOUT_S = 60
 

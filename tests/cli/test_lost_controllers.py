@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidelog.local.local_cluster import TooFewControllers
+from tidelog.local.node_process import NodeState
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.local_cluster import TooFewControllers
-from tidelog.testing.node_process import NodeState
 
 SECONDS = 12.0
 """A busy machine takes its time; without the news a command waits for 30 s."""

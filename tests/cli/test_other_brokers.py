@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tidelog.cli.main import app
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

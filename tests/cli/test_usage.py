@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tidelog import __version__
 from tidelog.cli.main import app
+from tidelog.local.ports import free_ports
 from tidelog.model.ids import parse_uuid_text
-from tidelog.testing.ports import free_ports
 
 COMMANDS = [
     [],

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tidelog.wire.apis import SUPPORTED, ApiKey
-from tidelog.wire.frame import FrameSplitter, RequestHeader, read_request_header
-from tidelog.wire.messages import encode_response
+from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
+from tidelog.protocol.messages import encode_response
 
 Fields = Mapping[str, Any]
 Script = Callable[["ScriptedPeer", RequestHeader, memoryview], Fields | bytes | None]

@@ -16,10 +16,10 @@ from tidelog.client.connection import Connection
 from tidelog.client.errors import NoController, RequestRefused, Unreachable
 from tidelog.client.offsets import LATEST, BoundsSurvey, find_offsets
 from tidelog.client.probe import is_unfenced
+from tidelog.local.ports import free_ports
 from tidelog.model.errors import ConfigError, ErrorCode
-from tidelog.testing.ports import free_ports
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.messages import encode_response
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages import encode_response
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

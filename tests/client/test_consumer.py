@@ -13,10 +13,10 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.errors import RequestRefused
 from tidelog.client.offsets import EARLIEST, LATEST, Isolation, find_offsets
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import FetchedPartition, decode_fetch, encode_fetch_response
+from tidelog.protocol.parts import joined
 from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import FetchedPartition, decode_fetch, encode_fetch_response
-from tidelog.wire.parts import joined
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 
@@ -95,7 +95,7 @@ class Log:
         )
 
     def _list_offsets(self, header: Any, body: memoryview) -> Any:
-        from tidelog.wire.messages import decode_request
+        from tidelog.protocol.messages import decode_request
 
         request = decode_request(header.api_key, header.api_version, body)
         timestamp = int(request.topics[0].partitions[0].timestamp)

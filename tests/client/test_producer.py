@@ -13,11 +13,11 @@ from tidelog.client.errors import RequestRefused
 from tidelog.client.partitioner import partition_for_key
 from tidelog.client.producer import Producer
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.produce import ProducedPartition, decode_produce, encode_produce_response
 from tidelog.records.batch import BatchHeader, read_header
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record, records_of
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.produce import ProducedPartition, decode_produce, encode_produce_response
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.client.session import Answer, Session
 from tidelog.model.errors import ErrorCode, InvariantBroken
-from tidelog.wire.apis import SUPPORTED, ApiKey
-from tidelog.wire.frame import FrameSplitter, RequestHeader, read_request_header
-from tidelog.wire.messages import decode_request, encode_response
+from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
+from tidelog.protocol.messages import decode_request, encode_response
 
 
 def framed(message: bytes) -> bytes:

@@ -24,7 +24,7 @@ from tidelog.controller.records import (
     encode_record,
 )
 from tidelog.model.ids import uuid_text
-from tidelog.model.schema import NotInVersion
+from tidelog.protocol.schema import NotInVersion
 
 DATA = Path(__file__).parent / "data"
 TOPIC_ID = UUID(int=7)

@@ -10,9 +10,9 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import decode_fetch
-from tidelog.wire.frame import FrameSplitter, read_request_header
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import decode_fetch
+from tidelog.protocol.frame import FrameSplitter, read_request_header
 
 ANSWER = struct.Struct(">ibihi")
 """The head of a flexible answer to a fetch: correlation id, tags, throttle time, error, session."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.integration.raw import Topic
 
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 GROUP = "no-such-group"
 WHO = {"group_id": GROUP, "member_id": "nobody"}

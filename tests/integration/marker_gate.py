@@ -12,8 +12,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from tidelog.testing.ports import free_ports
-from tidelog.wire.apis import ApiKey
+from tidelog.local.ports import free_ports
+from tidelog.protocol.apis import ApiKey
 
 MANY = 1 << 30
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
-from tidelog.records.builder import NewRecord, build_batch
-from tidelog.wire.apis import SUPPORTED, ApiKey
-from tidelog.wire.fetch import (
+from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -22,8 +21,9 @@ from tidelog.wire.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.wire.messages import decode_response, encode_request, request_header
-from tidelog.wire.produce import ProducedPartition, decode_produce_response, encode_produce
+from tidelog.protocol.messages import decode_response, encode_request, request_header
+from tidelog.protocol.produce import ProducedPartition, decode_produce_response, encode_produce
+from tidelog.records.builder import NewRecord, build_batch
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)

@@ -11,8 +11,8 @@ from tests.integration.raw import Topic, batch_of, request
 from tests.integration.samples_of_coordinators import FIELDS as OF_COORDINATORS
 from tests.integration.samples_of_quorums import FIELDS as OF_QUORUMS
 
+from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
 
 NO_SUCH_TOPIC = "no-such-topic"
 NO_SUCH_BROKER = 424_242

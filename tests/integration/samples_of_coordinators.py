@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.integration.raw import Topic
 
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 NO_SUCH_GROUP: Final = "no-such-group"
 NO_SUCH_TRANSACTION: Final = "no-such-transaction"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tests.integration.raw import Topic
 
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 ANOTHER_CLUSTER: Final = {"cluster_id": "another cluster"}
 NOBODY: Final = 424_242

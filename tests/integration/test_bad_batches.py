@@ -27,6 +27,7 @@ from tests.integration.raw import (
 )
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.produce import decode_produce_response
 from tidelog.records.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -42,7 +43,6 @@ from tidelog.records.compression import Codec
 from tidelog.records.record import records_of
 from tidelog.records.varint import append_varint
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.produce import decode_produce_response
 
 MIB = 1 << 20
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

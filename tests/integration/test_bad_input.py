@@ -35,9 +35,9 @@ from tests.integration.raw import (
 from tests.integration.samples import sample
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
+from tidelog.protocol.messages import decode_response
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.wire.messages import decode_response
 
 FRAME_LIMIT = 104_857_600
 MIB = 1 << 20

@@ -26,8 +26,8 @@ from tests.integration.raw import (
 )
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import ApiKey
 
 MIB = 1 << 20
 ABSENT = Topic("absent", UUID(int=99))

@@ -14,10 +14,10 @@ import pytest
 from tests.integration.raw import Peer, batch_of, create_topic, end_offset, produce
 from tests.integration.writer import Writer
 
+from tidelog.local.node_process import NodeTrouble
+from tidelog.local.ports import free_ports
 from tidelog.model.settings.properties import parse_properties, write_properties
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.node_process import NodeTrouble
-from tidelog.testing.ports import free_ports
 
 
 def test_acknowledged_records_survive_kills_exactly_once_and_in_order(

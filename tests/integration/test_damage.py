@@ -23,10 +23,10 @@ from tests.integration.raw import (
     produce,
 )
 
+from tidelog.protocol.apis import ApiKey
 from tidelog.records.batch import crc_matches, whole_batches
 from tidelog.records.record import records_of
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import ApiKey
 
 LARGE_BATCHES = 3
 SMALL_BATCHES = 20

@@ -28,8 +28,8 @@ from tests.integration.raw import (
 from tests.integration.samples import listener_of, sample, sample_fields, versions_of
 from tests.integration.variations import variations
 
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import SUPPORTED, ApiKey
 
 MIB = 1 << 20
 SEED = int(os.environ.get("TIDELOG_FUZZ_SEED", "20260114"))

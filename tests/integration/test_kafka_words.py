@@ -16,10 +16,10 @@ from tests.spark.apache_kafka import apache_kafka
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import Unreachable
+from tidelog.local.ports import free_ports
 from tidelog.model.config import TOPIC_SETTINGS
 from tidelog.model.settings.without_effect import refused_key
-from tidelog.testing.ports import free_ports
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 Java = Callable[..., str]
 CONFIGS = "kafka.admin.ConfigCommand"

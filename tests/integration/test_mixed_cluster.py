@@ -16,8 +16,8 @@ from tests.integration.fetch_relay import FetchRelay
 from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
+from tidelog.local.ports import free_ports
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.ports import free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 TRANSACTIONAL_WORK = Path(__file__).parents[1] / "java" / "TransactionalWork.java"

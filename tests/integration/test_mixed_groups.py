@@ -21,8 +21,8 @@ from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, partition_of
+from tidelog.local.ports import free_ports
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.ports import free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 JAVA = ["java", "-Xmx400m", "-cp", f"{JARS}/*"]

@@ -15,7 +15,7 @@ from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
 from tidelog.client.probe import known_controller
-from tidelog.testing.ports import HOST, free_ports
+from tidelog.local.ports import HOST, free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

@@ -16,8 +16,8 @@ from tests.integration.conftest import JAVA
 from tests.integration.metadata import metadata
 from tests.integration.raw import until
 
+from tidelog.local.node_setup import change_settings
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.node_setup import change_settings
 
 Java = Callable[..., str]
 Config = Mapping[str, Any]

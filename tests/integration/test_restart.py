@@ -28,8 +28,8 @@ from tests.integration.raw import (
 from tests.integration.writer import Writer
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import ApiKey
 
 MARKER = ".kafka_cleanshutdown"
 

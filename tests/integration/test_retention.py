@@ -33,11 +33,11 @@ from tests.integration.raw import (
 )
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import decode_fetch_response
 from tidelog.records.batch import crc_matches, whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import decode_fetch_response
 
 MIB = 1 << 20
 BATCH = 250_000

@@ -15,8 +15,8 @@ from tests.spark.apache_kafka import apache_kafka
 
 from tidelog.client.blocking import Client
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.testing.cluster import Cluster
-from tidelog.wire.apis import SUPPORTED, ApiKey
 
 DRAWN = {"member_id"}
 NOT_COMPARED = {

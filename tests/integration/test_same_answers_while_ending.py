@@ -23,11 +23,11 @@ from tests.integration.told_answers import told
 from tests.spark.apache_kafka import apache_kafka
 
 from tidelog.coordinator.decision import Producer
+from tidelog.local.ports import free_ports
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.produce import decode_produce_response, encode_produce
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.ports import free_ports
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.produce import decode_produce_response, encode_produce
 
 TOPIC = "orders"
 GROUP = "readers"

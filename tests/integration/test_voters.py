@@ -11,9 +11,9 @@ import pytest
 from tests.integration.raw import until
 
 from tidelog.client.probe import known_controller
+from tidelog.local.ports import HOST, free_ports
 from tidelog.model.settings.properties import parse_properties
 from tidelog.testing.cluster import Cluster
-from tidelog.testing.ports import HOST, free_ports
 
 Java = Callable[..., str]
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"

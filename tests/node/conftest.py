@@ -9,11 +9,11 @@ import pytest
 from tests.node.node_bench import START, NodeBench
 from tests.node.peer import Peer
 
+from tidelog.protocol.fetch import FetchedPartition
 from tidelog.records.batch import whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import Record, records_of
-from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.wire.fetch import FetchedPartition
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 NewBench: TypeAlias = Callable[..., NodeBench]
 NewBatch: TypeAlias = Callable[..., bytes]

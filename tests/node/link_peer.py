@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from tidelog.model.time import Now
-from tidelog.node.deadlines import Deadlines
-from tidelog.node.effects import Effect, SendOnLink
-from tidelog.node.inputs import LinkClosed, LinkFrame, LinkOpened
-from tidelog.node.links import Answer, Link, LinkLost, Links
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import (
-    FetchRequest,
-    joined,
-)
-from tidelog.wire.frame import read_request_header
-from tidelog.wire.messages import encode_response
+from tidelog.node.core.deadlines import Deadlines
+from tidelog.node.core.effects import Effect, SendOnLink
+from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
+from tidelog.node.core.links import Answer, Link, LinkLost, Links
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import FetchRequest, joined
+from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages import encode_response
 
 PEER = ("127.0.0.1", 9093)
 NOTHING = FetchRequest(101, 7, 500, 1, 1024, 0, 0, 0, [], [], "", None)

@@ -15,7 +15,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.effects import (
+from tidelog.node.core.effects import (
     Announce,
     Close,
     Effect,
@@ -27,7 +27,7 @@ from tidelog.node.effects import (
     Send,
     Stopped,
 )
-from tidelog.node.inputs import (
+from tidelog.node.core.inputs import (
     ConnectionOpened,
     Input,
     JobFinished,
@@ -37,12 +37,12 @@ from tidelog.node.inputs import (
 )
 from tidelog.node.node import Node
 from tidelog.observe.events import Event
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.parts import joined
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
 from tidelog.replication.partition import Partition
-from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.parts import joined
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NODE_ID = 100

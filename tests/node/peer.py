@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
-from tidelog.node.inputs import ConnectionClosed, FrameArrived
-from tidelog.wire.apis import SUPPORTED, ApiKey
-from tidelog.wire.fetch import (
+from tidelog.node.core.inputs import ConnectionClosed, FrameArrived
+from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -17,8 +17,8 @@ from tidelog.wire.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.wire.messages import decode_response, encode_request, request_header
-from tidelog.wire.produce import (
+from tidelog.protocol.messages import decode_response, encode_request, request_header
+from tidelog.protocol.produce import (
     ProducedPartition,
     ProduceResponse,
     decode_produce_response,

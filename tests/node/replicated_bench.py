@@ -9,19 +9,19 @@ from uuid import UUID
 from tests.node.node_bench import NODE_ID, NodeBench
 from tests.node.peer import Peer
 
-from tidelog.node.effects import CloseLink, Effect, OpenLink, SendOnLink
-from tidelog.node.inputs import LinkClosed, LinkFrame, LinkOpened
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import (
+from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
+from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
     decode_fetch,
     encode_fetch_response,
 )
-from tidelog.wire.frame import read_request_header
-from tidelog.wire.messages import decode_request, encode_response
-from tidelog.wire.parts import joined
+from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages import decode_request, encode_response
+from tidelog.protocol.parts import joined
 
 FETCH_VERSION = 17
 PATIENT: Mapping[str, str] = {"broker.session.timeout.ms": "1000000"}

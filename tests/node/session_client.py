@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.wire.fetch import FetchedPartition, FetchResponse
+from tidelog.protocol.fetch import FetchedPartition, FetchResponse
 
 if TYPE_CHECKING:
     from tests.node.node_bench import NodeBench

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ConfigError, DiskError
-from tidelog.node.connections import RESUME_BELOW, UNANSWERED_MAX
-from tidelog.node.inputs import (
+from tidelog.node.core.connections import RESUME_BELOW, UNANSWERED_MAX
+from tidelog.node.core.inputs import (
     ConnectionClosed,
     ConnectionOpened,
     FrameArrived,
@@ -17,9 +17,9 @@ from tidelog.node.inputs import (
 )
 from tidelog.node.node import Node
 from tidelog.observe.events import ConnectionDropped, NodeStarted, NodeStopped
-from tidelog.storage.disk_operation import FileSynced
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.messages import decode_response
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages import decode_response
+from tidelog.simulator.disk.disk_operation import FileSynced
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench

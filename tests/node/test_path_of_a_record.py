@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.model.ids import TopicPartition
-from tidelog.node.connections import Slot
-from tidelog.node.handlers import HANDLERS
-from tidelog.node.handlers import fetch as fetch_handler
-from tidelog.node.handlers import produce as produce_handler
-from tidelog.node.inputs import FrameArrived
-from tidelog.node.parked_fetches import ParkedFetch
-from tidelog.node.requests import frame_arrived
+from tidelog.node.api import HANDLERS
+from tidelog.node.api import fetch as fetch_handler
+from tidelog.node.api import produce as produce_handler
+from tidelog.node.core.connections import Slot
+from tidelog.node.core.inputs import FrameArrived
+from tidelog.node.core.requests import frame_arrived
+from tidelog.node.fetching.parked_fetches import ParkedFetch
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.frame import frame_bounds, read_request_header
+from tidelog.protocol.messages import request_header
+from tidelog.protocol.parts import FileRegion, joined
+from tidelog.protocol.produce import decode_produce, decode_produce_response, encode_produce
 from tidelog.records.batch import read_header
 from tidelog.records.validation import AcceptedBatch, validate_produced
 from tidelog.storage.log_values import LogSlice
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.frame import frame_bounds, read_request_header
-from tidelog.wire.messages import request_header
-from tidelog.wire.parts import FileRegion, joined
-from tidelog.wire.produce import decode_produce, decode_produce_response, encode_produce
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, RecordsIn
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "path-of-a-record.md"
 STEPS = {
-    1: ["broker/connection.py", "wire/frame.py"],
-    2: ["node/requests.py", "wire/produce_request.py"],
-    3: ["node/handlers/produce.py", "node/replicas.py"],
+    1: ["shell/connection.py", "protocol/frame.py"],
+    2: ["node/core/requests.py", "protocol/produce_request.py"],
+    3: ["node/api/produce.py", "node/replicas/replicas.py"],
     4: ["replication/partition.py", "records/validation.py"],
     5: ["storage/partition_log.py", "storage/producer_state.py", "storage/segment.py"],
     6: [
-        "node/replica_fetchers.py",
+        "node/replicas/replica_fetchers.py",
         "replication/follower.py",
         "replication/follower_progress.py",
     ],
     7: ["replication/high_watermark.py"],
-    8: ["replication/parked.py", "wire/produce_response.py", "node/connections.py"],
+    8: ["replication/parked.py", "protocol/produce_response.py", "node/core/connections.py"],
     9: [
-        "node/parked_fetches.py",
-        "node/fetch_sessions.py",
-        "node/handlers/fetch.py",
-        "node/fetch_reading.py",
+        "node/fetching/parked_fetches.py",
+        "node/fetching/fetch_sessions.py",
+        "node/api/fetch.py",
+        "node/fetching/fetch_reading.py",
     ],
-    10: ["broker/transfer.py"],
+    10: ["shell/transfer.py"],
 }
 
 

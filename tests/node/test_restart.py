@@ -11,7 +11,7 @@ from tidelog.controller.records import Endpoint, PartitionChangeRecord, Register
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC_ID
 from tidelog.observe.events import LogRecovered
-from tidelog.storage.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.storage.identity import read_topic_id, write_topic_id
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from tests.node.node_bench import NodeBench
 
 from tidelog.coordinator.decision import Producer
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.messages import decode_response
+from tidelog.protocol.produce import ProducedPartition
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.wire.apis import SUPPORTED, ApiKey
-from tidelog.wire.messages import decode_response
-from tidelog.wire.produce import ProducedPartition
 
 SETTINGS = {
     "transaction_state_log_num_partitions": "2",

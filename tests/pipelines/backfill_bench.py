@@ -8,14 +8,13 @@ import pytest
 from tests.pipelines.conftest import Describe
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines import backfill, data_loss, pinning
-from tidelog.pipelines.backfill import (
-    request_backfill,
-)
-from tidelog.pipelines.durable import replace_file
-from tidelog.pipelines.spec import Pipeline
-from tidelog.pipelines.state import State
-from tidelog.spark.offsets import Position, Positions
+from tidelog.pipelines.description.spec import Pipeline
+from tidelog.pipelines.project import pinning
+from tidelog.pipelines.run import backfill, data_loss
+from tidelog.pipelines.run.backfill import request_backfill
+from tidelog.pipelines.run.state import State
+from tidelog.pipelines.tables.durable import replace_file
+from tidelog.spark.source.offsets import Position, Positions
 
 FIRST, SECOND = TopicPartition("o", 0), TopicPartition("o", 1)
 CHAIN = """

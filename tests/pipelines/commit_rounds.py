@@ -23,16 +23,16 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import Schema
 
-from tidelog.pipelines.decisions import Counts, Decision
-from tidelog.pipelines.spec import TableFormat
-from tidelog.pipelines.stored_tables import StoredTable
-from tidelog.pipelines.table_commit import (
+from tidelog.pipelines.description.spec import TableFormat
+from tidelog.pipelines.tables.decisions import Counts, Decision
+from tidelog.pipelines.tables.stored_tables import StoredTable
+from tidelog.pipelines.tables.table_commit import (
     QUARANTINE_SCHEMA,
     PartWritten,
     TableCommit,
     TableTarget,
 )
-from tidelog.pipelines.table_files import FileWritten, TableFiles
+from tidelog.pipelines.tables.table_files import FileWritten, TableFiles
 
 QUERY = "query-1"
 COLUMNS = pa.schema([("number", pa.int64()), ("_topic", pa.string()), ("_offset", pa.int64())])

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.conftest import bootstrap, cluster, connector, make_topic, spark, topic, write
 
-from tidelog.pipelines.mistakes import SpecError
-from tidelog.pipelines.parsing import load_pipeline
-from tidelog.pipelines.project import CONFIGURATION
-from tidelog.pipelines.spec import Pipeline
+from tidelog.pipelines.description.mistakes import SpecError
+from tidelog.pipelines.description.parsing import load_pipeline
+from tidelog.pipelines.description.spec import Pipeline
+from tidelog.pipelines.project.project import CONFIGURATION
 
 __all__ = ["bootstrap", "cluster", "connector", "make_topic", "spark", "topic", "write"]
 

@@ -34,9 +34,9 @@ from tests.spark.conftest import create_topic, write_records
 from tests.spark.processes import kill_group, processes_below, python_workers, tidelog
 from tests.spark.standalone import Standalone, standalone
 
-from tidelog.pipelines.parsing import load_pipeline
-from tidelog.pipelines.state import State
-from tidelog.pipelines.summary import lag_of
+from tidelog.pipelines.description.parsing import load_pipeline
+from tidelog.pipelines.run.state import State
+from tidelog.pipelines.run.summary import lag_of
 from tidelog.testing.cluster import Cluster
 
 TIMEOUT_S: Final = 900
@@ -240,7 +240,9 @@ class Killing:
             case "command":
                 return [root]
             case "runner":
-                return [each.pid for each in below if b"tidelog.pipelines.runner" in each.command]
+                return [
+                    each.pid for each in below if b"tidelog.pipelines.run.runner" in each.command
+                ]
             case "jvm":
                 return [each.pid for each in below if b"org.apache.spark" in each.command]
             case "a python":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tidelog.pipelines.checkpoints import Checkpoint
-from tidelog.pipelines.decisions import Decisions
-from tidelog.pipelines.state import State
+from tidelog.pipelines.run.checkpoints import Checkpoint
+from tidelog.pipelines.run.state import State
+from tidelog.pipelines.tables.decisions import Decisions
 
 STEPS: Final = ("planned", "decided", "carried out", "checkpointed")
 

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from tidelog.cli.main import app
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.mistakes import PipelineTrouble, SpecError
-from tidelog.pipelines.pinned import pinned_columns
-from tidelog.pipelines.pinning import pin
-from tidelog.pipelines.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.source_options import check_topics, pinned_start
-from tidelog.pipelines.spec import Column
-from tidelog.pipelines.state import State
-from tidelog.pipelines.summary import lag_of
-from tidelog.spark.offsets import Position
+from tidelog.pipelines.description.mistakes import PipelineTrouble, SpecError
+from tidelog.pipelines.description.spec import Column
+from tidelog.pipelines.project.pinned import pinned_columns
+from tidelog.pipelines.project.pinning import pin
+from tidelog.pipelines.project.source_options import check_topics, pinned_start
+from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
+from tidelog.pipelines.run.state import State
+from tidelog.pipelines.run.summary import lag_of
+from tidelog.spark.source.offsets import Position
 
 
 def silent(_: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tidelog.cli.main import app
-from tidelog.spark import topics
-from tidelog.testing.ports import free_ports
+from tidelog.local.ports import free_ports
+from tidelog.spark.source import topics
 
 NAMED = "name: x\nbootstrap: 127.0.0.1:{port}\ntables: {{a: {{topics: o}}}}\n"
 UNNAMED = "name: x\ntables: {a: {topics: o}}\n"

@@ -16,8 +16,8 @@ from tidelog.quorum.metadata_log import metadata_log_config
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 ENDPOINT = VoterEndpoint(name="CONTROLLER", host="localhost", port=9093)
 DIRECTORY_ID = UUID(int=12345)

@@ -31,12 +31,12 @@ from tidelog.quorum.roles import Follower
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshots import SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
-from tidelog.storage.crash import after_crash, data_drawn, names_undone
+from tidelog.simulator.disk.crash import after_crash, data_drawn, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.log_values import LogSlice
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 CODEC: RecordCodec[str] = RecordCodec(str.encode, bytes.decode)
 LISTENER = "CONTROLLER"

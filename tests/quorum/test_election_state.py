@@ -11,9 +11,9 @@ from tidelog.quorum.election_state import (
     read_election_state,
     write_election_state,
 )
-from tidelog.storage.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all, write_atomically
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 DATA = Path(__file__).parent / "data"
 DIRECTORY = "/data/__cluster_metadata-0"

@@ -13,10 +13,10 @@ from tidelog.quorum.formatting import format_directory, read_bootstrap
 from tidelog.quorum.snapshot_file import read_snapshot
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
-from tidelog.storage.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all, write_atomically
 from tidelog.storage.identity import DirectoryIdentity, read_identity
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 DATA = Path(__file__).parent / "data"
 QUORUM_SNAPSHOT = "00000000000000000000-0000000000.checkpoint"

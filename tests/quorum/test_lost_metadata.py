@@ -12,9 +12,9 @@ from tidelog.model.ids import METADATA_TOPIC
 from tidelog.model.time import Now
 from tidelog.quorum.batches import record_batch
 from tidelog.quorum.metadata_log import MetadataLog, metadata_log_config
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 NOW: Final = Now(0, 1000)
 DIRECTORY: Final = f"/data/{METADATA_TOPIC}-0"

@@ -17,9 +17,9 @@ from tidelog.quorum.replica import LostCommittedMetadata, RecordCodec
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotAsked
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.quorum.conftest import OpenQuorum

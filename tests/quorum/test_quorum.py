@@ -28,8 +28,7 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.snapshot_file import SnapshotId, write_snapshot
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
-from tidelog.storage.checkpoint import RECOVERY_POINTS, OffsetCheckpoint
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     after_crash,
     crashes,
     data_kept,
@@ -38,9 +37,10 @@ from tidelog.storage.crash import (
     names_undone,
     page_zeroed,
 )
-from tidelog.storage.disk_operation import FileSynced
+from tidelog.simulator.disk.disk_operation import FileSynced
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
+from tidelog.storage.checkpoint import RECOVERY_POINTS, OffsetCheckpoint
 from tidelog.storage.filesystem import read_all
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 OpenQuorum = Callable[..., Quorum[str]]
 DIRECTORY = "/data/__cluster_metadata-0"

@@ -14,9 +14,9 @@ from tidelog.quorum.snapshot_file import (
     snapshot_timestamp,
     write_snapshot,
 )
-from tidelog.storage.crash import crashes, data_lost, names_kept, names_undone
+from tidelog.simulator.disk.crash import crashes, data_lost, names_kept, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all, write_atomically
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 DATA = Path(__file__).parents[1] / "controller" / "data"
 KAFKA = "00000000000000000142-0000000002.checkpoint"

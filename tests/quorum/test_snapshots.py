@@ -9,9 +9,9 @@ from tidelog.model.time import Now
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.snapshots import SnapshotRules
 from tidelog.records.batch import read_header
-from tidelog.storage.crash import after_crash, crashes, data_lost, names_undone
+from tidelog.simulator.disk.crash import after_crash, crashes, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 OpenQuorum = Callable[..., Quorum[str]]
 DIRECTORY = "/data/__cluster_metadata-0"

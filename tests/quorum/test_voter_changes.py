@@ -15,7 +15,7 @@ from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.serving import MetadataFetch
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
 from tidelog.quorum.voter_changes import AddVoter, RemoveVoter, UpdateVoter, VoterChange
-from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 OpenQuorum = Callable[..., Quorum[str]]
 NOW = Now(10, 1000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidelog.replication.divergence import divergence, truncation_point
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochCache:

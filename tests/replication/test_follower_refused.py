@@ -17,8 +17,8 @@ from tidelog.replication.messages import (
     NeedsOffsets,
     Progress,
 )
-from tidelog.storage.disk_operation import Appended as BytesAppended
-from tidelog.storage.disk_operation import FileCut
+from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
+from tidelog.simulator.disk.disk_operation import FileCut
 
 if TYPE_CHECKING:
     from tests.replication.cluster import Cluster

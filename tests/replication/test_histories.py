@@ -32,7 +32,7 @@ from tidelog.replication.messages import (
     ProposeInSyncReplicas,
 )
 from tidelog.replication.partition import Partition
-from tidelog.storage.crash import data_kept, data_torn_at
+from tidelog.simulator.disk.crash import data_kept, data_torn_at
 
 MIN_IN_SYNC = 2
 BROKERS = (100, 101, 102)

@@ -9,7 +9,7 @@ import pytest
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import BatchRules, RejectedBatch
-from tidelog.storage.disk_operation import Appended as BytesAppended
+from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
 from tidelog.storage.log_config import LogConfig
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidelog.replication.written_ends import UNTOLD, TransactionEnd, WrittenEnds
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.log_values import Appended
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.producer_state import ProducerState
 
 AT_7 = Appended(7, 7, -1, False)

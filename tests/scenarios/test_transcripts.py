@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from tidelog.model.errors import ConfigError
-from tidelog.simulator.command_text import parse_commands
-from tidelog.simulator.scenario_mistakes import ScenarioError
-from tidelog.simulator.transcript import is_transcript, replay
+from tidelog.simulator.run.command_text import parse_commands
+from tidelog.simulator.run.scenario_mistakes import ScenarioError
+from tidelog.simulator.run.transcript import is_transcript, replay
 
 STORIES = sorted(Path(__file__).parent.glob("*.txt"))
 

@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.simulator.asking import AskingClient, Lost
-from tidelog.simulator.clock import EPOCH_MS
-from tidelog.simulator.cluster import BROKER_PORT, FIRST_NODE, machine_address
-from tidelog.simulator.conditions import Conditions
-from tidelog.simulator.plan import Plan
-from tidelog.simulator.world import World
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.simulator.clients.asking import AskingClient, Lost
+from tidelog.simulator.run.plan import Plan
+from tidelog.simulator.world.clock import EPOCH_MS
+from tidelog.simulator.world.cluster import BROKER_PORT, FIRST_NODE, machine_address
+from tidelog.simulator.world.conditions import Conditions
+from tidelog.simulator.world.world import World
 
 TOPIC = "orders"
 FORMING_MS = 1_000

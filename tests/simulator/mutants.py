@@ -17,14 +17,15 @@ from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.alter_partitions import AlterPartitions
-from tidelog.node.connections import Connection
-from tidelog.node.controller_chores import _HeartbeatConnections
-from tidelog.node.fetch_reading import Look
-from tidelog.node.fetch_sessions import WantedPartition
-from tidelog.node.hosting import Hosting
-from tidelog.node.links import Link
-from tidelog.node.replica_fetchers import ReplicaFetchers
+from tidelog.node.control.alter_partitions import AlterPartitions
+from tidelog.node.control.controller_chores import _HeartbeatConnections
+from tidelog.node.core.connections import Connection
+from tidelog.node.core.links import Link
+from tidelog.node.fetching.fetch_reading import Look
+from tidelog.node.fetching.fetch_sessions import WantedPartition
+from tidelog.node.replicas.hosting import Hosting
+from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
+from tidelog.protocol.fetch import FetchPartition
 from tidelog.quorum import election_state
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
@@ -45,7 +46,6 @@ from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ProducerState
-from tidelog.wire.fetch import FetchPartition
 
 
 class Patch(NamedTuple):

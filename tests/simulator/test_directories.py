@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.simulator.faults import FailDisk, HealDisk, Start, Stop, WipeDirectory
-from tidelog.simulator.machine import Machine
-from tidelog.simulator.world import World
+from tidelog.simulator.faults.faults import FailDisk, HealDisk, Start, Stop, WipeDirectory
+from tidelog.simulator.world.machine import Machine
+from tidelog.simulator.world.world import World
 from tidelog.storage.identity import read_clean_shutdown, read_identity
 
 PARTITIONS = 4

@@ -9,17 +9,17 @@ from typing import Any, Final
 import pytest
 
 from tidelog.coordinator.groups.offsets import Offsets
-from tidelog.simulator.runner import SeedResult, run_plan
-from tidelog.simulator.setup import (
+from tidelog.simulator.clients.copier import Copier
+from tidelog.simulator.clients.table import TableReader
+from tidelog.simulator.faults.swarm import draw_plan
+from tidelog.simulator.run.runner import SeedResult, run_plan
+from tidelog.simulator.run.setup import (
     standard_setup,
     with_compaction,
     with_groups,
     with_transactions,
 )
-from tidelog.simulator.swarm import draw_plan
-from tidelog.simulator.workload_copier import Copier
-from tidelog.simulator.workload_table import TableReader
-from tidelog.simulator.world import World
+from tidelog.simulator.world.world import World
 from tidelog.storage.batch_cleaning import BatchCleaning
 
 EVERYTHING: Final = partial(

@@ -12,13 +12,13 @@ from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey
 from tidelog.coordinator.groups.shard import GroupShard
-from tidelog.node.coordinated_partition import CoordinatedPartition, State
-from tidelog.node.shard_log import ReplayedLog
-from tidelog.simulator.checkers.offset_rules import OffsetRules
-from tidelog.simulator.runner import SeedResult, run_plan
-from tidelog.simulator.setup import grouped_setup, with_groups
-from tidelog.simulator.swarm import draw_plan
-from tidelog.simulator.workload_offset_history import NOBODY, OffsetHistory, Outcome
+from tidelog.node.coordination.coordinated_partition import CoordinatedPartition, State
+from tidelog.node.coordination.shard_log import ReplayedLog
+from tidelog.simulator.clients.offset_history import NOBODY, OffsetHistory, Outcome
+from tidelog.simulator.faults.swarm import draw_plan
+from tidelog.simulator.rules.offset_rules import OffsetRules
+from tidelog.simulator.run.runner import SeedResult, run_plan
+from tidelog.simulator.run.setup import grouped_setup, with_groups
 
 
 def run(seed: int) -> SeedResult:

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from tests.simulator.mutants import MUTANTS, Mutant
 
-from tidelog.simulator.runner import run_seed
-from tidelog.simulator.transcript import replay
-from tidelog.simulator.violation import Violation
+from tidelog.simulator.rules.violation import Violation
+from tidelog.simulator.run.runner import run_seed
+from tidelog.simulator.run.transcript import replay
 
 pytestmark = [pytest.mark.long, pytest.mark.spread]
 

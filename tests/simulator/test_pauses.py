@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.node.handlers import metadata
-from tidelog.simulator.faults import Kill, Start, Stop
-from tidelog.simulator.machine import Machine
-from tidelog.simulator.plan import Plan
-from tidelog.simulator.stock_clients import StockReader, StockWriter
-from tidelog.simulator.violation import Violation
-from tidelog.simulator.world import World
+from tidelog.node.api import metadata
+from tidelog.simulator.clients.stock_clients import StockReader, StockWriter
+from tidelog.simulator.faults.faults import Kill, Start, Stop
+from tidelog.simulator.rules.violation import Violation
+from tidelog.simulator.run.plan import Plan
+from tidelog.simulator.world.machine import Machine
+from tidelog.simulator.world.world import World
 
 TOPIC, PARTITIONS = "orders", 3
 BOUND_MS = 500

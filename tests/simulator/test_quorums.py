@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.simulator.checkers.watch import watch_nodes
-from tidelog.simulator.cluster import first_directory
-from tidelog.simulator.faults import (
+from tidelog.simulator.faults.faults import (
     CopyDisk,
     Cut,
     Depose,
@@ -22,12 +20,14 @@ from tidelog.simulator.faults import (
     Start,
     Wipe,
 )
-from tidelog.simulator.paths import apart, one_way
-from tidelog.simulator.plan import Plan
-from tidelog.simulator.runner import run_seed
-from tidelog.simulator.scenario_file import parse_plan, plan_text
-from tidelog.simulator.setup import standard_setup
-from tidelog.simulator.world import World
+from tidelog.simulator.rules.watch import watch_nodes
+from tidelog.simulator.run.plan import Plan
+from tidelog.simulator.run.runner import run_seed
+from tidelog.simulator.run.scenario_file import parse_plan, plan_text
+from tidelog.simulator.run.setup import standard_setup
+from tidelog.simulator.world.cluster import first_directory
+from tidelog.simulator.world.paths import apart, one_way
+from tidelog.simulator.world.world import World
 
 
 @pytest.mark.parametrize(("brokers", "controllers", "separate"), [(5, 3, False), (3, 5, True)])

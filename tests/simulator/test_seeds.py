@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 from tests.tiers import TIER, Tier
 
-from tidelog.simulator.report import seed_line
-from tidelog.simulator.runner import run_seed
+from tidelog.simulator.run.report import seed_line
+from tidelog.simulator.run.runner import run_seed
 
 SEEDS: Final = 20 if TIER is Tier.QUICK else 500
 CHUNK: Final = 10

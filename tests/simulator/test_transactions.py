@@ -10,15 +10,15 @@ import pytest
 
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
-from tidelog.node import fetch_reading
-from tidelog.node.transaction_markers import TransactionMarkers
+from tidelog.node.coordination.transaction_markers import TransactionMarkers
+from tidelog.node.fetching import fetch_reading
 from tidelog.replication.local_replica import LocalReplica
 from tidelog.replication.written_ends import WrittenEnds
-from tidelog.simulator.runner import SeedResult, run_plan
-from tidelog.simulator.setup import transactional_setup, with_transactions
-from tidelog.simulator.swarm import draw_plan
-from tidelog.simulator.workload_committed import CommittedReader
-from tidelog.simulator.workload_transactions import TransactionalProducer
+from tidelog.simulator.clients.committed import CommittedReader
+from tidelog.simulator.clients.transactions import TransactionalProducer
+from tidelog.simulator.faults.swarm import draw_plan
+from tidelog.simulator.run.runner import SeedResult, run_plan
+from tidelog.simulator.run.setup import transactional_setup, with_transactions
 from tidelog.storage import producer_rules, producer_state
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.producer_rules import check_marker

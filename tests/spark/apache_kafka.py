@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import Unreachable
-from tidelog.testing.ports import free_ports
+from tidelog.local.ports import free_ports
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
 START_S = 60

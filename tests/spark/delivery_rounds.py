@@ -28,13 +28,13 @@ from tidelog.client.consumer import Consumer
 from tidelog.client.errors import RequestRefused
 from tidelog.client.offsets import EARLIEST, Isolation, find_offsets
 from tidelog.client.transactions import ProducerIdentity
-from tidelog.spark.batch_decision import BatchDecision
-from tidelog.spark.ledger import Ledger
-from tidelog.spark.ledger_records import Decision, Prepared
 from tidelog.spark.options import WriteOptions, write_options
-from tidelog.spark.row_writing import RowWriting
-from tidelog.spark.rows import Rows
-from tidelog.spark.task_transaction import TaskIdentity, TaskTransaction, Written
+from tidelog.spark.sink.batch_decision import BatchDecision
+from tidelog.spark.sink.ledger import Ledger
+from tidelog.spark.sink.ledger_records import Decision, Prepared
+from tidelog.spark.sink.row_writing import RowWriting
+from tidelog.spark.sink.rows import Rows
+from tidelog.spark.sink.task_transaction import TaskIdentity, TaskTransaction, Written
 
 TASKS = 2
 ROWS = 20

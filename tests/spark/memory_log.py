@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidelog.model.ids import TopicPartition
-from tidelog.spark.offsets import Position, Positions
+from tidelog.spark.source.offsets import Position, Positions
 
 
 class Log:

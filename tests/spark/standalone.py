@@ -13,7 +13,7 @@ import pyspark
 from tests.integration.raw import until
 from tests.spark.processes import kill_group, processes_below
 
-from tidelog.testing.ports import free_ports
+from tidelog.local.ports import free_ports
 
 START_S: Final = 300
 WORKERS: Final = 2

@@ -11,8 +11,8 @@ from tidelog.spark import option_names
 from tidelog.spark.client_settings import consumer_settings, producer_settings
 from tidelog.spark.errors import OptionError
 from tidelog.spark.options import batch_options, read_options, stream_options, write_options
-from tidelog.spark.positions import Ago, At, Before, End, Offsets, duration_ms
-from tidelog.spark.schema import read_schema
+from tidelog.spark.source.positions import Ago, At, Before, End, Offsets, duration_ms
+from tidelog.spark.source.schema import read_schema
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}
 

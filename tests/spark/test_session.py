@@ -15,9 +15,9 @@ import pytest
 from pyspark import cloudpickle
 
 from tidelog.spark.options import read_options
-from tidelog.spark.schema import read_schema
 from tidelog.spark.session import SparkTrouble, package_archive, require_java
-from tidelog.spark.stream_reader import StreamReader
+from tidelog.spark.source.schema import read_schema
+from tidelog.spark.source.stream_reader import StreamReader
 
 OPTIONS = {"kafka.bootstrap.servers": "b:1", "subscribe": "orders"}
 CLOCK = {"_last_batch_s": 0.0}
@@ -60,7 +60,11 @@ def test_a_machine_without_java_is_told_what_to_install(
 def test_the_package_that_executors_get_is_whole() -> None:
     with zipfile.ZipFile(package_archive()) as archive:
         names = set(archive.namelist())
-    wanted = {"tidelog/spark/range_reading.py", "tidelog/model/ids.py", "tidelog/records/batch.py"}
+    wanted = {
+        "tidelog/spark/source/range_reading.py",
+        "tidelog/model/ids.py",
+        "tidelog/records/batch.py",
+    }
     assert wanted | {"pyspark_tidelog/__init__.py", "pyspark_tidelog_segments/__init__.py"} <= names
 
 

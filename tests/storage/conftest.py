@@ -15,10 +15,10 @@ from tidelog.model.time import Now
 from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_batches
 from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
 from tidelog.records.validation import AcceptedBatch
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_values import Appended
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_replay import note_batch

@@ -11,11 +11,11 @@ from tidelog.model.time import Now
 from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import AcceptedBatch
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.checkpoint import OffsetCheckpoint
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.partition_log import PartitionLog
 
 PATH: Final = "/data"

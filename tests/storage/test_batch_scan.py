@@ -6,10 +6,10 @@ import pytest
 
 from tidelog.records.batch import CorruptBatch
 from tidelog.records.builder import NewRecord, build_batch
+from tidelog.simulator.disk.disk_operation import FileRead, Operation
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.batch_scan import read_batch, scan_batches, scan_headers
-from tidelog.storage.disk_operation import FileRead, Operation
 from tidelog.storage.filesystem import File
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 SIZES = [10, 3000, 20, 2_000_000, 5000, 900_000, 400_000, 1]
 

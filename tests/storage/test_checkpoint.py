@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.model.ids import TopicPartition
-from tidelog.storage.checkpoint import HIGH_WATERMARKS, OffsetCheckpoint
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     DataFate,
     after_crash,
     crashes,
@@ -17,9 +16,10 @@ from tidelog.storage.crash import (
     names_undone,
     page_zeroed,
 )
-from tidelog.storage.disk_operation import FileRead
+from tidelog.simulator.disk.disk_operation import FileRead
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
+from tidelog.storage.checkpoint import HIGH_WATERMARKS, OffsetCheckpoint
 from tidelog.storage.filesystem import read_all
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 PATH = f"/data/{HIGH_WATERMARKS}"
 OLD = {TopicPartition("orders", 0): 7}

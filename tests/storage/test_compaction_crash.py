@@ -10,9 +10,7 @@ from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
 from tidelog.records.validation import AcceptedBatch
-from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
-from tidelog.storage.compaction import Compaction
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     DataFate,
     NameFate,
     Replay,
@@ -24,6 +22,8 @@ from tidelog.storage.crash import (
     names_kept_up_to,
     names_undone,
 )
+from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
+from tidelog.storage.compaction import Compaction
 from tidelog.storage.log_values import Appended
 from tidelog.storage.segment import Segment
 from tidelog.storage.segment_swap import swap

@@ -13,13 +13,13 @@ from tidelog.records.batch import read_header, whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
 from tidelog.records.validation import AcceptedBatch
+from tidelog.simulator.disk.crash import Replay, after_crash, data_drawn, names_drawn
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
 from tidelog.storage.compaction import Compaction
-from tidelog.storage.crash import Replay, after_crash, data_drawn, names_drawn
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.log_values import Appended
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.segment_swap import can_swap, swap
 
 if TYPE_CHECKING:

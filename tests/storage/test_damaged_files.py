@@ -8,7 +8,7 @@ import pytest
 from tests.storage.test_recovery import rewrite
 
 from tidelog.records.batch import whole_batches
-from tidelog.storage.crash import after_crash
+from tidelog.simulator.disk.crash import after_crash
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench

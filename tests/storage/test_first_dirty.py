@@ -14,11 +14,11 @@ from tests.storage.log_directories import (
     started,
 )
 
+from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
+from tidelog.simulator.disk.disk_operation import Renamed
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.checkpoint import FIRST_DIRTY
-from tidelog.storage.crash import after_crash, data_kept, names_kept, names_undone
-from tidelog.storage.disk_operation import Renamed
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture

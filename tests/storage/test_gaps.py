@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     DataFate,
     NameFate,
     Replay,

@@ -6,7 +6,8 @@ import pytest
 
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID, uuid_text
-from tidelog.storage.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.crash import crashes, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.identity import (
     CLEAN_SHUTDOWN,
@@ -22,7 +23,6 @@ from tidelog.storage.identity import (
     write_identity,
     write_topic_id,
 )
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 DIRECTORY_ID = UUID("b5e0cbd1-7f52-4f0f-9f2f-5a4d3c2b1a09")
 IDENTITY = DirectoryIdentity("MkU3OEVBNTcwNTJENDM2Qk", 101, DIRECTORY_ID)

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from tidelog.storage.crash import after_crash, data_lost
+from tidelog.simulator.disk.crash import after_crash, data_lost
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.lazy_file import LazyFile
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 PATH = "/log/a.index"
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.model.errors import InvariantBroken
-from tidelog.storage.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
 from tidelog.storage.leader_epoch_cache import FILE_NAME, LeaderEpochCache
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 PATH = f"/log/{FILE_NAME}"
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from tidelog.model.ids import TopicPartition
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     DataFate,
     NameFate,
     Replay,
@@ -27,9 +27,9 @@ from tidelog.storage.crash import (
     names_undone,
     page_zeroed,
 )
+from tidelog.simulator.disk.memory_filesystem import DiskImage, MemoryFileSystem
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import DiskImage, MemoryFileSystem
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ActiveProducer
 

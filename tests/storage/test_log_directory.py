@@ -25,17 +25,17 @@ from tidelog.model.time import Now
 from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import AcceptedBatch
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
+from tidelog.simulator.disk.disk_operation import FileRemoved, FileSynced, Operation, Renamed
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.checkpoint import (
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
 )
-from tidelog.storage.crash import after_crash, data_lost, names_undone
-from tidelog.storage.disk_operation import Appended as BytesAppended
-from tidelog.storage.disk_operation import FileRemoved, FileSynced, Operation, Renamed
 from tidelog.storage.identity import DirectoryIdentity
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 
 
 @pytest.fixture

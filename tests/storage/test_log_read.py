@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.model.errors import DiskError
 from tidelog.records.batch import whole_batches
-from tidelog.storage.disk_operation import FileRead
+from tidelog.simulator.disk.disk_operation import FileRead
 from tidelog.storage.log_values import TimestampOffset
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.model.errors import DiskError, InvariantBroken
-from tidelog.storage.crash import after_crash, data_lost
-from tidelog.storage.disk_operation import Appended
+from tidelog.simulator.disk.crash import after_crash, data_lost
+from tidelog.simulator.disk.disk_operation import Appended
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.offset_index import OffsetIndex
 
 PATH = "/log/00000000000000000100.index"

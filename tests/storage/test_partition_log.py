@@ -9,8 +9,8 @@ import pytest
 from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken
 from tidelog.records.batch import CorruptBatch, read_header
 from tidelog.records.builder import ControlKind, build_batch, control_record
-from tidelog.storage.disk_operation import Appended as BytesAppended
-from tidelog.storage.disk_operation import FileSynced
+from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
+from tidelog.simulator.disk.disk_operation import FileSynced
 from tidelog.storage.identity import read_topic_id
 from tidelog.storage.log_values import Appended
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     DataFate,
     after_crash,
     crashes,
@@ -18,7 +18,7 @@ from tidelog.storage.crash import (
     names_undone,
     page_zeroed,
 )
-from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.origin import Origin
 from tidelog.storage.producer_state import Duplicate, ProducerState
 from tidelog.storage.transaction_marker import TransactionMarker

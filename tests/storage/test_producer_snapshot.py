@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.storage.crash import after_crash, data_lost, names_undone
-from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.producer_snapshot import (
     CorruptSnapshotError,
     ProducerEntry,

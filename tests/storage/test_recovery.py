@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.records.batch import HEADER_SIZE
-from tidelog.storage.crash import after_crash, data_lost, names_undone
-from tidelog.storage.disk_operation import FileRead
-from tidelog.storage.memory_filesystem import MemoryFileSystem
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.disk_operation import FileRead
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench

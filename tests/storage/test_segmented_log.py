@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import DiskError, ErrorCode
-from tidelog.storage.crash import after_crash, data_lost, names_undone
-from tidelog.storage.disk_operation import FileSynced
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.simulator.disk.disk_operation import FileSynced
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench

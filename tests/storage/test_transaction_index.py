@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.model.errors import InvariantBroken
-from tidelog.storage.crash import after_crash, data_lost
+from tidelog.simulator.disk.crash import after_crash, data_lost
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.filesystem import read_all
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
 
 PATH = "/log/00000000000000000000.txnindex"

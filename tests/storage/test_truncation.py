@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import DiskError
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     Replay,
     Unsynced,
     after_crash,
@@ -15,8 +15,8 @@ from tidelog.storage.crash import (
     data_lost,
     names_undone,
 )
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.log_values import Appended
-from tidelog.storage.memory_filesystem import MemoryFileSystem
 from tidelog.storage.recovery import create_log
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from tidelog.broker import process
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.main import app
 from tidelog.model.config import NodeConfig
@@ -23,8 +22,9 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.settings.topic import TopicSettings
 from tidelog.model.settings.without_effect import REFUSED, WITHOUT_EFFECT
 from tidelog.observe import events
+from tidelog.protocol.apis import SUPPORTED
+from tidelog.shell import process
 from tidelog.storage import checkpoint, identity
-from tidelog.wire.apis import SUPPORTED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

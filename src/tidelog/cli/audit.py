@@ -55,8 +55,8 @@ def replicas(
         raise typer.BadParameter("--data and --dirs contradict each other")
     with answering():
         _require_spark()
-        from tidelog.spark.audit.findings import audit_replicas
-        from tidelog.spark.audit.replica_files import LogDirectories
+        from tidelog.audit.findings import audit_replicas
+        from tidelog.audit.replica_files import LogDirectories
         from tidelog.spark.session import spark_session
 
         paths = _node_directories(data) if dirs is None else dirs.split(",")
@@ -88,7 +88,7 @@ def replicas(
 
 
 def _node_directories(data: Path | None) -> list[str]:
-    from tidelog.testing.local_cluster import LocalCluster
+    from tidelog.local.local_cluster import LocalCluster
 
     cluster = LocalCluster.open(cluster_directory(data))
     brokers = [each for each in cluster.descriptions.values() if "broker" in each.roles]

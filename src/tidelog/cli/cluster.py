@@ -80,7 +80,7 @@ def apis(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> N
     """Show which protocol versions the broker serves."""
     with answering():
         from tidelog.client.blocking import Client
-        from tidelog.wire.apis import ApiKey
+        from tidelog.protocol.apis import ApiKey
 
         names = {int(key): key.name.lower() for key in ApiKey}
         with Client(bootstrap) as client:

@@ -12,7 +12,7 @@ from tidelog.cli.output import print_json, print_table, say
 def down(data: DataDirectory = None) -> None:
     """Stop every node of the cluster cleanly; the data stays."""
     with answering():
-        from tidelog.testing.local_cluster import LocalCluster
+        from tidelog.local.local_cluster import LocalCluster
 
         cluster = LocalCluster.open(cluster_directory(data))
         stopped = cluster.stop()
@@ -25,7 +25,7 @@ def down(data: DataDirectory = None) -> None:
 def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
     """Show the nodes of the cluster: state, process, listeners, files, and why one stopped."""
     with answering():
-        from tidelog.testing.local_cluster import LocalCluster
+        from tidelog.local.local_cluster import LocalCluster
 
         found = LocalCluster.open(cluster_directory(data)).status()
         if as_json:

@@ -13,7 +13,7 @@ from tidelog.cli.output import say
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tidelog.testing.local_cluster import LocalCluster
+    from tidelog.local.local_cluster import LocalCluster
 
 app = typer.Typer(help="Kill, stop, pause, resume or start one node.", no_args_is_help=True)
 
@@ -21,7 +21,7 @@ NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node, e.g. 100.")
 
 
 def _cluster(data: Path | None) -> LocalCluster:
-    from tidelog.testing.local_cluster import LocalCluster
+    from tidelog.local.local_cluster import LocalCluster
 
     return LocalCluster.open(cluster_directory(data))
 
@@ -65,7 +65,7 @@ def start(node_id: NodeId, data: DataDirectory = None) -> None:
     While too few controllers run for that, it says so and leaves the node running.
     """
     with answering():
-        from tidelog.testing.local_cluster import TooFewControllers
+        from tidelog.local.local_cluster import TooFewControllers
 
         cluster = _cluster(data)
         try:

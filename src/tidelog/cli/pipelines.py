@@ -24,10 +24,10 @@ from tidelog.cli.options import (
 from tidelog.cli.output import print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
-    from tidelog.pipelines.audit import TableAudit
-    from tidelog.pipelines.spark_process import SparkProcess
-    from tidelog.pipelines.spec import Pipeline
-    from tidelog.pipelines.summary import TableSummary
+    from tidelog.pipelines.audit.comparing import TableAudit
+    from tidelog.pipelines.description.spec import Pipeline
+    from tidelog.pipelines.run.spark_process import SparkProcess
+    from tidelog.pipelines.run.summary import TableSummary
 
 app = typer.Typer(help="From topics to tables, exactly once, on Spark.", no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def init(
     """Write a commented example that runs as it is."""
     with answering():
         require_pipelines()
-        from tidelog.pipelines.example import write_example
+        from tidelog.pipelines.description.example import write_example
 
         for path in write_example(name, bootstrap):
             say(f"wrote {path}")
@@ -96,13 +96,13 @@ def check(
     """Find mistakes before Spark starts, and show the plan."""
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.function_check import doubts
-        from tidelog.pipelines.picture import as_mermaid, as_text
+        from tidelog.pipelines.description.function_check import doubts
+        from tidelog.pipelines.description.picture import as_mermaid, as_text
 
         for doubt in doubts(found):
             say(f"{found.path}:{doubt.line}: {doubt.text}", style="yellow")
         if not offline:
-            from tidelog.pipelines.source_options import check_topics
+            from tidelog.pipelines.project.source_options import check_topics
 
             check_topics(found)
         print_line(as_mermaid(found) if mermaid else as_text(found))
@@ -145,7 +145,7 @@ def run(
         raise typer.BadParameter("--backfill needs --from START")
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.running import prepare, run_once
+        from tidelog.pipelines.run.running import prepare, run_once
 
         def ready() -> None:
             prepare(found, say, full_refresh or [], start, backfill or [])
@@ -167,7 +167,7 @@ def watch(
     """Keep Spark up and run again whenever records have come, until Ctrl-C."""
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.watching import runs, wait_until_prepared
+        from tidelog.pipelines.run.watching import runs, wait_until_prepared
 
         def ready() -> None:
             wait_until_prepared(found, every, say)
@@ -195,7 +195,7 @@ def audit(
     """
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.auditing import audit_pipeline
+        from tidelog.pipelines.audit.auditing import audit_pipeline
 
         audits = audit_pipeline(found, table or [], master, say)
         findings = [each for audit in audits for each in audit.findings]
@@ -232,8 +232,8 @@ def eject(
     """Write the pipeline as an ordinary Spark Declarative Pipelines project, for you to own."""
     with answering():
         found = load(pipeline, bootstrap)
-        from tidelog.pipelines.pinning import pin
-        from tidelog.pipelines.project import SPEC_FILE, write_project
+        from tidelog.pipelines.project.pinning import pin
+        from tidelog.pipelines.project.project import SPEC_FILE, write_project
 
         if directory.exists() and any(directory.iterdir()):
             refuse(f"{directory} is there already and not empty: choose another one")
@@ -249,8 +249,8 @@ def spark_for(
     """Spark for a pipeline that is locked, and prepared by `ready`."""
     # A plain end would leave Spark behind, at work and with the lock.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    from tidelog.pipelines.running import sole_run
-    from tidelog.pipelines.spark_process import spark_process
+    from tidelog.pipelines.run.running import sole_run
+    from tidelog.pipelines.run.spark_process import spark_process
 
     state = pipeline.state
     with sole_run(pipeline) as lock:
@@ -273,7 +273,7 @@ def print_summaries(found: Iterable[TableSummary], as_json: bool) -> None:
 def load(path: Path, option: str | None) -> Pipeline:
     """The pipeline that the command is about; what is nearer to it says where its cluster is."""
     require_pipelines()
-    from tidelog.pipelines.parsing import load_pipeline
+    from tidelog.pipelines.description.parsing import load_pipeline
 
     variable = os.environ.get(BOOTSTRAP_VARIABLE)
     found = load_pipeline(path, check_bootstrap(variable) if variable else DEFAULT_BOOTSTRAP)

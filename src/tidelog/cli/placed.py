@@ -25,7 +25,7 @@ ConfigFile = Annotated[
 def broker(config: ConfigFile) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C."""
     with answering():
-        from tidelog.broker.main import run
+        from tidelog.shell.main import run
 
         raise typer.Exit(run(config))
 
@@ -68,9 +68,9 @@ def format_directories(
         say("--initial-controllers, --standalone and --no-initial-controllers exclude each other")
         raise typer.Exit(ExitCode.USAGE)
     with answering():
-        from tidelog.broker.format import format_node
-        from tidelog.broker.main import read_config
         from tidelog.model.settings.endpoints import InitialController, parse_initial_controllers
+        from tidelog.shell.format import format_node
+        from tidelog.shell.main import read_config
 
         parsed = read_config(config)
         initial: tuple[InitialController, ...] | None = () if no_initial_controllers else None
@@ -85,7 +85,7 @@ def format_directories(
 
 def random_uuid() -> None:
     """Print a new identity, e.g. for `tidelog format --cluster-id`."""
-    from tidelog.broker.entropy import SystemEntropy
     from tidelog.model.ids import uuid_text
+    from tidelog.shell.entropy import SystemEntropy
 
     print_line(uuid_text(SystemEntropy().uuid()))

@@ -15,9 +15,9 @@ from tidelog.cli.options import AsJson
 from tidelog.cli.output import print_json, print_line, say
 
 if TYPE_CHECKING:
-    from tidelog.simulator.plan import Plan
-    from tidelog.simulator.runner import SeedResult
-    from tidelog.simulator.setup import Setup
+    from tidelog.simulator.run.plan import Plan
+    from tidelog.simulator.run.runner import SeedResult
+    from tidelog.simulator.run.setup import Setup
 
 
 Controllers = Annotated[
@@ -89,9 +89,9 @@ def sim(
     way. A failing run is reduced to the faults it needs and ends with the command that replays it.
     """
     with answering():
-        from tidelog.simulator.scenario_file import usable_plan
-        from tidelog.simulator.scenario_mistakes import ScenarioError
-        from tidelog.simulator.transcript import is_transcript
+        from tidelog.simulator.run.scenario_file import usable_plan
+        from tidelog.simulator.run.scenario_mistakes import ScenarioError
+        from tidelog.simulator.run.transcript import is_transcript
 
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
         clients += " --compaction" if compaction else ""
@@ -125,7 +125,7 @@ def _drawn(
     directories: int | None,
 ) -> tuple[list[Plan], str]:
     """The plans of these seeds, and the options that draw one of them again."""
-    from tidelog.simulator.swarm import draw_plan
+    from tidelog.simulator.faults.swarm import draw_plan
 
     if controllers is None and separate:
         refuse("--separate needs --controllers: otherwise the seed decides")
@@ -152,7 +152,7 @@ def _with_clients(
     plans: Sequence[Plan], transactions: bool, groups: bool, compaction: bool
 ) -> tuple[list[Plan], Setup]:
     """The same plans for nodes that are ready for those clients, and a world with them."""
-    from tidelog.simulator import setup
+    from tidelog.simulator.run import setup
 
     ready = list(plans)
     if transactions:
@@ -179,8 +179,8 @@ def _text_of(file: Path) -> str:
 
 def _tell(file: Path, text: str, *, accept: bool) -> None:
     """Replay a transcript; it must say what its file says."""
-    from tidelog.simulator.transcript import replay
-    from tidelog.simulator.violation import Violation
+    from tidelog.simulator.rules.violation import Violation
+    from tidelog.simulator.run.transcript import replay
 
     try:
         told = replay(text)
@@ -203,7 +203,7 @@ def _run_all(
     save: Path | None,
 ) -> None:
     """One after the other; the first failure is explained at the end."""
-    from tidelog.simulator.report import LEGEND, summary
+    from tidelog.simulator.run.report import LEGEND, summary
 
     if trace:
         say(LEGEND)
@@ -217,9 +217,9 @@ def _run_all(
 
 
 def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
-    from tidelog.simulator.report import as_json as result_json
-    from tidelog.simulator.report import seed_line
-    from tidelog.simulator.runner import run_plan
+    from tidelog.simulator.run.report import as_json as result_json
+    from tidelog.simulator.run.report import seed_line
+    from tidelog.simulator.run.runner import run_plan
 
     result = run_plan(plan, setup=setup, reader=print_line if trace else None)
     if as_json:
@@ -230,9 +230,9 @@ def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
 
 
 def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -> None:
-    from tidelog.simulator.minimise import minimise
-    from tidelog.simulator.report import failure_lines
-    from tidelog.simulator.scenario_file import plan_text
+    from tidelog.simulator.run.minimise import minimise
+    from tidelog.simulator.run.report import failure_lines
+    from tidelog.simulator.run.scenario_file import plan_text
 
     reduced = minimise(result, setup=setup)
     if save is not None:

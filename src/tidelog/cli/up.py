@@ -22,7 +22,7 @@ from tidelog.cli.options import DataDirectory, cluster_directory, key_values
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
-    from tidelog.testing.local_cluster import LocalCluster
+    from tidelog.local.local_cluster import LocalCluster
 
 DEFAULT_PORT = 9092
 DEFAULT_BROKERS = 3
@@ -87,7 +87,7 @@ def _prepared(
     overrides: dict[str, str],
 ) -> LocalCluster:
     """The cluster in `directory`, created when there is none; not all of it runs."""
-    from tidelog.testing.local_cluster import LocalCluster, NoCluster
+    from tidelog.local.local_cluster import LocalCluster, NoCluster
 
     try:
         cluster = LocalCluster.open(directory)
@@ -191,7 +191,7 @@ def _stop(cluster: LocalCluster, started: Collection[int], tails: list[_Tail]) -
 
 
 def _explain_end(cluster: LocalCluster) -> None:
-    from tidelog.broker.ending import Cause
+    from tidelog.shell.ending import Cause
 
     for node_id, node in cluster.nodes.items():
         ending = node.last_ending

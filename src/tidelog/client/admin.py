@@ -15,7 +15,7 @@ from tidelog.client.errors import ClientError, NoController, RequestRefused
 from tidelog.client.metadata import ClusterView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 USE_CLUSTER_DEFAULT: Final = -1
 _THE_QUORUM: Final = {

@@ -19,7 +19,7 @@ from tidelog.client.metadata import ClusterView, read_metadata
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.model.settings.endpoints import parse_address
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from typing import Any
 from tidelog import __version__
 from tidelog.client.errors import BrokenConversation, ClientError, Unreachable
 from tidelog.client.session import Answer, BodyEncoder, Decoder, Session
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 _RECEIVE_BYTES = 262_144
 

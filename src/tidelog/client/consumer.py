@@ -17,11 +17,8 @@ from tidelog.client.errors import RequestRefused, Unreachable
 from tidelog.client.metadata import TopicView
 from tidelog.client.offsets import Isolation, partition_bounds
 from tidelog.model.errors import ErrorCode
-from tidelog.records.batch import BatchHeader, whole_batches
-from tidelog.records.builder import ControlKind, control_kind
-from tidelog.records.record import Record, records_of
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import (
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -30,6 +27,9 @@ from tidelog.wire.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
+from tidelog.records.batch import BatchHeader, whole_batches
+from tidelog.records.builder import ControlKind, control_kind
+from tidelog.records.record import Record, records_of
 
 _WAIT_MS: Final = 500
 _FETCH_BYTES: Final = 16 << 20

@@ -9,7 +9,7 @@ from tidelog.client.blocking import Client
 from tidelog.client.connection import Connection
 from tidelog.client.errors import RequestRefused
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 
 class KeyType(IntEnum):

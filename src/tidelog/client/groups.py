@@ -16,7 +16,7 @@ from tidelog.client.errors import RequestRefused
 from tidelog.coordinator.groups.consumer_protocol import read_assignment
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 T = TypeVar("T")
 NOT_A_MEMBER: Final = -1

@@ -11,7 +11,7 @@ from tidelog.client.blocking import Client
 from tidelog.client.errors import ClientError, RequestRefused, Unreachable
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -7,7 +7,7 @@ from typing import Final
 from tidelog.client.connection import Connection
 from tidelog.client.errors import ClientError
 from tidelog.client.metadata import read_metadata
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 _CONTROLLERS: Final = 2
 

@@ -18,15 +18,15 @@ from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused
 from tidelog.client.partitioner import partition_for_key
 from tidelog.model.errors import ErrorCode
-from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.produce import (
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.produce import (
     ProducedPartition,
     ProduceResponse,
     decode_produce_response,
     encode_produce,
 )
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.compression import Codec
 
 ACKS_ALL: Final = -1
 _SEQUENCES: Final = 1 << 31

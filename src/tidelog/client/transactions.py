@@ -16,8 +16,8 @@ from tidelog.client.coordinators import KeyType, coordinator
 from tidelog.client.errors import RequestRefused
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.messages import milliseconds, timestamp_ms
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages import milliseconds, timestamp_ms
 
 T = TypeVar("T")
 NO_TIMEOUT: Final = 2**31 - 1

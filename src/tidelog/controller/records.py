@@ -23,19 +23,10 @@ from tidelog.controller.security_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from tidelog.model.encoding import MalformedMessage, read_uvarint, write_uvarint
 from tidelog.model.errors import TidelogError
 from tidelog.model.ids import ZERO_UUID
-from tidelog.model.schema import (
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Schema,
-    UInt16,
-    UnknownVersion,
-    wire,
-)
+from tidelog.protocol.encoding import MalformedMessage, read_uvarint, write_uvarint
+from tidelog.protocol.schema import Int8, Int16, Int32, Int64, Schema, UInt16, UnknownVersion, wire
 
 FRAME_VERSION: Final = 1
 LEADER_UNCHANGED: Final = -2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from tidelog.model.schema import Int8, Int32, Int64
+from tidelog.protocol.schema import Int8, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A coordinator: a state machine over one partition of an internal topic.
 
-The node around it (`node/coordinated_partition.py`) loads it by replaying the partition when this
-broker begins to lead, runs commands against it, appends what they decide, and drops it when the
-leadership ends.
+The node around it (`node/coordination/coordinated_partition.py`) loads it by replaying the
+partition when this broker begins to lead, runs commands against it, appends what they decide, and
+drops it when the leadership ends.
 
 Invariant  Stored state changes only in `replay` and `replay_marker`, so that a coordinator that
            was just loaded and the one that wrote the log are in the same state.

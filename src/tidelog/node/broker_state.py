@@ -13,35 +13,35 @@ from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, TopicPartition
-from tidelog.node.awaited_followers import AwaitedFollowers
-from tidelog.node.deadlines import Deadlines
-from tidelog.node.departures import Departures
-from tidelog.node.effects import Announce, Effect, LimitConnections
-from tidelog.node.encoded_topics import EncodedTopics
-from tidelog.node.fetch_sessions import FetchSessions
-from tidelog.node.flushes import Flushes
-from tidelog.node.held_requests import HeldRequests
-from tidelog.node.jobs import Jobs
-from tidelog.node.links import Links
-from tidelog.node.replicas import Replicas
+from tidelog.node.core.deadlines import Deadlines
+from tidelog.node.core.effects import Announce, Effect, LimitConnections
+from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.jobs import Jobs
+from tidelog.node.core.links import Links
+from tidelog.node.fetching.fetch_sessions import FetchSessions
+from tidelog.node.metadata.departures import Departures
+from tidelog.node.metadata.encoded_topics import EncodedTopics
+from tidelog.node.replicas.awaited_followers import AwaitedFollowers
+from tidelog.node.replicas.flushes import Flushes
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.events import Event
+from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
+from tidelog.protocol.produce import NodeEndpoint
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.wire.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
-    from tidelog.node.alter_partitions import AlterPartitions
-    from tidelog.node.control_plane import ControlPlane
-    from tidelog.node.controller_channel import ControllerChannel
-    from tidelog.node.controller_watch import ControllerWatch
-    from tidelog.node.coordinators import Coordinators
-    from tidelog.node.directory_assignments import DirectoryAssignments
-    from tidelog.node.metadata_feed import MetadataFeed
-    from tidelog.node.parked_fetches import ParkedFetches
-    from tidelog.node.producer_ids import ProducerIds
-    from tidelog.node.replica_fetchers import ReplicaFetchers
-    from tidelog.node.transaction_markers import TransactionMarkers
+    from tidelog.node.control.alter_partitions import AlterPartitions
+    from tidelog.node.control.control_plane import ControlPlane
+    from tidelog.node.control.controller_channel import ControllerChannel
+    from tidelog.node.control.controller_watch import ControllerWatch
+    from tidelog.node.control.directory_assignments import DirectoryAssignments
+    from tidelog.node.control.producer_ids import ProducerIds
+    from tidelog.node.coordination.coordinators import Coordinators
+    from tidelog.node.coordination.transaction_markers import TransactionMarkers
+    from tidelog.node.fetching.parked_fetches import ParkedFetches
+    from tidelog.node.metadata.metadata_feed import MetadataFeed
+    from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
     from tidelog.quorum.quorum import Quorum
 
 

@@ -21,22 +21,26 @@ from tidelog.coordinator.internal_topics import offsets_topic, transactions_topi
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.time import Now
-from tidelog.node.active_controller import ActiveController
-from tidelog.node.alter_partitions import AlterPartitions
+from tidelog.node.api.fetch import retry
 from tidelog.node.broker_state import BrokerState
-from tidelog.node.connections import Connection, HeldBytes
-from tidelog.node.control_plane import ControlPlane
-from tidelog.node.controller_joining import ControllersJoining
-from tidelog.node.controller_locator import ControllerLocator
-from tidelog.node.controller_watch import ControllerWatch
-from tidelog.node.coordinators import Coordinators
-from tidelog.node.directory_assignments import DirectoryAssignments
-from tidelog.node.effects import Effect, Lane, OpenListeners, Stopped
-from tidelog.node.group_metadata import GroupMetadata
-from tidelog.node.handlers.fetch import retry
-from tidelog.node.hosting import Hosting
-from tidelog.node.housekeeping import Housekeeping
-from tidelog.node.inputs import (
+from tidelog.node.control.active_controller import ActiveController
+from tidelog.node.control.alter_partitions import AlterPartitions
+from tidelog.node.control.control_plane import ControlPlane
+from tidelog.node.control.controller_joining import ControllersJoining
+from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.control.controller_watch import ControllerWatch
+from tidelog.node.control.directory_assignments import DirectoryAssignments
+from tidelog.node.control.lifecycle import Lifecycle
+from tidelog.node.control.local_controller import LocalController
+from tidelog.node.control.producer_ids import ProducerIds
+from tidelog.node.control.remote_controller import RemoteController
+from tidelog.node.coordination.coordinators import Coordinators
+from tidelog.node.coordination.group_metadata import GroupMetadata
+from tidelog.node.coordination.transaction_markers import TransactionMarkers
+from tidelog.node.coordination.transaction_shards import transaction_shard
+from tidelog.node.core.connections import Connection, HeldBytes
+from tidelog.node.core.effects import Effect, Lane, OpenListeners, Stopped
+from tidelog.node.core.inputs import (
     ConnectionClosed,
     ConnectionOpened,
     FrameArrived,
@@ -49,25 +53,21 @@ from tidelog.node.inputs import (
     TickEnded,
     TimePassed,
 )
-from tidelog.node.lifecycle import Lifecycle
-from tidelog.node.local_controller import LocalController
-from tidelog.node.metadata_feed import MetadataFeed
-from tidelog.node.metadata_follower import MetadataFollower
-from tidelog.node.opening import (
+from tidelog.node.core.requests import frame_arrived
+from tidelog.node.fetching.parked_fetches import ParkedFetches
+from tidelog.node.metadata.metadata_feed import MetadataFeed
+from tidelog.node.metadata.metadata_follower import MetadataFollower
+from tidelog.node.metadata.quorum_member import QuorumMember
+from tidelog.node.metadata.voter_updates import VoterUpdates
+from tidelog.node.replicas.hosting import Hosting
+from tidelog.node.replicas.housekeeping import Housekeeping
+from tidelog.node.replicas.opening import (
     bootstrap_records,
     open_directories,
     open_quorum,
     quorum_listener,
 )
-from tidelog.node.parked_fetches import ParkedFetches
-from tidelog.node.producer_ids import ProducerIds
-from tidelog.node.quorum_member import QuorumMember
-from tidelog.node.remote_controller import RemoteController
-from tidelog.node.replica_fetchers import ReplicaFetchers
-from tidelog.node.requests import frame_arrived
-from tidelog.node.transaction_markers import TransactionMarkers
-from tidelog.node.transaction_shards import transaction_shard
-from tidelog.node.voter_updates import VoterUpdates
+from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
 from tidelog.observe.events import NodeStarted, NodeStopped
 from tidelog.quorum.quorum import Quorum
 from tidelog.storage.filesystem import FileSystem

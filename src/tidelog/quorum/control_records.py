@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import TidelogError
-from tidelog.model.schema import Int16, Int32, Int64, MalformedMessage, Schema, UInt16
+from tidelog.protocol.schema import Int16, Int32, Int64, MalformedMessage, Schema, UInt16
 from tidelog.records.builder import ControlKind, NewRecord, control_kind, control_record
 from tidelog.records.record import Record
 

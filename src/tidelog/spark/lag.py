@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from tidelog.model.ids import TopicPartition
-from tidelog.spark.offsets import Positions, from_json
+from tidelog.spark.source.offsets import Positions, from_json
 
 
 class Lag(NamedTuple):

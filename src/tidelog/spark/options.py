@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from tidelog.spark import option_names
 from tidelog.spark.errors import OptionError
-from tidelog.spark.positions import (
+from tidelog.spark.source.positions import (
     EARLIEST,
     LATEST,
     End,
@@ -24,7 +24,7 @@ from tidelog.spark.positions import (
     parse_timestamp,
     parse_timestamps,
 )
-from tidelog.spark.subscription import Subscription, parse_subscription
+from tidelog.spark.source.subscription import Subscription, parse_subscription
 
 T = TypeVar("T")
 

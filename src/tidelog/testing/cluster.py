@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidelog.testing.local_cluster import LocalCluster
-from tidelog.testing.node_process import NodeProcess, NodeState
-from tidelog.testing.node_setup import FIRST_NODE_ID, VOTERS
-from tidelog.testing.ports import free_ports
+from tidelog.local.local_cluster import LocalCluster
+from tidelog.local.node_process import NodeProcess, NodeState
+from tidelog.local.node_setup import FIRST_NODE_ID, VOTERS
+from tidelog.local.ports import free_ports
 
 
 class Cluster:

@@ -16,7 +16,7 @@ from tidelog.coordinator.groups.consumer_protocol import (
     write_assignment,
 )
 from tidelog.model.errors import ErrorCode
-from tidelog.model.schema import Schema
+from tidelog.protocol.schema import Schema
 
 SUBSCRIPTION = Schema(ConsumerProtocolSubscription, versions=(0, 3), flexible_since=99)
 

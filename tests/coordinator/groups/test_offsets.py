@@ -12,7 +12,7 @@ from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.consumer_protocol import ConsumerProtocolSubscription
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
-from tidelog.model.schema import Schema
+from tidelog.protocol.schema import Schema
 
 PRODUCER = Producer(7, 0)
 DAY_MS = 86_400_000

@@ -13,7 +13,7 @@ from tidelog.coordinator.groups.consumer_records import (
 )
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
-from tidelog.model.schema import MalformedMessage
+from tidelog.protocol.schema import MalformedMessage
 
 MEMBER_KEY = b"\x00\x05\x00\x02g3\x00\x16tCBBniaLQ4CjIWzTm/4z9A"
 MEMBER_VALUE = (

@@ -14,7 +14,7 @@ from tidelog.coordinator.transactions.records import (
 )
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.ids import TopicPartition
-from tidelog.model.schema import MalformedMessage
+from tidelog.protocol.schema import MalformedMessage
 
 _PRODUCERS = st.builds(Producer, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 _PARTITIONS = st.frozensets(

@@ -16,7 +16,7 @@ from tidelog.controller.records import encode_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
-from tidelog.node.effects import (
+from tidelog.node.core.effects import (
     Announce,
     Close,
     CloseLink,
@@ -28,7 +28,7 @@ from tidelog.node.effects import (
     SendOnLink,
     Stopped,
 )
-from tidelog.node.inputs import (
+from tidelog.node.core.inputs import (
     ConnectionClosed,
     ConnectionOpened,
     FrameArrived,
@@ -43,12 +43,12 @@ from tidelog.node.inputs import (
 )
 from tidelog.node.node import Node
 from tidelog.observe.events import Event
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages import decode_response, encode_request
+from tidelog.protocol.parts import joined
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
-from tidelog.storage.memory_filesystem import MemoryFileSystem
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.messages import decode_response, encode_request
-from tidelog.wire.parts import joined
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLER = 100

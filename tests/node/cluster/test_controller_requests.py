@@ -17,7 +17,7 @@ from tidelog.observe.cluster_events import (
     InSyncReplicasDecided,
     LeaderElected,
 )
-from tidelog.wire.apis import ApiKey
+from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

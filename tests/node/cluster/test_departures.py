@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.held_requests import LONGEST_MS
-from tidelog.wire.apis import ApiKey
+from tidelog.node.core.held_requests import LONGEST_MS
+from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

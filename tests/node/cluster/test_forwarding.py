@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidelog.model.errors import ErrorCode
-from tidelog.wire.apis import FORWARDED, SUPPORTED, ApiKey, ListenerScope
-from tidelog.wire.messages import decode_response, encode_request
+from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey, ListenerScope
+from tidelog.protocol.messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

@@ -15,9 +15,9 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import NodeStarted, NodeStopped
-from tidelog.storage.disk_operation import DirectoryMade
+from tidelog.protocol.apis import ApiKey
+from tidelog.simulator.disk.disk_operation import DirectoryMade
 from tidelog.storage.identity import delete_clean_shutdown, write_clean_shutdown
-from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Client, Cluster, NewCluster

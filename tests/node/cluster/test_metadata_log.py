@@ -9,11 +9,9 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
-from tidelog.node.inputs import FrameArrived
-from tidelog.storage.crash import after_crash, data_lost, names_undone
-from tidelog.storage.filesystem import read_all
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.fetch import (
+from tidelog.node.core.inputs import FrameArrived
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -22,7 +20,9 @@ from tidelog.wire.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.wire.messages import request_header
+from tidelog.protocol.messages import request_header
+from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
+from tidelog.storage.filesystem import read_all
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Client, Cluster, NewCluster

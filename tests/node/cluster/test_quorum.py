@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.forwarding import ANONYMOUS
+from tidelog.node.control.forwarding import ANONYMOUS
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
@@ -18,9 +18,9 @@ from tidelog.observe.cluster_events import (
     StrangeController,
 )
 from tidelog.observe.events import NodeStopped
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages import decode_response, encode_request
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
-from tidelog.wire.apis import ApiKey
-from tidelog.wire.messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, Machine, NewCluster

@@ -9,8 +9,8 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.protocol.apis import ApiKey
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

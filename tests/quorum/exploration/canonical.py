@@ -9,7 +9,7 @@ from typing import Final
 
 from tidelog.model.time import Now
 from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
-from tidelog.storage.memory_filesystem import DiskImage
+from tidelog.simulator.disk.memory_filesystem import DiskImage
 
 _WALL_CLOCK: Final = frozenset({"caught_up_ms"})
 

@@ -48,17 +48,17 @@ from tidelog.quorum.quorum import Quorum, Step
 from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, NEVER_MS
 from tidelog.records.batch import whole_batches
-from tidelog.storage.crash import (
+from tidelog.simulator.disk.crash import (
     data_kept,
     data_lost,
     image_after_crash,
     names_kept,
     names_undone,
 )
+from tidelog.simulator.disk.memory_filesystem import DiskImage, MemoryFileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.log_values import LogSlice
-from tidelog.storage.memory_filesystem import DiskImage, MemoryFileSystem
 
 T = TypeVar("T")
 WALL_MS: Final = 1_000_000

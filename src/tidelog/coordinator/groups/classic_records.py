@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidelog.model.schema import Int32, Int64, wire
+from tidelog.protocol.schema import Int32, Int64, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

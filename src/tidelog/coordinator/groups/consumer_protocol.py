@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.model.schema import Int32, MalformedMessage, Schema, wire
+from tidelog.protocol.schema import Int32, MalformedMessage, Schema, wire
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumers."""

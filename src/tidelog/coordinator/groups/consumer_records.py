@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from tidelog.model.schema import Int8, Int32, Int64, wire
+from tidelog.protocol.schema import Int8, Int32, Int64, wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

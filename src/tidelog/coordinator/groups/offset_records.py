@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from tidelog.model.ids import ZERO_UUID
-from tidelog.model.schema import Int32, Int64, wire
+from tidelog.protocol.schema import Int32, Int64, wire
 
 EXPIRING_OFFSET_VERSION: Final = 1
 """The only version that can say when a client wants its offset forgotten."""

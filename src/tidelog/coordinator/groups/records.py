@@ -32,7 +32,7 @@ from tidelog.coordinator.groups.offset_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tidelog.model.schema import MalformedMessage, Schema
+from tidelog.protocol.schema import MalformedMessage, Schema
 
 GroupKey: TypeAlias = (
     OffsetCommitKey

@@ -19,7 +19,7 @@ from tidelog.coordinator.transactions.transaction import (
     TransactionState,
 )
 from tidelog.model.ids import TopicPartition
-from tidelog.model.schema import Int8, Int16, Int32, Int64, MalformedMessage, Schema, wire
+from tidelog.protocol.schema import Int8, Int16, Int32, Int64, MalformedMessage, Schema, wire
 
 KEY_TYPE: Final = 0
 _INT16: Final = struct.Struct(">h")

@@ -1,0 +1,279 @@
+"""A cluster on this machine: its description, its directories and its processes.
+
+    DIR/cluster.json               which nodes there are and where they listen
+    DIR/node-100/node.properties   the node's configuration, in Kafka's property names
+    DIR/node-100/node.log          everything the process has said
+    DIR/node-100/pid               its process, while it runs
+    DIR/node-100/ending            how its process ended
+    DIR/node-100/data/             its log directory: partition directories lie directly in it
+
+Invariant  `cluster.json` is written last, after every node is formatted: a directory without it
+           holds no cluster, and one with it can be started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog.local.node_process import NodeProcess, NodeState, NodeTrouble
+from tidelog.local.node_setup import (
+    NodeDescription,
+    change_settings,
+    local_nodes,
+    node_directory,
+    refuse_taken_ports,
+    set_up_nodes,
+)
+from tidelog.local.ports import HOST
+from tidelog.model.errors import ConfigError
+
+_DESCRIPTION: Final = "cluster.json"
+_POLL_S: Final = 0.01
+_SHORT_OF_CONTROLLERS_S: Final = 1.0
+"""So long others may be started with a node that waits for them, before it is said that it does."""
+
+
+class NoCluster(NodeTrouble):
+    """The directory holds no cluster."""
+
+
+class TooFewControllers(NodeTrouble):
+    """A node runs and waits: fewer controllers run than it takes for one to be elected."""
+
+
+class StartCancelled(NodeTrouble):
+    """Whoever asked for the start has changed their mind."""
+
+
+class LocalCluster:
+    """The cluster in one directory; every method works from any process."""
+
+    def __init__(
+        self, directory: Path, cluster_id: str, descriptions: list[NodeDescription]
+    ) -> None:
+        self.directory = directory
+        self.cluster_id = cluster_id
+        self.descriptions = {each.node_id: each for each in descriptions}
+        self.nodes = {
+            each.node_id: NodeProcess(each.node_id, node_directory(directory, each.node_id))
+            for each in descriptions
+        }
+
+    @classmethod
+    def open(cls, directory: Path) -> LocalCluster:
+        """The cluster that was created in `directory` before."""
+        try:
+            text = (directory / _DESCRIPTION).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoCluster(f"there is no cluster in {directory}") from None
+        try:
+            stored = json.loads(text)
+            nodes = [
+                NodeDescription(
+                    node["id"], tuple(node["roles"]), node["listener"], node["controller_listener"]
+                )
+                for node in stored["nodes"]
+            ]
+            return cls(directory, stored["cluster_id"], nodes)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{directory / _DESCRIPTION} is damaged: {error!r}") from error
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        *,
+        ports: Sequence[int],
+        controllers: int = 0,
+        controller_ports: Sequence[int] | None = None,
+        development: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> LocalCluster:
+        """Format a new cluster, with a broker on each port, in an empty or missing directory.
+
+        Without separate controllers the first brokers are controllers as well.
+        """
+        if directory.exists() and any(directory.iterdir()):
+            raise NodeTrouble(
+                f"{directory} is not empty and holds no cluster: empty it or choose another one"
+            )
+        nodes = local_nodes(ports, controller_ports, controllers=controllers)
+        cluster_id = set_up_nodes(
+            directory, nodes, development=development, settings=settings or {}
+        )
+        cluster = cls(directory, cluster_id, nodes)
+        cluster._write_description()
+        return cluster
+
+    @property
+    def bootstrap(self) -> str:
+        """Where a client starts."""
+        listeners = (each.listener for each in self.descriptions.values())
+        return ",".join(listener for listener in listeners if listener is not None)
+
+    def node(self, node_id: int) -> NodeProcess:
+        found = self.nodes.get(node_id)
+        if found is None:
+            known = ", ".join(map(str, sorted(self.nodes)))
+            raise NodeTrouble(f"there is no node {node_id}; this cluster has {known}")
+        return found
+
+    def change_settings(self, settings: Mapping[str, str], *, development: bool = False) -> None:
+        """Add properties to every node's configuration; they hold from the next start."""
+        for node in self.nodes.values():
+            description = self.descriptions[node.node_id]
+            change_settings(self.directory, description, settings, development=development)
+
+    def running(self) -> list[int]:
+        """The nodes that have a process, paused ones included."""
+        return [each for each, node in self.nodes.items() if node.state is not NodeState.STOPPED]
+
+    def start(
+        self, timeout_s: float = 30.0, *, cancelled: Callable[[], bool] = lambda: False
+    ) -> list[int]:
+        """Start every stopped node and wait until all are ready; the ids of those it started.
+
+        If one fails, none of them is left.
+        """
+        running = self.running()
+        stopped = [each for each in self.nodes if each not in running]
+        self._start(stopped, timeout_s, cancelled)
+        return stopped
+
+    def start_node(self, node_id: int, timeout_s: float = 30.0) -> None:
+        """Start one stopped node and wait until it is ready.
+
+        `TooFewControllers` when it cannot be before others run; then it is left running.
+        """
+        if (pid := self.node(node_id).pid) is not None:
+            raise NodeTrouble(f"node {node_id} is already running with pid {pid}")
+        self._start([node_id], timeout_s, lambda: False, with_others=False)
+
+    def stop(self, node_ids: Collection[int] | None = None) -> list[int]:
+        """Stop these nodes, or all, cleanly, controllers last; the ids of those that ran."""
+        running = [each for each in self.running() if node_ids is None or each in node_ids]
+        for node_id in sorted(running, key=self._is_controller):
+            self.nodes[node_id].stop()
+        return running
+
+    def _is_controller(self, node_id: int) -> bool:
+        return self.descriptions[node_id].is_controller
+
+    def status(self) -> dict[str, Any]:
+        """The object `tidelog status --json` prints."""
+        return {
+            "cluster_id": self.cluster_id,
+            "controller": self.active_controller(),
+            "nodes": [self._node_status(each) for each in sorted(self.nodes)],
+        }
+
+    def active_controller(self) -> int | None:
+        """Whom most of the running controllers take for the leader of their quorum."""
+        from tidelog.client.probe import known_controller
+
+        answers = [
+            known_controller(HOST, self.descriptions[node_id].ports[-1], timeout_s=1.0)
+            for node_id, node in sorted(self.nodes.items())
+            if self._is_controller(node_id) and node.state is NodeState.RUNNING
+        ]
+        named = [answer for answer in answers if answer is not None]
+        return max(named, key=named.count) if named else None
+
+    def _node_status(self, node_id: int) -> dict[str, Any]:
+        node, description = self.nodes[node_id], self.descriptions[node_id]
+        ending = node.last_ending
+        return {
+            "id": node_id,
+            "roles": list(description.roles),
+            "pid": node.pid,
+            "listener": description.listener,
+            "controller_listener": description.controller_listener,
+            "data": str(node.data),
+            "log": str(node.log),
+            "state": str(node.state),
+            "ending": None if ending is None else ending._asdict(),
+        }
+
+    def _start(
+        self,
+        node_ids: list[int],
+        timeout_s: float,
+        cancelled: Callable[[], bool],
+        *,
+        with_others: bool = True,
+    ) -> None:
+        for node_id in node_ids:
+            refuse_taken_ports(self.descriptions[node_id], "free it first")
+        try:
+            for node_id in node_ids:
+                self.nodes[node_id].start()
+            for node_id in node_ids:
+                began = time.monotonic()
+                while not self._is_ready(node_id):
+                    if cancelled():
+                        raise StartCancelled("stopped before the cluster was ready")
+                    self._refuse_ended(node_ids)
+                    passed_s = time.monotonic() - began
+                    if not with_others and passed_s > _SHORT_OF_CONTROLLERS_S:
+                        self._refuse_too_few_controllers()
+                    if passed_s > timeout_s:
+                        words = self.nodes[node_id].last_words()
+                        raise NodeTrouble(
+                            f"node {node_id} was not ready after {timeout_s:g} s:\n{words}"
+                        )
+                    time.sleep(_POLL_S)
+        except TooFewControllers:
+            raise
+        except BaseException:
+            for node_id in node_ids:
+                if self.nodes[node_id].state is not NodeState.STOPPED:
+                    self.nodes[node_id].kill()
+            raise
+
+    def _is_ready(self, node_id: int) -> bool:
+        """Whether a broker shows itself, unfenced, in its own answer to Metadata, or a mere
+        controller knows who leads."""
+        from tidelog.client.probe import is_unfenced, known_controller
+
+        description = self.descriptions[node_id]
+        if description.is_broker:
+            return is_unfenced(HOST, description.port, node_id, timeout_s=1.0)
+        return known_controller(HOST, description.port, timeout_s=1.0) is not None
+
+    def _refuse_ended(self, node_ids: list[int]) -> None:
+        for node_id in node_ids:
+            node = self.nodes[node_id]
+            if node.state is NodeState.STOPPED:
+                raise NodeTrouble(
+                    f"node {node_id} ended during its start ({node.ending}):\n{node.last_words()}"
+                )
+
+    def _refuse_too_few_controllers(self) -> None:
+        controllers = [each for each in self.nodes if self._is_controller(each)]
+        running = sum(self.nodes[each].state is NodeState.RUNNING for each in controllers)
+        if 2 * running <= len(controllers):
+            verb = "runs" if running == 1 else "run"
+            raise TooFewControllers(
+                f"{running} of {len(controllers)} controllers {verb}; `tidelog up` starts all"
+            )
+
+    def _write_description(self) -> None:
+        nodes = [
+            {
+                "id": node.node_id,
+                "roles": list(node.roles),
+                "listener": node.listener,
+                "controller_listener": node.controller_listener,
+            }
+            for node in self.descriptions.values()
+        ]
+        content = {"cluster_id": self.cluster_id, "nodes": nodes}
+        path = self.directory / _DESCRIPTION
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, path)

@@ -1,0 +1,261 @@
+"""A node of a local cluster before its first start: description, configuration, formatting.
+
+Invariant  A node's configuration agrees with its description, by which everyone finds the node:
+           its id, its roles, its ports and its log directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidelog.local.node_process import NodeTrouble
+from tidelog.local.ports import HOST, port_is_free
+from tidelog.model.errors import ConfigError
+from tidelog.model.settings.properties import parse_properties, write_properties
+
+if TYPE_CHECKING:
+    from tidelog.model.config import NodeConfig
+
+FIRST_NODE_ID: Final = 100
+FIRST_CONTROLLER_ID: Final = 200
+CONTROLLER_PORT_DISTANCE: Final = 1000
+_PORT_STEP: Final = 100
+VOTERS: Final = 3
+"""So many of the brokers are controllers as well, unless there are separate ones: enough that one
+may fail, and no more than that needs."""
+
+_DEVELOPMENT: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "true",
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class NodeDescription(NamedTuple):
+    """What `cluster.json` says about one node."""
+
+    node_id: int
+    roles: tuple[str, ...]
+    listener: str | None
+    """None on a node that is no broker."""
+    controller_listener: str | None
+    """None on a node that is no controller."""
+
+    @property
+    def is_broker(self) -> bool:
+        return self.listener is not None
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller_listener is not None
+
+    @property
+    def port(self) -> int:
+        """Where the node is asked whether it is ready: on its broker's port if it has one."""
+        return self.ports[0]
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Every port the node listens on."""
+        return tuple(self.ports_by_role)
+
+    @property
+    def ports_by_role(self) -> dict[int, str]:
+        """Every port with what it is for, the broker's first."""
+        listeners = {"broker": self.listener, "controller": self.controller_listener}
+        return {
+            int(each.rpartition(":")[2]): role
+            for role, each in listeners.items()
+            if each is not None
+        }
+
+
+def local_nodes(
+    ports: Sequence[int], controller_ports: Sequence[int] | None = None, *, controllers: int = 0
+) -> list[NodeDescription]:
+    """One broker per port, and so many separate controllers; without any, the first brokers are
+    controllers as well. A controller listens beside its broker's port."""
+    voters = controllers or (VOTERS if len(ports) >= VOTERS else 1)
+    if controller_ports is None:
+        step = CONTROLLER_PORT_DISTANCE
+        first = ports[0] + step if ports[0] + step + voters <= 65536 else ports[0] - step
+        controller_ports = range(first, first + voters)
+    control = [f"{HOST}:{port}" for port in controller_ports[:voters]]
+    if controllers:
+        return [
+            *(
+                NodeDescription(node_id, ("broker",), f"{HOST}:{port}", None)
+                for node_id, port in enumerate(ports, FIRST_NODE_ID)
+            ),
+            *(
+                NodeDescription(node_id, ("controller",), None, listener)
+                for node_id, listener in enumerate(control, FIRST_CONTROLLER_ID)
+            ),
+        ]
+    combined = [
+        NodeDescription(node_id, ("broker", "controller"), f"{HOST}:{port}", listener)
+        for node_id, port, listener in zip(
+            range(FIRST_NODE_ID, FIRST_NODE_ID + voters), ports, control, strict=False
+        )
+    ]
+    brokers = [
+        NodeDescription(node_id, ("broker",), f"{HOST}:{port}", None)
+        for node_id, port in enumerate(ports[voters:], FIRST_NODE_ID + voters)
+    ]
+    return [*combined, *brokers]
+
+
+class Neighbourhood(NamedTuple):
+    """What a node must know of the cluster it belongs to."""
+
+    controllers: tuple[str, ...]
+    """Where its controllers listen."""
+    brokers: int
+
+    @property
+    def replicas(self) -> int:
+        """How many copies a partition has unless somebody says otherwise."""
+        return min(3, self.brokers)
+
+    @property
+    def min_in_sync(self) -> int:
+        """How many of them must have a record before it counts: one of three may be down."""
+        return max(1, self.replicas - 1)
+
+
+def node_directory(directory: Path, node_id: int) -> Path:
+    return directory / f"node-{node_id}"
+
+
+def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) -> dict[str, str]:
+    """The configuration a node of a local cluster starts with."""
+    listeners = []
+    advertised = {}
+    if node.listener is not None:
+        listeners.append(f"PLAINTEXT://{node.listener}")
+        advertised["advertised.listeners"] = f"PLAINTEXT://{node.listener}"
+    if node.controller_listener is not None:
+        listeners.append(f"CONTROLLER://{node.controller_listener}")
+    return {
+        "process.roles": ",".join(node.roles),
+        "node.id": str(node.node_id),
+        "listeners": ",".join(listeners),
+        **advertised,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": ",".join(around.controllers),
+        "log.dirs": str(data),
+        "default.replication.factor": str(around.replicas),
+        "min.insync.replicas": str(around.min_in_sync),
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "offsets.topic.replication.factor": str(around.replicas),
+        "transaction.state.log.replication.factor": str(around.replicas),
+        "transaction.state.log.min.isr": str(around.min_in_sync),
+    }
+
+
+def set_up_nodes(
+    directory: Path,
+    nodes: Sequence[NodeDescription],
+    *,
+    development: bool,
+    settings: Mapping[str, str],
+) -> str:
+    """Check configurations and ports, format the data directories; the id of the new cluster."""
+    from tidelog.model.settings.endpoints import InitialController
+    from tidelog.shell.entropy import SystemEntropy
+    from tidelog.shell.format import format_node
+
+    entropy = SystemEntropy()
+    controllers = {
+        node.node_id: node.controller_listener for node in nodes if node.controller_listener
+    }
+    initial = tuple(
+        InitialController(node_id, HOST, int(listener.rpartition(":")[2]), entropy.uuid())
+        for node_id, listener in controllers.items()
+    )
+    around = Neighbourhood(tuple(controllers.values()), sum(node.is_broker for node in nodes))
+    checked = []
+    for node in nodes:
+        home = node_directory(directory, node.node_id)
+        properties = node_properties(home / "data", node, around)
+        properties.update(_DEVELOPMENT if development else {})
+        properties.update(settings)
+        checked.append((home, properties, _checked(properties, home, node), node.is_controller))
+    # Not later: once it exists, a cluster keeps its ports.
+    if not all(port_is_free(port) for node in nodes for port in node.ports):
+        advice = _other_ports(nodes)
+        for node in nodes:
+            refuse_taken_ports(node, advice)
+    cluster_id: str | None = None
+    for home, properties, config, is_controller in checked:
+        home.mkdir(parents=True, exist_ok=True)
+        cluster_id = format_node(config, cluster_id, initial if is_controller else None)
+        _write_properties(home / "node.properties", properties)
+    return cluster_id or ""
+
+
+def change_settings(
+    directory: Path, node: NodeDescription, settings: Mapping[str, str], *, development: bool
+) -> None:
+    """Add settings to a node's configuration file; a wrong one changes nothing."""
+    home = node_directory(directory, node.node_id)
+    path = home / "node.properties"
+    properties = parse_properties(path.read_text(encoding="utf-8"))
+    changed = properties | dict(_DEVELOPMENT if development else {}) | dict(settings)
+    if changed != properties:
+        _checked(changed, home, node)
+        _write_properties(path, changed)
+
+
+def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
+    """Say it before the node does, and in plainer words."""
+    for port, role in node.ports_by_role.items():
+        if not port_is_free(port):
+            raise NodeTrouble(
+                f"port {port} is taken by another program, and node {node.node_id} needs it for "
+                f"its {role}: {advice}"
+            )
+
+
+def _other_ports(nodes: Sequence[NodeDescription]) -> str:
+    """How to choose ports for a new cluster that are free, as far as anybody can say now."""
+    taken = [port for node in nodes for port in node.ports]
+    first = nodes[0].port
+    for shift in range(_PORT_STEP, 2**16 - max(taken), _PORT_STEP):
+        if all(port_is_free(port + shift) for port in taken):
+            return (
+                f"free it, or move all ports of the cluster: --port {first + shift} (controllers "
+                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers)"
+            )
+    return "free it, or choose a lower port for the first broker (--port)"
+
+
+def _checked(properties: Mapping[str, str], home: Path, node: NodeDescription) -> NodeConfig:
+    from tidelog.model.config import NodeConfig
+
+    own = {
+        "node.id": str(node.node_id),
+        "process.roles": ",".join(node.roles),
+        "log.dirs": str(home / "data"),
+    }
+    for key, value in own.items():
+        if properties[key] != value:
+            raise ConfigError(f"{key} is {value} in a local cluster and cannot be set")
+    config = NodeConfig.from_properties(properties)
+    if {each.port for each in config.endpoints} != set(node.ports):
+        ports = " and ".join(map(str, node.ports))
+        raise ConfigError(
+            f"listeners: node {node.node_id} listens on {ports}; only a new cluster can have "
+            "other ports (--port)"
+        )
+    return config
+
+
+def _write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(write_properties(properties), encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,40 @@
+"""AddOffsetsToTxn (key 25, versions 0-4): the offsets of a group take part in a transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
+from tidelog.coordinator.transactions.membership import Joining
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.transaction_joining import Verdicts, ask_here
+from tidelog.node.core.request import Reply, Request
+
+FENCED_SINCE: Final = 2
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Add the partition that keeps the offsets of the group."""
+    body = request.body
+    if not broker.groups.topic_exists:
+        broker.groups.create_topic(request.now)
+        return {"error_code": ErrorCode.coordinator_not_available}
+    partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(body.group_id))
+    asked = Joining(
+        body.transactional_id,
+        Producer(body.producer_id, body.producer_epoch),
+        frozenset({partition}),
+    )
+    later = request.park()
+
+    def known(verdicts: Verdicts) -> None:
+        code = verdicts[partition]
+        if code is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
+            code = ErrorCode.invalid_producer_epoch
+        request.answer({"error_code": code})
+
+    ask_here(broker, request.now, asked, adds=True, then=known)
+    return later

@@ -1,0 +1,123 @@
+"""AddPartitionsToTxn (key 24, versions 0-5): partitions take part in a transaction.
+
+Clients send versions 0 to 3, for one transaction. Leaders send later ones, for several, to add a
+partition on behalf of a client or only to ask whether it takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.transactions.records import by_topic
+from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.transaction_joining import Verdicts, ask_here
+from tidelog.node.core.gathering import gather
+from tidelog.node.core.request import Fields, Reply, Request
+
+MANY_SINCE: Final = 4
+FENCED_SINCE: Final = 2
+_NOT_ASKED: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization_failed}
+)
+"""Verdicts on partitions on whose account the coordinator was not asked."""
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Let the coordinator decide about each transaction."""
+    if request.api_version >= MANY_SINCE:
+        return _handle_many(broker, request)
+    body = request.body
+    topics = body.v3_and_below_topics
+    refused = _refused(topics)
+    if refused:
+        return {"results_by_topic_v3_and_below": _told(topics, refused)}
+    later = request.park()
+    asked = Joining(
+        body.v3_and_below_transactional_id,
+        Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch),
+        frozenset(_names(topics)),
+    )
+
+    def known(outcomes: Verdicts) -> None:
+        if request.api_version < FENCED_SINCE:
+            outcomes = {name: _as_old(code) for name, code in outcomes.items()}
+        request.answer({"results_by_topic_v3_and_below": _told(topics, outcomes)})
+
+    ask_here(broker, request.now, asked, adds=True, then=known)
+    return later
+
+
+def _handle_many(broker: BrokerState, request: Request) -> Reply:
+    transactions = request.body.transactions
+    later = request.park()
+
+    def ask(transaction: Any, then: Callable[[Verdicts], None]) -> None:
+        asked = Joining(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            frozenset(_names(transaction.topics)),
+            EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
+        )
+        ask_here(broker, request.now, asked, adds=not transaction.verify_only, then=then)
+
+    def known(outcomes: list[Verdicts]) -> None:
+        results = [
+            {
+                "transactional_id": transaction.transactional_id,
+                "topic_results": _told(transaction.topics, verdicts),
+            }
+            for transaction, verdicts in zip(transactions, outcomes, strict=True)
+        ]
+        request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
+
+    gather(transactions, ask, known)
+    return later
+
+
+def _refused(topics: Sequence[Any]) -> Verdicts:
+    """Whom only brokers may write to is not for clients, nor is anything asked for beside it."""
+    names = _names(topics)
+    if not any(name.topic in INTERNAL_TOPICS for name in names):
+        return {}
+    return {
+        name: ErrorCode.topic_authorization_failed
+        if name.topic in INTERNAL_TOPICS
+        else ErrorCode.operation_not_attempted
+        for name in names
+    }
+
+
+def _as_old(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced else code
+
+
+def _names(topics: Sequence[Any]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _told(topics: Sequence[Any], outcomes: Verdicts) -> list[Fields]:
+    """Everything as it was named; or once, if the coordinator was not asked."""
+    if not _NOT_ASKED.isdisjoint(outcomes.values()):
+        return [
+            _topic(topic, partitions, outcomes) for topic, partitions in by_topic(outcomes).items()
+        ]
+    return [_topic(topic.name, topic.partitions, outcomes) for topic in topics]
+
+
+def _topic(topic: str, partitions: Iterable[int], outcomes: Verdicts) -> Fields:
+    return {
+        "name": topic,
+        "results_by_partition": [
+            {
+                "partition_index": index,
+                "partition_error_code": outcomes[TopicPartition(topic, index)],
+            }
+            for index in partitions
+        ],
+    }

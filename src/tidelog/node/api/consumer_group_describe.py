@@ -1,0 +1,110 @@
+"""ConsumerGroupDescribe (key 69, versions 0-1): groups of the consumer protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Final
+
+from tidelog.controller.features import GROUP_VERSION
+from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsumerGroup
+from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.api.describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.gathering import gather
+from tidelog.node.core.request import Fields, Reply, Request
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Describe each group for itself."""
+    group_ids = request.body.group_ids
+    if not broker.image.features.get(GROUP_VERSION):
+        why = "The cluster's group.version does not have the consumer protocol."
+        unsupported = Refusal(ErrorCode.unsupported_version, why)
+        return {"groups": [_refused(group_id, unsupported) for group_id in group_ids]}
+    later = request.park()
+    operations = OPERATIONS_NOT_ASKED
+    if request.body.include_authorized_operations:
+        operations = GROUP_OPERATIONS
+
+    def answer(outcomes: list[DescribedConsumerGroup | Refusal]) -> None:
+        groups = [
+            _refused(group_id, outcome)
+            if isinstance(outcome, Refusal)
+            else _group(broker, group_id, outcome, operations)
+            for group_id, outcome in zip(group_ids, outcomes, strict=True)
+        ]
+        request.answer({"groups": groups})
+
+    def ask(group_id: str, then: Callable[[DescribedConsumerGroup | Refusal], None]) -> None:
+        if not group_id:
+            then(NO_NAME)
+            return
+        broker.groups.ask(
+            request.now, group_id, lambda shard: shard.describe_consumer_group(group_id), then
+        )
+
+    gather(group_ids, ask, answer)
+    return later
+
+
+def _refused(group_id: str, refusal: Refusal) -> Fields:
+    return {
+        "error_code": refusal.code,
+        "error_message": refusal.why,
+        "group_id": group_id,
+        "members": [],
+        "authorized_operations": OPERATIONS_NOT_ASKED,
+    }
+
+
+def _group(
+    broker: BrokerState, group_id: str, group: DescribedConsumerGroup, operations: int
+) -> Fields:
+    return {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "group_id": group_id,
+        "group_state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.target_epoch,
+        "assignor_name": group.assignor,
+        "members": [_member(broker, member) for member in group.members],
+        "authorized_operations": operations,
+    }
+
+
+def _member(broker: BrokerState, member: DescribedConsumer) -> Fields:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": list(member.topics),
+        "subscribed_topic_regex": member.expression,
+        "assignment": _assignment(broker, member.assigned),
+        "target_assignment": _assignment(broker, member.target),
+        "member_type": CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    }
+
+
+def _assignment(broker: BrokerState, places: Iterable[IdPartition]) -> Fields:
+    """Partitions of topics that still exist."""
+    return {
+        "topic_partitions": [
+            {
+                "topic_id": topic_id,
+                "topic_name": name,
+                "partitions": [place.partition for place in group],
+            }
+            for topic_id, group in groupby(sorted(places), key=lambda each: each.topic_id)
+            if (name := broker.topic_name(topic_id)) is not None
+        ]
+    }

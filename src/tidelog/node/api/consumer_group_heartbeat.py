@@ -1,0 +1,92 @@
+"""ConsumerGroupHeartbeat (key 68, versions 0-1): be a member of the consumer protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from tidelog.controller.features import GROUP_VERSION
+from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
+from tidelog.coordinator.groups.consumer.validation import invalid
+from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import ZERO_UUID
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.messages import field, milliseconds
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Join, stay or leave; hear what to read."""
+    if not broker.image.features.get(GROUP_VERSION):
+        why = "The cluster's group.version does not have the consumer protocol."
+        return _refused(Refusal(ErrorCode.unsupported_version, why))
+    beat = _heartbeat(request)
+    refusal = invalid(beat, request.api_version, broker.config.group_consumer_assignors)
+    if refusal is not None:
+        return _refused(refusal)
+    if not beat.member_id:
+        beat = beat._replace(member_id=str(broker.entropy.uuid()))
+    later = request.park()
+
+    def answer(outcome: HeartbeatReply | Refusal) -> None:
+        request.answer(_refused(outcome) if isinstance(outcome, Refusal) else _fields(outcome))
+
+    broker.groups.ask(
+        request.now,
+        beat.group_id,
+        lambda shard: shard.consumer_heartbeat(beat, request.now),
+        answer,
+    )
+    return later
+
+
+def _heartbeat(request: Request) -> Heartbeat:
+    body = request.body
+    names, owned = body.subscribed_topic_names, body.topic_partitions
+    return Heartbeat(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        member_epoch=body.member_epoch,
+        instance_id=body.instance_id,
+        rack_id=body.rack_id,
+        rebalance_timeout_ms=milliseconds(body.rebalance_timeout),
+        subscribed_topic_names=None if names is None else tuple(names),
+        subscribed_topic_regex=field(body, "subscribed_topic_regex", None),
+        server_assignor=body.server_assignor,
+        owned=None if owned is None else _owned(owned),
+        client_id=request.client_id or "",
+        client_host=f"/{request.connection.peer_host}",
+    )
+
+
+def _owned(topics: Any) -> frozenset[IdPartition]:
+    return frozenset(
+        IdPartition(topic.topic_id or ZERO_UUID, partition)
+        for topic in topics
+        for partition in topic.partitions
+    )
+
+
+def _refused(refusal: Refusal) -> Fields:
+    return {"error_code": refusal.code, "error_message": refusal.why, "assignment": None}
+
+
+def _fields(reply: HeartbeatReply) -> Fields:
+    assignment = None
+    if reply.assignment is not None:
+        assignment = {
+            "topic_partitions": [
+                {"topic_id": topic_id, "partitions": [place.partition for place in places]}
+                for topic_id, places in groupby(
+                    sorted(reply.assignment), key=lambda each: each.topic_id
+                )
+            ]
+        }
+    return {
+        "error_code": ErrorCode.none,
+        "member_id": reply.member_id,
+        "member_epoch": reply.member_epoch,
+        "heartbeat_interval": reply.heartbeat_interval_ms,
+        "assignment": assignment,
+    }

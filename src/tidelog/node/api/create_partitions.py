@@ -1,0 +1,42 @@
+"""CreatePartitions (key 37, versions 0-3): a topic grows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.controller.partitions import MorePartitions
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Add partitions to every topic that can have more."""
+    body = request.body
+    wishes = [
+        MorePartitions(
+            topic.name,
+            topic.count,
+            None if topic.assignments is None else [each.broker_ids for each in topic.assignments],
+        )
+        for topic in body.topics
+    ]
+    return broker.control.decide(
+        request,
+        lambda controller: controller.create_partitions(wishes, validate_only=body.validate_only),
+        _answer,
+        lambda refusal: _answer([(wish.topic, refusal) for wish in wishes]),
+    )
+
+
+def _answer(outcome: Sequence[tuple[str, Refusal | None]]) -> Fields:
+    return {
+        "results": [
+            {
+                "name": name,
+                "error_code": ErrorCode.none if refusal is None else refusal.code,
+                "error_message": None if refusal is None else refusal.why,
+            }
+            for name, refusal in dict(outcome).items()  # one named twice is answered for once
+        ]
+    }

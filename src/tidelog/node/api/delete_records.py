@@ -1,0 +1,104 @@
+"""DeleteRecords (key 21, versions 0-2): forget the beginning of a partition.
+
+Only what is committed can be deleted (up to the high watermark, asked for as -1), and only in
+topics whose `cleanup.policy` contains delete. The answer waits until every live replica has
+forgotten as much, or for as long as the request allows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.messages import milliseconds
+from tidelog.replication.parked import ParkedAnswer
+from tidelog.replication.partition import Partition
+
+TO_HIGH_WATERMARK: Final = -1
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Delete partition by partition; answer when all of them are done."""
+    results: list[tuple[str, list[dict[str, Any]]]] = []
+    waiting: list[tuple[Partition, int, dict[str, Any]]] = []
+    for topic in request.body.topics:
+        answers: list[dict[str, Any]] = []
+        results.append((topic.name, answers))
+        for asked in topic.partitions:
+            name = TopicPartition(topic.name, asked.partition_index)
+            answer: dict[str, Any] = {"partition_index": asked.partition_index}
+            answers.append(answer)
+            deleted = _delete(broker, name, asked.offset)
+            if isinstance(deleted, ErrorCode):
+                answer |= {"low_watermark": -1, "error_code": deleted}
+                continue
+            partition, target = deleted
+            answer |= {"low_watermark": partition.low_watermark, "error_code": ErrorCode.none}
+            if partition.low_watermark < target:
+                waiting.append((partition, target, answer))
+    if not waiting:
+        return _fields(results)
+    return _answer_later(broker, request, results, waiting)
+
+
+def _delete(
+    broker: BrokerState, name: TopicPartition, offset: int
+) -> tuple[Partition, int] | ErrorCode:
+    """Raise the start of our own log; the partition and where it starts now."""
+    if name.topic in INTERNAL_TOPICS:
+        return ErrorCode.invalid_topic_exception
+    partition = broker.replicas.locate(broker.image, name, None)
+    if isinstance(partition, ErrorCode):
+        return partition
+    if not partition.is_leader:
+        return ErrorCode.not_leader_or_follower
+    if not partition.log.config.cleanup_delete:
+        return ErrorCode.policy_violation
+    mark = partition.high_watermark.offset
+    target = mark if offset == TO_HIGH_WATERMARK else offset
+    if not 0 <= target <= mark:
+        return ErrorCode.offset_out_of_range
+    try:
+        partition.raise_start_to(max(target, partition.log.start_offset))
+    except DiskError:
+        return ErrorCode.kafka_storage_error
+    return partition, target
+
+
+def _answer_later(
+    broker: BrokerState,
+    request: Request,
+    results: list[tuple[str, list[dict[str, Any]]]],
+    waiting: list[tuple[Partition, int, dict[str, Any]]],
+) -> Reply:
+    later = request.park()
+    timeout_ms = milliseconds(request.body.timeout)
+    left = len(waiting)
+    parked: list[ParkedAnswer] = []
+
+    def known(partition: Partition, answer: dict[str, Any], code: ErrorCode) -> None:
+        nonlocal left
+        left -= 1
+        low = -1 if code else partition.low_watermark
+        answer |= {"low_watermark": low, "error_code": code}
+        if left == 0:
+            deadline.cancel()
+            request.answer(_fields(results))
+
+    def time_is_up(now: Now) -> None:
+        for each in parked:
+            each.time_out()
+
+    deadline = broker.deadlines.at(request.now.monotonic_ms + max(0, timeout_ms), time_is_up)
+    for partition, target, answer in waiting:
+        parked.append(partition.wait_for_starts(target, partial(known, partition, answer)))
+    return later
+
+
+def _fields(results: list[tuple[str, list[dict[str, Any]]]]) -> Fields:
+    return {"topics": [{"name": name, "partitions": answers} for name, answers in results]}

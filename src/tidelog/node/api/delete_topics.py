@@ -1,0 +1,55 @@
+"""DeleteTopics (key 20, versions 1-6): by name, and from version 6 on by id."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from tidelog.controller.topics import TopicDeletion
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import ZERO_UUID
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+
+DELETION_DISABLED_SINCE: Final = 3
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Delete every topic that exists; the others get their refusal."""
+    body = request.body
+    wishes: list[tuple[str | None, UUID]]
+    if request.api_version >= 6:
+        wishes = [(topic.name, topic.topic_id or ZERO_UUID) for topic in body.topics]
+    else:
+        wishes = [(name, ZERO_UUID) for name in body.topic_names]
+    return broker.control.decide(
+        request,
+        lambda controller: controller.delete_topics(wishes),
+        partial(_answer, request.api_version),
+        lambda refusal: _answer(
+            request.api_version, [TopicDeletion(*wish, refusal) for wish in wishes]
+        ),
+    )
+
+
+def _answer(version: int, outcome: list[TopicDeletion]) -> Fields:
+    return {
+        "responses": [
+            {
+                "name": deletion.name,
+                "topic_id": deletion.topic_id,
+                "error_code": _code(version, deletion.refusal),
+                "error_message": None if deletion.refusal is None else deletion.refusal.why,
+            }
+            for deletion in dict.fromkeys(outcome)  # one named twice is answered for once
+        ]
+    }
+
+
+def _code(version: int, refusal: Refusal | None) -> ErrorCode:
+    if refusal is None:
+        return ErrorCode.none
+    if refusal.code is ErrorCode.topic_deletion_disabled and version < DELETION_DISABLED_SINCE:
+        return ErrorCode.invalid_request
+    return refusal.code

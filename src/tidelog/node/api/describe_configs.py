@@ -1,0 +1,100 @@
+"""DescribeConfigs (key 32, versions 1-4): every setting in force, where it comes from, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
+from tidelog.controller.topic_names import bad_name
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.settings.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from tidelog.model.settings.group import describe_group
+from tidelog.node.api.metadata import unknown_topic
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.messages import field
+
+NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Describe each resource, or the keys of it that were named."""
+    body = request.body
+    with_synonyms = field(body, "include_synonyms", False)
+    with_docs = field(body, "include_documentation", False)
+    results = []
+    described: set[tuple[int, str]] = set()
+    for resource in body.resources:
+        key = (resource.resource_type, resource.resource_name)
+        # An answer is thousands of times as long as its question: once is enough.
+        found = NAMED_TWICE if key in described else _describe(broker, *key)
+        described.add(key)
+        answer: dict[str, Any] = {
+            "resource_type": resource.resource_type,
+            "resource_name": resource.resource_name,
+        }
+        if isinstance(found, Refusal):
+            answer |= {"error_code": found.code, "error_message": found.why, "configs": []}
+        else:
+            keys = frozenset(resource.configuration_keys or ())
+            answer |= {
+                "error_code": ErrorCode.none,
+                "error_message": None,
+                "configs": [
+                    _fields(entry, with_synonyms, with_docs)
+                    for entry in found
+                    if not keys or entry.name in keys
+                ],
+            }
+        results.append(answer)
+    return {"results": results}
+
+
+def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry] | Refusal:
+    image = broker.image
+    cluster_dynamic = image.config(BROKER_CONFIG, "")
+    own_dynamic = image.config(BROKER_CONFIG, str(broker.node_id))
+    if kind == TOPIC_CONFIG:
+        if name not in image.topics_by_name:
+            why = bad_name(name) or f"The topic '{name}' does not exist."
+            return Refusal(unknown_topic(name), why)
+        overrides = image.config(TOPIC_CONFIG, name)
+        return describe_topic(overrides, cluster_dynamic, own_dynamic, broker.config)
+    if kind == BROKER_CONFIG:
+        if name == "":
+            return describe_cluster_default(cluster_dynamic)
+        if name == str(broker.node_id):
+            return describe_broker(cluster_dynamic, own_dynamic, broker.config)
+        return Refusal(
+            ErrorCode.invalid_request,
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+        )
+    if kind == GROUP_CONFIG and not name:
+        return Refusal(ErrorCode.invalid_request, "Group name must not be empty")
+    if kind == GROUP_CONFIG:
+        return describe_group(image.config(GROUP_CONFIG, name), broker.config)
+    return Refusal(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
+
+
+def _fields(entry: ConfigEntry, with_synonyms: bool, with_docs: bool) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": int(entry.source),
+        "is_sensitive": entry.sensitive,
+        "synonyms": [
+            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+            for synonym in entry.synonyms
+        ]
+        if with_synonyms
+        else [],
+        "config_type": int(entry.type),
+        "documentation": entry.doc if with_docs else None,
+    }

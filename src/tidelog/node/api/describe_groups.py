@@ -1,0 +1,80 @@
+"""DescribeGroups (key 15, versions 0-6): classic groups and their members."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidelog.coordinator.groups.listing import DescribedGroup
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.gathering import gather
+from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.messages import field
+
+DEAD: Final = "Dead"
+NOT_FOUND_SINCE: Final = 6
+GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Read, delete, describe, and describe and alter its configuration."""
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Describe each group; one that does not exist is dead."""
+    group_ids = request.body.groups
+    later = request.park()
+
+    def answer(outcomes: list[DescribedGroup | Refusal]) -> None:
+        request.answer(
+            {
+                "groups": [
+                    _group(request, group_id, outcome)
+                    for group_id, outcome in zip(group_ids, outcomes, strict=True)
+                ]
+            }
+        )
+
+    gather(
+        group_ids,
+        lambda group_id, then: broker.groups.ask(
+            request.now, group_id, lambda shard: shard.describe_group(group_id), then
+        ),
+        answer,
+    )
+    return later
+
+
+def _group(request: Request, group_id: str, outcome: DescribedGroup | Refusal) -> dict[str, Any]:
+    if isinstance(outcome, Refusal):
+        error, why, state = outcome.code, outcome.why, ""
+        if error is ErrorCode.group_id_not_found:
+            state = DEAD
+            if request.api_version < NOT_FOUND_SINCE:
+                error = ErrorCode.none
+        return {
+            "error_code": error,
+            "error_message": why,
+            "group_id": group_id,
+            "group_state": state,
+            "members": [],
+            "authorized_operations": OPERATIONS_NOT_ASKED,
+        }
+    with_operations = field(request.body, "include_authorized_operations", False)
+    return {
+        "error_code": ErrorCode.none,
+        "group_id": group_id,
+        "group_state": outcome.state,
+        "protocol_type": outcome.protocol_type,
+        "protocol_data": outcome.protocol,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in outcome.members
+        ],
+        "authorized_operations": GROUP_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED,
+    }

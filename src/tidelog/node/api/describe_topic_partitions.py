@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (key 75, version 0): topics page by page, eligible leaders included.
+
+Topics are walked in name order; the answer stops at the partition limit and names where to go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidelog.controller.partition_image import PartitionImage, TopicImage
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS
+from tidelog.node.api.metadata import TOPIC_OPERATIONS, unknown_topic
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Reply, Request
+from tidelog.node.metadata.encoded_topics import BrokersView, brokers_view, described_partition
+
+ALL_ERRORS: Final = 13
+"""The version of Metadata that tells partitions with the same error codes."""
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Answer one page."""
+    body = request.body
+    cursor = body.cursor
+    asked = sorted({topic.name for topic in body.topics})
+    if cursor is not None and (
+        cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
+    ):
+        topics = [_missing(name, ErrorCode.invalid_request) for name in asked]
+        return {"topics": topics, "next_cursor": None}
+    names = asked or sorted(broker.image.topics_by_name)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    limit = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    remaining = max(1, limit)
+    view = brokers_view(broker, ALL_ERRORS, request.connection.listener)
+    topics = []
+    for name in names:
+        topic = broker.image.topics_by_name.get(name)
+        if topic is None:
+            topics.append(_missing(name, unknown_topic(name)))
+            continue
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        wanted = [index for index in sorted(topic.partitions) if index >= first]
+        if len(wanted) > remaining:
+            if remaining > 0:
+                topics.append(_topic(topic, wanted[:remaining], view))
+            stopped_at = {"topic_name": name, "partition_index": wanted[remaining]}
+            return {"topics": topics, "next_cursor": stopped_at}
+        topics.append(_topic(topic, wanted, view))
+        remaining -= len(wanted)
+    return {"topics": topics, "next_cursor": None}
+
+
+def _missing(name: str, error: ErrorCode) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "name": name,
+        "topic_id": None,
+        "is_internal": name in INTERNAL_TOPICS,
+        "partitions": [],
+    }
+
+
+def _topic(topic: TopicImage, indexes: list[int], view: BrokersView) -> dict[str, Any]:
+    return {
+        "error_code": ErrorCode.none,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.name in INTERNAL_TOPICS,
+        "partitions": [_partition(index, topic.partitions[index], view) for index in indexes],
+        "topic_authorized_operations": TOPIC_OPERATIONS,
+    }
+
+
+def _partition(index: int, partition: PartitionImage, view: BrokersView) -> dict[str, Any]:
+    shown = described_partition(index, partition, view)
+    return {
+        "error_code": shown.error_code,
+        "partition_index": index,
+        "leader_id": shown.leader,
+        "leader_epoch": shown.leader_epoch,
+        "replica_nodes": shown.replicas,
+        "isr_nodes": shown.isr,
+        "offline_replicas": shown.offline,
+        "eligible_leader_replicas": partition.elr,
+        "last_known_elr": partition.last_known_elr,
+    }

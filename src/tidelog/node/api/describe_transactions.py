@@ -1,0 +1,69 @@
+"""DescribeTransactions (key 65, version 0): what a coordinator knows of transactional ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
+from tidelog.coordinator.transactions.shard import TransactionShard
+from tidelog.coordinator.transactions.transaction import Transaction
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.gathering import gather
+from tidelog.node.core.request import Fields, Reply, Request
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Describe each of them."""
+    wanted = request.body.transactional_ids
+    later = request.park()
+
+    def ask(transactional_id: str, then: Callable[[Transaction | Refusal | None], None]) -> None:
+        if transactional_id:
+            look_up = partial(_look_up, transactional_id)
+            broker.transactions.ask(request.now, transactional_id, look_up, then)
+        else:
+            then(Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
+
+    def known(outcomes: list[Transaction | Refusal | None]) -> None:
+        described = [_describe(*each) for each in zip(wanted, outcomes, strict=True)]
+        request.answer({"transaction_states": described})
+
+    gather(wanted, ask, known)
+    return later
+
+
+def _look_up(
+    transactional_id: str, shard: TransactionShard
+) -> Decision[TransactionRecord, Transaction | None]:
+    return Decision((), shard.describe(transactional_id))
+
+
+def _describe(transactional_id: str, outcome: Transaction | Refusal | None) -> Fields:
+    if outcome is None or isinstance(outcome, Refusal):
+        missing = ErrorCode.transactional_id_not_found
+        return {
+            "error_code": missing if outcome is None else outcome.code,
+            "transactional_id": transactional_id,
+            "transaction_state": "",
+            "transaction_timeout": 0,
+            "transaction_start_time": 0,
+            "producer_id": 0,
+            "producer_epoch": 0,
+            "topics": [],
+        }
+    return {
+        "error_code": ErrorCode.none,
+        "transactional_id": transactional_id,
+        "transaction_state": outcome.state.title,
+        "transaction_timeout": outcome.timeout_ms,
+        "transaction_start_time": outcome.started_ms,
+        "producer_id": outcome.producer.producer_id,
+        "producer_epoch": outcome.producer.producer_epoch,
+        "topics": [
+            {"topic": topic, "partitions": numbers}
+            for topic, numbers in by_topic(outcome.partitions).items()
+        ],
+    }

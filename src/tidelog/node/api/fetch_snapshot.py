@@ -1,0 +1,55 @@
+"""FetchSnapshot (key 59, versions 0-1): a node begins with a snapshot of the metadata."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.messages import field
+from tidelog.quorum.messages import ReplicaKey
+from tidelog.quorum.snapshot_file import SnapshotId
+from tidelog.quorum.snapshot_transfer import SnapshotAsked
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Give the piece that is asked for; its bytes may end anywhere."""
+    body = request.body
+    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+        return _refused(ErrorCode.inconsistent_cluster_id)
+    if len(body.topics) != 1 or len(body.topics[0].partitions) != 1:
+        return _refused(ErrorCode.invalid_request)
+    [topic] = body.topics
+    [asked] = topic.partitions
+    if topic.name != METADATA_TOPIC or asked.partition != 0:
+        return _refused(ErrorCode.unknown_topic_or_partition)
+    fetches = broker.control_plane.fetches
+    snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+    wanted = SnapshotAsked(
+        replica=ReplicaKey(
+            body.replica_id, field(asked, "replica_directory_id", None) or ZERO_UUID
+        ),
+        leader_epoch=asked.current_leader_epoch,
+        snapshot=snapshot,
+        position=asked.position,
+        max_bytes=body.max_bytes,
+    )
+    piece = fetches.snapshot_piece(wanted, request.now)
+    leader_id, leader_epoch = fetches.leader
+    partition = {
+        "index": asked.partition,
+        "error_code": piece.error,
+        "snapshot_id": {"end_offset": snapshot.offset, "epoch": snapshot.epoch},
+        "current_leader": {"leader_id": leader_id, "leader_epoch": leader_epoch},
+        "size": piece.size,
+        "position": piece.position,
+        "unaligned_records": piece.data,
+    }
+    return {
+        "error_code": ErrorCode.none,
+        "topics": [{"name": topic.name, "partitions": [partition]}],
+    }
+
+
+def _refused(error: ErrorCode) -> Fields:
+    return {"error_code": error, "topics": []}

@@ -1,0 +1,36 @@
+"""Heartbeat (key 12, versions 0-4): a member of a classic group lives."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.messages import field
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Note it, and say whether the member must join again."""
+    body = request.body
+    if not body.group_id:
+        return {"error_code": ErrorCode.invalid_group_id}
+    later = request.park()
+
+    def answer(outcome: ErrorCode | Refusal) -> None:
+        error = outcome.code if isinstance(outcome, Refusal) else outcome
+        if error is ErrorCode.coordinator_load_in_progress:
+            error = ErrorCode.none  # sessions begin anew when the coordinator has loaded
+        request.answer({"error_code": error})
+
+    broker.groups.ask(
+        request.now,
+        body.group_id,
+        lambda shard: shard.heartbeat(
+            body.group_id,
+            body.member_id,
+            field(body, "group_instance_id", None),
+            body.generation_id,
+            request.now,
+        ),
+        answer,
+    )
+    return later

@@ -1,0 +1,107 @@
+"""InitProducerId (key 22, versions 0-6): an identity for a producer that never repeats itself.
+
+Ids come from blocks that the controller hands out, so no id is given twice, ever, by any broker.
+A transactional id belongs to its coordinator, which gives it a new epoch and fences whoever had
+it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.transactions.initialisation import Initialisation, Initialised
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Later, Reply, Request
+from tidelog.protocol.messages import field, milliseconds
+
+FENCED_SINCE: Final = 4
+NOBODY: Final = Producer(-1, -1)
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Give the next free id, or let the coordinator of a transactional id decide."""
+    transactional_id = request.body.transactional_id
+    if transactional_id is None:
+        return _give_any(broker, request)
+    knows_id = field(request.body, "producer_id", -1) >= 0
+    knows_epoch = field(request.body, "producer_epoch", -1) >= 0
+    if not transactional_id or knows_id != knows_epoch:
+        return _refused(request, ErrorCode.invalid_request)
+    later = request.park()
+    _with_producer_id_at_hand(broker, request, lambda: _ask(broker, request))
+    return later
+
+
+def _with_producer_id_at_hand(
+    broker: BrokerState, request: Request, then: Callable[[], None]
+) -> None:
+    """Go on once the coordinator can give out a producer id; without one it refuses."""
+    if broker.producer_ids.has_any:
+        then()
+    else:
+        broker.producer_ids.refill(request.now, lambda refusal: then())
+
+
+def _ask(broker: BrokerState, request: Request) -> None:
+    body = request.body
+    producer_id = field(body, "producer_id", -1)
+    expected = None
+    if producer_id >= 0:
+        expected = Producer(producer_id, body.producer_epoch)
+    asked = Initialisation(
+        body.transactional_id,
+        milliseconds(body.transaction_timeout),
+        expected,
+        two_phase=field(body, "enable2_pc", False),
+        keep_prepared=field(body, "keep_prepared_txn", False),
+    )
+
+    def known(outcome: Initialised | Refusal) -> None:
+        if isinstance(outcome, Refusal):
+            request.answer(_refused(request, outcome.code))
+        else:
+            request.answer(_given(*outcome))
+
+    broker.transactions.ask(
+        request.now,
+        asked.transactional_id,
+        lambda shard: shard.initialise(asked, request.now),
+        known,
+    )
+
+
+def _give_any(broker: BrokerState, request: Request) -> Fields | Later:
+    producer_id = broker.producer_ids.take()
+    if producer_id is not None:
+        return _given(Producer(producer_id, 0))
+    later = request.park()
+
+    def block_arrived(refusal: Refusal | None) -> None:
+        taken = None if refusal is not None else broker.producer_ids.take()
+        if taken is None:
+            request.answer(_refused(request, ErrorCode.coordinator_load_in_progress))
+        else:
+            request.answer(_given(Producer(taken, 0)))
+
+    broker.producer_ids.refill(request.now, block_arrived)
+    return later
+
+
+def _given(producer: Producer, ongoing: Producer | None = None) -> Fields:
+    ongoing = ongoing or NOBODY
+    return {
+        "error_code": ErrorCode.none,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "ongoing_txn_producer_id": ongoing.producer_id,
+        "ongoing_txn_producer_epoch": ongoing.producer_epoch,
+    }
+
+
+def _refused(request: Request, error: ErrorCode) -> Fields:
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
+        error = ErrorCode.invalid_producer_epoch
+    return {"error_code": error, "producer_id": -1, "producer_epoch": -1}

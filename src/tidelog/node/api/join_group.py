@@ -1,0 +1,82 @@
+"""JoinGroup (key 11, versions 0-9): become a member of a classic group, and wait for the others."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.coordinator.groups.classic.joining import JoinWish
+from tidelog.coordinator.groups.classic.replies import JoinReply
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.messages import field, milliseconds
+
+NAMELESS_PROTOCOL_SINCE: Final = 7
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Join; the answer comes when the generation begins."""
+    wish = _wish(request)
+    error = _refused(broker, wish)
+    if error is not None:
+        return _fields(request, JoinReply(error=error, member_id=wish.member_id))
+    later = request.park()
+
+    def answer(reply: JoinReply | Refusal | None) -> None:
+        if isinstance(reply, Refusal):
+            reply = JoinReply(error=reply.code, member_id=wish.member_id)
+        if reply is not None:
+            request.answer(_fields(request, reply))
+
+    broker.groups.ask(
+        request.now,
+        wish.group_id,
+        lambda shard: shard.join(wish, answer, request.now),
+        answer,
+    )
+    return later
+
+
+def _wish(request: Request) -> JoinWish:
+    body = request.body
+    return JoinWish(
+        version=request.api_version,
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=field(body, "group_instance_id", None),
+        client_id=request.client_id or "",
+        client_host=f"/{request.connection.peer_host}",
+        session_timeout_ms=milliseconds(body.session_timeout),
+        rebalance_timeout_ms=milliseconds(field(body, "rebalance_timeout", body.session_timeout)),
+        protocol_type=body.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in body.protocols),
+    )
+
+
+def _refused(broker: BrokerState, wish: JoinWish) -> ErrorCode | None:
+    if not wish.group_id:
+        return ErrorCode.invalid_group_id
+    config = broker.config
+    shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not shortest <= wish.session_timeout_ms <= longest:
+        return ErrorCode.invalid_session_timeout
+    return None
+
+
+def _fields(request: Request, reply: JoinReply) -> Fields:
+    protocol = reply.protocol
+    if protocol is None and request.api_version < NAMELESS_PROTOCOL_SINCE:
+        protocol = ""
+    return {
+        "error_code": reply.error,
+        "generation_id": reply.generation,
+        "protocol_type": reply.protocol_type,
+        "protocol_name": protocol,
+        "leader": reply.leader,
+        "skip_assignment": reply.skip_assignment,
+        "member_id": reply.member_id,
+        "members": [
+            {"member_id": member_id, "group_instance_id": instance_id, "metadata": metadata}
+            for member_id, instance_id, metadata in reply.members
+        ],
+    }

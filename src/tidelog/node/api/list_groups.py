@@ -1,0 +1,31 @@
+"""ListGroups (key 16, versions 0-5): the groups that this broker coordinates."""
+
+from __future__ import annotations
+
+from tidelog.model.errors import ErrorCode
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.messages import field
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """List them all, or those of some states and types."""
+    if broker.groups.are_loading:
+        return {"error_code": ErrorCode.coordinator_load_in_progress, "groups": []}
+    states = {state.lower() for state in field(request.body, "states_filter", ())}
+    kinds = {kind.lower() for kind in field(request.body, "types_filter", ())}
+    return {
+        "error_code": ErrorCode.none,
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.kind,
+            }
+            for shard in broker.groups.active()
+            for group in shard.list_groups()
+            if (not states or group.state.lower() in states)
+            and (not kinds or group.kind.lower() in kinds)
+        ],
+    }

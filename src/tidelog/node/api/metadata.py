@@ -1,0 +1,186 @@
+"""Metadata (key 3, versions 0-13): brokers, topics, partitions and their leaders.
+
+Answers come from this broker's own image of the cluster, whose topics are encoded once. A client
+that names a topic which does not exist may have it created (`auto.create.topics.enable`); its
+answer then waits for the topic. One that asks for a leader which has just gone is answered when it
+is decided who leads instead.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from tidelog.controller.topic_names import bad_name
+from tidelog.controller.topics import NewTopic
+from tidelog.coordinator.internal_topics import internal_topic
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import INTERNAL_TOPICS
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.coordinators import as_new_topic
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.messages import field
+from tidelog.protocol.metadata_response import MetadataTopic, encode_topic, topics_array
+
+TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+TOPIC_IDS_SINCE: Final = 12
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Answer at once, or after the missing topics have been created."""
+    if request.api_version < TOPIC_IDS_SINCE and _asks_by_id(request):
+        return _refused(request)
+    missing = _to_create(broker, request)
+    if not missing:
+        return _answer_when_decided(broker, request)
+    later = request.park()
+    broker.control.create_topics(
+        request.now,
+        [_wish(broker, name) for name in missing],
+        lambda refusals: request.answer(
+            _answer(broker, request, {name: why.code for name, why in refusals.items()})
+        ),
+    )
+    return later
+
+
+def _answer_when_decided(broker: BrokerState, request: Request) -> Reply:
+    """At once, unless the answer would have to leave out a leader that is about to be replaced."""
+    doubtful = _leaders_in_doubt(broker, request)
+    if not doubtful:
+        return _answer(broker, request, {})
+    departures = broker.departures
+    ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
+    return broker.held.hold(
+        request,
+        lambda: bool(_leaders_in_doubt(broker, request)),
+        lambda: _answer(broker, request, {}),
+        max(ends_ms) - request.now.monotonic_ms,
+    )
+
+
+def _leaders_in_doubt(broker: BrokerState, request: Request) -> set[int]:
+    """Of the leaders that the answer names, those who may be gone."""
+    in_doubt = set(broker.departures.in_doubt)
+    if not in_doubt:
+        return in_doubt
+    image, asked = broker.image, request.body.topics
+    if asked is None or (request.api_version == 0 and not asked):
+        topics = list(image.topics_by_name.values())
+    else:
+        found = (
+            image.topics_by_id.get(topic_id)
+            if (topic_id := field(entry, "topic_id", None)) is not None
+            else image.topics_by_name.get(entry.name)
+            for entry in asked
+        )
+        topics = [topic for topic in found if topic is not None]
+    leaders = {partition.leader for topic in topics for partition in topic.partitions.values()}
+    return leaders & in_doubt
+
+
+def _wish(broker: BrokerState, name: str) -> NewTopic:
+    internal = internal_topic(name, broker.config)
+    return NewTopic(name) if internal is None else as_new_topic(internal)
+
+
+def _asks_by_id(request: Request) -> bool:
+    """Versions 10 and 11 have a field for it, but their answers cannot leave out a name."""
+    return any(
+        topic.name is None or field(topic, "topic_id", None) is not None
+        for topic in request.body.topics or ()
+    )
+
+
+def _refused(request: Request) -> Fields:
+    return {
+        "topics": [
+            {"name": topic.name or "", "error_code": ErrorCode.invalid_request, "partitions": []}
+            for topic in request.body.topics
+        ]
+    }
+
+
+def _to_create(broker: BrokerState, request: Request) -> list[str]:
+    topics = request.body.topics
+    allowed = field(request.body, "allow_auto_topic_creation", True)
+    if not topics or not allowed or not broker.config.auto_create_topics_enable:
+        return []
+    missing = {
+        topic.name: None
+        for topic in topics
+        if topic.name is not None
+        and field(topic, "topic_id", None) is None
+        and topic.name not in broker.image.topics_by_name
+    }
+    return list(missing)
+
+
+def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]) -> Fields:
+    version, listener = request.api_version, request.connection.listener
+    asked = request.body.topics
+    if asked is None or (version == 0 and not asked):
+        topics = broker.encoded_topics.all(version, listener)
+    else:
+        topics = _asked_topics(broker, request, refused)
+    with_operations = field(request.body, "include_topic_authorized_operations", False)
+    with_cluster = field(request.body, "include_cluster_authorized_operations", False)
+    return {
+        "brokers": [
+            {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+            for node in broker.listed_brokers(listener)
+        ],
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.passes_on(listener),
+        "topics": topics_array(
+            topics, version, TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED
+        ),
+        "cluster_authorized_operations": CLUSTER_OPERATIONS
+        if with_cluster
+        else OPERATIONS_NOT_ASKED,
+        "error_code": ErrorCode.none,
+    }
+
+
+def _asked_topics(
+    broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
+) -> list[bytes]:
+    """The topics that were named, each once, and what is wrong with those that are not there."""
+    version, image = request.api_version, broker.image
+    named = dict.fromkeys(
+        (entry.name, field(entry, "topic_id", None)) for entry in request.body.topics
+    )
+    found = {
+        (name, topic_id): topic
+        for name, topic_id in named
+        if (
+            topic := image.topics_by_name.get(name)
+            if topic_id is None
+            else image.topics_by_id.get(topic_id)
+        )
+        is not None
+    }
+    encoded = broker.encoded_topics.some(found.values(), version, request.connection.listener)
+    there = dict(zip(found, encoded, strict=True))
+    return [
+        there[each] if each in there else encode_topic(_missing(*each, refused), version)
+        for each in named
+    ]
+
+
+def _missing(
+    name: str | None, topic_id: UUID | None, refused: dict[str, ErrorCode]
+) -> MetadataTopic:
+    if topic_id is not None:
+        return MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False)
+    error = refused.get(name or "") or unknown_topic(name or "")
+    return MetadataTopic(error, name, None, name in INTERNAL_TOPICS)
+
+
+def unknown_topic(name: str) -> ErrorCode:
+    """What to say of a topic that is not there: perhaps none could have this name."""
+    if bad_name(name) is not None:
+        return ErrorCode.invalid_topic_exception
+    return ErrorCode.unknown_topic_or_partition

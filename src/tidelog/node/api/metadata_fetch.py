@@ -1,0 +1,11 @@
+"""Fetch (key 1, versions 4-18) on the controller listener: nodes that follow the metadata log."""
+
+from __future__ import annotations
+
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Reply, Request
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Answer a follower of the log now, or when there is something new for it."""
+    return broker.control_plane.fetches.handle(request)

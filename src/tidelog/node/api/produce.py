@@ -1,0 +1,270 @@
+"""Produce (key 0, versions 3-13): the way of a record into the log.
+
+Each partition is judged on its own; one refused batch does not stop the others. With acks 0 the
+client hears nothing, so any error closes the connection: the only signal there is. With acks -1
+the answer waits until the high watermark has passed the batch; any answer waits for the flushes
+that a topic asks for with `flush.messages` and `flush.ms`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.transactional_produce import OPEN, Gate, wait_for_coordinator
+from tidelog.node.core.deadlines import Deadline
+from tidelog.node.core.request import Later, Reply, Request
+from tidelog.protocol.produce import (
+    ProducedPartition,
+    ProduceRequest,
+    ProduceTopic,
+    encode_produce_response,
+)
+from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
+from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
+from tidelog.replication.partition import Partition
+from tidelog.storage.transaction_verification import Verification
+
+ALL: Final = -1
+ACKS: Final = (ALL, 0, 1)
+ADMIN_CLIENT_ID: Final = "__admin_client"
+NO_OFFSET: Final = -1
+
+Answers: TypeAlias = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
+
+
+class Held(NamedTuple):
+    """A result that is not true yet: where it stands, and in which epoch it began."""
+
+    results: list[ProducedPartition]
+    slot: int
+    partition: Partition
+    leader_epoch: int
+    end_offset: int
+    """What the mark must reach; -1 when a flush is enough."""
+
+    def turns_into(self, code: ErrorCode, broker: BrokerState) -> None:
+        """The result is known."""
+        if code:
+            index, leader = self.results[self.slot].index, None
+            if code is ErrorCode.not_leader_or_follower:
+                leader = broker.current_leader(self.partition.name)
+            self.results[self.slot] = ProducedPartition(
+                index, code, NO_OFFSET, current_leader=leader
+            )
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Append every batch the request carries and answer partition by partition."""
+    if request.body.transactional_id is not None:
+        later = wait_for_coordinator(broker, request, _produce)
+        if later is not None:
+            return later
+    return _produce(broker, request, OPEN)
+
+
+def _produce(broker: BrokerState, request: Request, gate: Gate) -> Reply:
+    produce: ProduceRequest = request.body
+    answers: Answers = []
+    held: list[Held] = []
+    failed = False
+    whole_refused = _refuse_request(produce)
+    for topic in produce.topics:
+        results: list[ProducedPartition] = []
+        answers.append((topic.name, topic.topic_id, results))
+        if whole_refused is not None:
+            results += [_refused(index, whole_refused) for index, _ in topic.partitions]
+        else:
+            _append_topic(broker, request, produce.acks, topic, results, held, gate)
+        failed = failed or any(result.error for result in results)
+    if produce.acks == 0:
+        return Later.HANG_UP if failed else Later.NO_REPLY
+    if held:
+        return _answer_later(broker, request, answers, held, produce.timeout_ms)
+    return [_encode(broker, request, answers)]
+
+
+def _refuse_request(produce: ProduceRequest) -> Refusal | None:
+    if produce.transactional_id is None:
+        for topic in produce.topics:
+            for _, records in topic.partitions:
+                if records is not None and _is_transactional(records):
+                    return Refusal(
+                        ErrorCode.transactional_id_authorization_failed,
+                        "a transactional batch needs a transactional id",
+                    )
+    return None
+
+
+def _is_transactional(records: memoryview) -> bool:
+    return (
+        len(records) > ATTRIBUTES_AT
+        and records[ATTRIBUTES_AT] & TRANSACTIONAL != 0
+        and records[MAGIC_AT] == MAGIC
+    )
+
+
+def _append_topic(
+    broker: BrokerState,
+    request: Request,
+    acks: int,
+    topic: ProduceTopic,
+    results: list[ProducedPartition],
+    held: list[Held],
+    gate: Gate,
+) -> None:
+    name, topic_id = topic.name, topic.topic_id
+    if topic_id is not None:
+        name = broker.topic_name(topic_id)
+    topic_refused = _refuse_topic(request, acks, name)
+    for index, records in topic.partitions:
+        target = None if name is None else TopicPartition(name, index)
+        found = broker.replicas.locate(broker.image, target, topic_id)
+        if topic_refused is not None or isinstance(found, ErrorCode) or not found.is_leader:
+            results.append(
+                _refused_unread(broker, request, index, records, target, topic_refused, found)
+            )
+            continue
+        if found.name in gate.refusals:
+            results.append(_refused(index, gate.refusals[found.name]))
+            continue
+        question = gate.questions.get(found.name)
+        end_offset = _append(request, found, index, records, acks, results, question)
+        if found.owed_flush is not None:
+            broker.flushes.begin_owed(found)
+        if end_offset is None:
+            continue
+        result = Held(results, len(results) - 1, found, found.leader_epoch, NO_OFFSET)
+        if acks == ALL:
+            code = found.acknowledgement(end_offset)
+            if code is None:
+                held.append(result._replace(end_offset=end_offset))
+            else:
+                result.turns_into(code, broker)
+        elif found.flushes_under_way:
+            held.append(result)
+
+
+def _refuse_topic(request: Request, acks: int, name: str | None) -> Refusal | None:
+    if acks not in ACKS:
+        why = f"acks must be -1, 0 or 1, not {acks}"
+        return Refusal(ErrorCode.invalid_required_acks, why)
+    if name in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT_ID:
+        return Refusal(ErrorCode.invalid_topic_exception, f"{name} is an internal topic")
+    return None
+
+
+def _refused_unread(
+    broker: BrokerState,
+    request: Request,
+    index: int,
+    records: memoryview | None,
+    target: TopicPartition | None,
+    topic_refused: Refusal | None,
+    found: Partition | ErrorCode,
+) -> ProducedPartition:
+    """The first of several reasons, in the order of the protocol."""
+    if target is None:
+        return ProducedPartition(index, ErrorCode.unknown_topic_id, NO_OFFSET)
+    if found is ErrorCode.unknown_topic_or_partition:
+        return ProducedPartition(index, ErrorCode.unknown_topic_or_partition, NO_OFFSET)
+    shape = NO_BATCH if records is None else misshapen(records, request.api_version)
+    refusal = shape or topic_refused
+    if refusal is not None:
+        return _refused(index, refusal)
+    error = found if isinstance(found, ErrorCode) else ErrorCode.not_leader_or_follower
+    leader = None
+    if error is ErrorCode.not_leader_or_follower:
+        leader = broker.current_leader(target)
+    return ProducedPartition(index, error, NO_OFFSET, current_leader=leader)
+
+
+def _append(
+    request: Request,
+    partition: Partition,
+    index: int,
+    records: memoryview | None,
+    acks: int,
+    results: list[ProducedPartition],
+    question: Verification | None,
+) -> int | None:
+    """Append and note the result; where the batch ends, or None when it was refused."""
+    appended = partition.append(records, request.now, request.api_version, acks, question)
+    if isinstance(appended, RejectedBatch):
+        results.append(_refused(index, *appended))
+        return None
+    start = partition.log.start_offset
+    results.append(
+        ProducedPartition(index, ErrorCode.none, appended.first_offset, appended.timestamp, start)
+    )
+    return appended.last_offset + 1
+
+
+def _refused(
+    index: int, refusal: Refusal, record_errors: tuple[tuple[int, str], ...] = ()
+) -> ProducedPartition:
+    return ProducedPartition(
+        index, refusal.code, NO_OFFSET, record_errors=record_errors, error_message=refusal.why
+    )
+
+
+def _answer_later(
+    broker: BrokerState, request: Request, answers: Answers, held: list[Held], timeout_ms: int
+) -> Later:
+    later = request.park()
+    request.body = None  # the batches lie in a buffer that is not ours for that long
+    waiting = len(held)
+    deadline: Deadline | None = None
+
+    def known(result: Held, code: ErrorCode) -> None:
+        nonlocal waiting
+        waiting -= 1
+        result.turns_into(code, broker)
+        if waiting == 0:
+            if deadline is not None:
+                deadline.cancel()
+            request.answer([_encode(broker, request, answers)])
+
+    def flushed(result: Held, error: str | None) -> None:
+        if error is not None:
+            known(result, ErrorCode.kafka_storage_error)
+        elif result.partition.leads_in(result.leader_epoch):
+            known(result, ErrorCode.none)
+        else:
+            known(result, ErrorCode.not_leader_or_follower)
+
+    parked = []
+    for result in held:
+        if result.end_offset == NO_OFFSET:
+            broker.flushes.after_owed(result.partition, partial(flushed, result))
+        else:
+            parked.append(result.partition.wait_for(result.end_offset, partial(known, result)))
+    if parked:
+
+        def time_is_up(now: Now) -> None:
+            for each in parked:
+                each.time_out()
+
+        deadline = broker.deadlines.at(request.now.monotonic_ms + max(0, timeout_ms), time_is_up)
+    return later
+
+
+def _encode(broker: BrokerState, request: Request, answers: Answers) -> bytes:
+    leaders = [
+        result.current_leader[0]
+        for _, _, results in answers
+        for result in results
+        if result.current_leader is not None
+    ]
+    return encode_produce_response(
+        request.api_version,
+        request.correlation_id,
+        answers,
+        broker.leader_endpoints(leaders, request.connection.listener),
+        0,
+    )

@@ -1,0 +1,47 @@
+"""UpdateRaftVoter (key 82, version 0): a voter says where it listens and what it supports."""
+
+from __future__ import annotations
+
+from tidelog.controller.decision import Decision
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import ZERO_UUID
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoint
+from tidelog.quorum.voter_changes import UpdateVoter
+
+
+def handle(broker: BrokerState, request: Request) -> Reply:
+    """Answer when that is committed, with who leads if it is not us."""
+    body = request.body
+
+    def answer(outcome: Refusal | None) -> Fields:
+        leader_id, leader_epoch = broker.control_plane.fetches.leader
+        error = ErrorCode.none if outcome is None else outcome.code
+        return {
+            "error_code": error,
+            "current_leader": {"leader_id": leader_id, "leader_epoch": leader_epoch},
+        }
+
+    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+        return answer(Refusal(ErrorCode.inconsistent_cluster_id, "another cluster"))
+    supported = body.k_raft_version_feature
+    voter = Voter(
+        voter_id=body.voter_id,
+        voter_directory_id=body.voter_directory_id or ZERO_UUID,
+        endpoints=tuple(
+            VoterEndpoint(name=point.name, host=point.host, port=point.port)
+            for point in body.listeners
+        ),
+        kraft_version_feature=KRaftVersionRange(
+            min_supported_version=supported.min_supported_version,
+            max_supported_version=supported.max_supported_version,
+        ),
+    )
+    change = UpdateVoter(voter, body.current_leader_epoch)
+    return broker.control_plane.decide(
+        request,
+        lambda controller: Decision((), broker.control_plane.change_voters(change, request.now)),
+        answer,
+        answer,
+    )

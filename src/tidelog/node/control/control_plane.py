@@ -1,0 +1,280 @@
+"""The controller of this node: it follows the log like any other, and decides while it leads.
+
+A change goes decide → record → replay: the active controller's decision is appended, committed by
+the quorum, replayed into this node's image, and only then answered.
+
+Invariant  An answer is given after its records are committed and this node has applied them.
+Invariant  The active controller decides on an image of its own, which holds what it has appended;
+           whoever loses the quorum throws it away, and every answer still due says so (C10).
+Invariant  The image of this node holds only what is committed, so that a controller needs nothing
+           but a copy of it to become the active one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from tidelog.controller.controller import Controller
+from tidelog.controller.decision import Decision
+from tidelog.controller.records import MetadataRecord
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_chores import ControllerChores
+from tidelog.node.control.decision_events import events_of
+from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.metadata.metadata_feed import MetadataFeed
+from tidelog.node.metadata.metadata_fetches import MetadataFetches
+from tidelog.node.metadata.quorum_member import QuorumMember
+from tidelog.observe.cluster_events import (
+    ControllerActivated,
+    ControllerDeactivated,
+    LeaderElected,
+)
+from tidelog.observe.events import Event
+from tidelog.quorum.description import QuorumDescription
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.voter_changes import VoterChange
+
+R = TypeVar("R")
+
+
+class _Pending(NamedTuple):
+    """What is to be told once the log is committed up to `end`, or when it never will be."""
+
+    end: int
+    events: tuple[Event, ...]
+    then: Callable[[Now], None]
+    lost: Callable[[Now], None]
+
+
+NOT_CONTROLLER = Refusal(ErrorCode.not_controller, "this node is not the active controller")
+
+
+class ControlPlane:
+    """Appends decisions, waits for them to be committed, applies them."""
+
+    def __init__(
+        self,
+        broker: BrokerState,
+        quorum: Quorum[MetadataRecord],
+        member: QuorumMember,
+        feed: MetadataFeed,
+        bootstrap: tuple[MetadataRecord, ...],
+        on_active: Callable[[Now], None],
+    ) -> None:
+        self._broker = broker
+        self._quorum = quorum
+        self._feed = feed
+        self._bootstrap = bootstrap
+        self._on_active = on_active
+        self._controller: Controller | None = None
+        self._epoch = 0
+        self._pending: deque[_Pending] = deque()
+        self._unclean_elections = 0
+        self.member = member
+        self.chores: ControllerChores | None = None
+        """What the active controller does by the clock."""
+        self.fetches = MetadataFetches(broker, quorum, self._has_applied, member.settle)
+        self.last_append_ms = 0
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum, as far as this node knows."""
+        return self._quorum.leader_id
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller of this node decides."""
+        return self._controller is not None
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next record of the metadata log will stand."""
+        return self._quorum.end_offset
+
+    def describe(self, now: Now) -> QuorumDescription | None:
+        """The quorum as DescribeQuorum shows it; None where another node leads it."""
+        return self._quorum.describe(now)
+
+    def _has_applied(self, replica_id: int, offset: int) -> None:
+        if self.chores is not None:
+            self.chores.applied(replica_id, offset)
+
+    # Deciding
+
+    def decide(
+        self,
+        request: Request,
+        decide: Callable[[Controller], Decision[R]],
+        answer: Callable[[R], Fields],
+        refused: Callable[[Refusal], Fields],
+        why: str = "",
+        lost: Callable[[Now], None] | None = None,
+    ) -> Reply:
+        """Let the controller decide on a request; answer it once the decision is committed.
+
+        `why` is told as the cause of what the decision does to brokers. When the lead is lost
+        before, the request is refused, or `lost` sees to it.
+        """
+        controller = self._controller
+        if controller is None:
+            return refused(NOT_CONTROLLER)
+        decision = decide(controller)
+        if not decision.records and not self._pending:
+            return answer(decision.reply)
+        later = request.park()
+        self._submit(
+            decision,
+            request.now,
+            lambda now: request.answer(answer(decision.reply)),
+            lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
+            why,
+        )
+        return later
+
+    def propose(
+        self,
+        now: Now,
+        decide: Callable[[Controller], Decision[R]],
+        then: Callable[[R | Refusal, Now], None],
+        why: str = "",
+    ) -> None:
+        """Let the controller decide on something of this node's own."""
+        controller = self._controller
+        if controller is None:
+            then(NOT_CONTROLLER, now)
+            return
+        decision = decide(controller)
+        if decision.records or self._pending:
+            self._submit(
+                decision,
+                now,
+                lambda later: then(decision.reply, later),
+                lambda later: then(NOT_CONTROLLER, later),
+                why,
+            )
+        else:
+            then(decision.reply, now)
+
+    def append(self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True) -> int:
+        """Write records and let the controller see them at once; where they end."""
+        controller = self._controller
+        start = self._quorum.end_offset
+        end = self._quorum.append(records, now, atomic=atomic)
+        if controller is not None:
+            for offset, record in enumerate(records, start):
+                controller.image.replay(record, offset)
+        self.last_append_ms = now.monotonic_ms
+        self.fetches.have_news = True
+        if self.chores is not None:
+            self.chores.watch_sessions()
+        self.member.sync()
+        return end
+
+    def _submit(
+        self,
+        decision: Decision[R],
+        now: Now,
+        then: Callable[[Now], None],
+        lost: Callable[[Now], None],
+        why: str,
+    ) -> None:
+        """Go on once the decision, or if it changes nothing what it was based on, is committed."""
+        if decision.records:
+            end = self.append(decision.records, now, atomic=decision.atomic)
+        else:
+            end = self._pending[-1].end
+        events = tuple(events_of(decision, why, self._unclean_elections))
+        self._unclean_elections += sum(
+            isinstance(event, LeaderElected) and event.unclean for event in events
+        )
+        self._pending.append(_Pending(end, events, then, lost))
+
+    def change_voters(
+        self, change: VoterChange, now: Now, *, await_commit: bool = True
+    ) -> Refusal | None:
+        """Change who votes; whatever is decided from now on waits for it to be committed."""
+        end = self._quorum.change_voters(change, now)
+        if isinstance(end, Refusal):
+            return end
+        if await_commit:
+            self._pending.append(_Pending(end, (), _nothing, _nothing))
+        self.fetches.have_news = True
+        self.member.sync()
+        return None
+
+    # Leading, committing, and losing the lead
+
+    def quorum_changed(self, now: Now) -> None:
+        """Catch up with what the quorum has come to."""
+        if self.is_active and (not self._quorum.is_leader or self._quorum.epoch != self._epoch):
+            self._deactivate(now)
+        if self._quorum.high_watermark > self._feed.applied:
+            self._committed(now)
+        if not self.is_active and self._quorum.is_active:
+            self._activate(now)
+
+    def _committed(self, now: Now) -> None:
+        mark = self._quorum.high_watermark
+        self.fetches.have_news = True
+        committed = []
+        while self._pending and self._pending[0].end <= mark:
+            committed.append(self._pending.popleft())
+        for pending in committed:  # what the controller decided, before what comes of it
+            for event in pending.events:
+                self._broker.announce(event)
+        self._feed.catch_up(now)
+        self._has_applied(self._broker.node_id, mark - 1)
+        for pending in committed:
+            pending.then(now)
+
+    def _activate(self, now: Now) -> None:
+        broker = self._broker
+        image = broker.image.copy()
+        controller = Controller(image, broker.entropy, broker.config, broker.cluster_id)
+        self._controller = controller
+        self._epoch = self._quorum.epoch
+        broker.announce(
+            ControllerActivated(
+                node_id=broker.node_id,
+                epoch=self._epoch,
+                cause=f"it leads the quorum and has applied the log up to {self._feed.applied}",
+            )
+        )
+        decision = controller.activate(now, self._bootstrap)
+        self.chores = ControllerChores(broker, self, controller, now)
+        lost_leader = self._quorum.take_lost_leader()
+        if lost_leader is not None:
+            # The process that hung up on us as leader may be a broker as well.
+            controller.broker_disconnected(lost_leader, now)
+        self.chores.watch_sessions()
+        if decision.records:
+            self._submit(decision, now, self._on_active, _nothing, "")
+        else:
+            self._on_active(now)
+
+    def _deactivate(self, now: Now) -> None:
+        """Forget all that is not committed, and say so to whoever waits for it."""
+        self._controller = None
+        self.fetches.have_news = True
+        if self.chores is not None:
+            self.chores.stop()
+            self.chores = None
+        broker = self._broker
+        broker.announce(
+            ControllerDeactivated(
+                node_id=broker.node_id,
+                epoch=self._epoch,
+                cause=f"it is {self._quorum.role.name} in epoch {self._quorum.epoch}",
+            )
+        )
+        pending, self._pending = self._pending, deque()
+        for each in pending:
+            each.lost(now)
+
+
+def _nothing(now: Now) -> None:
+    """Nobody waits for this."""

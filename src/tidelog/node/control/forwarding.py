@@ -1,0 +1,131 @@
+"""Passing on to the controller what clients ask a broker (Envelope, KIP-590).
+
+The request travels as it came, header and all; so does its answer, which is sent to the client as
+it is. Whoever may have asked is told to the controller, not decided here.
+
+Invariant  A request is passed on until the controller has answered, or until its time is up.
+           Who asks for the quorum itself (DescribeQuorum) wants to know that there is no
+           controller, and hears it as soon as this node does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, Final
+
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.core.links import LinkLost
+from tidelog.node.core.request import Fields, Later, Request
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.primitives import compact_string_bytes
+
+ENVELOPE_VERSION: Final = 0
+PURPOSE: Final = "forward"
+PURPOSE_OF_DESCRIPTIONS: Final = "describe"
+DESCRIBED_WITHIN_MS: Final = 1_000
+RETRY_MS: Final = 20
+ANONYMOUS: Final = (
+    b"\x00\x00" + compact_string_bytes("User") + compact_string_bytes("ANONYMOUS") + b"\x00\x00"
+)
+"""Everybody, as long as nobody has to say who he is: version 0, type, name, no token, no tags."""
+
+
+class Forwarding:
+    """Requests on their way to the controller and back."""
+
+    def __init__(self, broker: BrokerState, locator: ControllerLocator) -> None:
+        self._broker = broker
+        self._locator = locator
+
+    def forward(self, request: Request, refused: Callable[[Refusal], Fields]) -> Later:
+        """Pass a request on; `refused` says to the client that it could not be."""
+        later = request.park()
+        self.hold(request, refused).send(request.now)
+        return later
+
+    def hold(self, request: Request, refused: Callable[[Refusal], Fields]) -> Forwarded:
+        """Keep what is needed to pass a request on later, should that be necessary."""
+        request.hold(len(request.frame))
+        envelope = {
+            "request_data": bytes(request.frame),
+            "request_principal": ANONYMOUS,
+            "client_host_address": _address_bytes(request.connection.peer_host),
+        }
+        due_ms = request.now.monotonic_ms + self._broker.config.request_timeout_ms
+        return Forwarded(self._broker, self._locator, request, refused, envelope, due_ms)
+
+
+class Forwarded:
+    """One request that waits for the controller."""
+
+    def __init__(
+        self,
+        broker: BrokerState,
+        locator: ControllerLocator,
+        request: Request,
+        refused: Callable[[Refusal], Fields],
+        envelope: dict[str, bytes],
+        due_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._locator = locator
+        self._request = request
+        self._refused = refused
+        self._envelope = envelope
+        self._due_ms = due_ms
+
+    def send(self, now: Now) -> None:
+        """Ask whoever is the controller; again and again, if need be."""
+        remaining_ms = self._due_ms - now.monotonic_ms
+        if remaining_ms <= 0:
+            why = "the controller did not answer in time"
+            self._refuse(Refusal(ErrorCode.request_timed_out, why))
+            return
+        asks_for_quorum = self._request.api_key == ApiKey.DESCRIBE_QUORUM
+        missing = self._broker.controller_watch.missing
+        if asks_for_quorum and missing is not None:
+            self._refuse(Refusal(ErrorCode.not_controller, f"there is no controller: {missing}"))
+            return
+        address = self._locator.address
+        if address is None:
+            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
+            return
+        # It has a link of its own, since its impatience costs whatever else waits on the link.
+        purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
+        self._broker.links.to(address, purpose).ask(
+            now,
+            ApiKey.ENVELOPE,
+            ENVELOPE_VERSION,
+            self._envelope,
+            self._answered,
+            timeout_ms=min(remaining_ms, DESCRIBED_WITHIN_MS) if asks_for_quorum else remaining_ms,
+        )
+
+    def _answered(self, answer: Any, now: Now) -> None:
+        if self._request.connection.closed:
+            self._request.let_go()
+            return
+        if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
+            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
+        elif answer.error_code == ErrorCode.unsupported_version:
+            self._request.let_go()
+            self._request.connection.close("the controller does not know this version")
+        elif answer.error_code or answer.response_data is None:
+            why = f"the controller answered {ErrorCode(answer.error_code).name}"
+            self._refuse(Refusal(ErrorCode.unknown_server_error, why))
+        else:
+            self._request.answer([answer.response_data])
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._request.answer(self._refused(refusal))
+
+
+def _address_bytes(host: str) -> bytes:
+    try:
+        return ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return ip_address("127.0.0.1").packed

@@ -1,0 +1,252 @@
+"""One partition of an internal topic while this node leads it: its coordinator at work.
+
+    loading   the log is replayed, a piece at a time; commands get COORDINATOR_LOAD_IN_PROGRESS
+    active    commands are decided, appended, replayed, and answered once committed
+    ended     the epoch is over; commands, and all who wait, get NOT_COORDINATOR
+
+Invariant  What is appended is replayed at once, what could not be appended never.
+Invariant  A reply waits until everything that the coordinator had written when it was decided is
+           below the high watermark, even a reply without records: it may tell of them.
+Invariant  A coordinator lives in one leader epoch. The next one, even on the same node, begins
+           with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+from tidelog.coordinator.decision import Decision, LateReply, Producer
+from tidelog.coordinator.internal_topics import InternalTopic
+from tidelog.coordinator.shard import Marker, Shard
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.shard_log import ReplayedLog
+from tidelog.node.coordination.shard_timers import ShardTimers
+from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
+from tidelog.protocol.schema import MalformedMessage
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.replication.partition import Partition
+from tidelog.replication.written_ends import TransactionEnd
+from tidelog.storage.log_values import Appended
+
+S = TypeVar("S", bound=Shard[Any])
+R = TypeVar("R")
+
+LOADING: Final = Refusal(ErrorCode.coordinator_load_in_progress, "the coordinator is loading")
+NOT_OURS: Final = Refusal(ErrorCode.not_coordinator, "another broker is the coordinator")
+NEXT_PIECE_MS: Final = 1
+NO_PRODUCER: Final = Producer(-1, -1)
+_AS_COORDINATOR: Final = {
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+}
+"""What a refused append means to a client of the coordinator."""
+
+
+class State(Enum):
+    """How far a coordinator is."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+class CoordinatedPartition(Generic[S]):
+    """Runs one shard over one partition, for one leader epoch."""
+
+    def __init__(
+        self,
+        broker: BrokerState,
+        topic: InternalTopic,
+        partition: Partition,
+        make_shard: Callable[[Partition, ShardTimers], S],
+    ) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self._timers = ShardTimers(broker.deadlines, self._run_timer)
+        self.shard = make_shard(partition, self._timers)
+        self._log = ReplayedLog(partition.log, self.shard, topic.load_bytes)
+        self.state = State.LOADING
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def load(self, now: Now) -> None:
+        """Replay the next piece of the log; the rest follows."""
+        if self.state is not State.LOADING:
+            return
+        if not self._log.replay_piece():
+            self._broker.deadlines.at(now.monotonic_ms + NEXT_PIECE_MS, self.load)
+            return
+        if self._log.damage is not None:
+            self.end(self._log.damage)
+            return
+        self.state = State.ACTIVE
+        if self._log.records:
+            self._broker.announce(
+                CoordinatorLoaded(
+                    partition=self._partition.name,
+                    leader_epoch=self.leader_epoch,
+                    records=self._log.records,
+                    cause="this broker leads the partition",
+                )
+            )
+        self._carry_out(now, self.shard.loaded(now), _ignore)
+
+    def end(self, cause: str) -> None:
+        """This node no longer leads, or cannot read what it leads."""
+        if self.state is State.ENDED:
+            return
+        self.state = State.ENDED
+        self._timers.cancel_all()
+        self.shard.unloaded(NOT_OURS)
+        if self._partition.log.end_offset > self._partition.log.start_offset:
+            self._broker.announce(
+                CoordinatorUnloaded(
+                    partition=self._partition.name, leader_epoch=self.leader_epoch, cause=cause
+                )
+            )
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        now: Now,
+        command: Callable[[S], Decision[Any, R] | Refusal],
+        then: Callable[[R | Refusal], None],
+    ) -> None:
+        """Decide, write, and call `then` with the reply once it is true, or with a refusal."""
+        if self.state is not State.ACTIVE:
+            then(LOADING if self.state is State.LOADING else NOT_OURS)
+            return
+        decision = command(self.shard)
+        if isinstance(decision, Refusal):
+            then(decision)
+            return
+        self._carry_out(now, decision, then)
+
+    def write_marker(
+        self,
+        now: Now,
+        end: TransactionEnd,
+        then: Callable[[Refusal | None], None],
+    ) -> None:
+        """End a producer's transaction in this partition."""
+        if self.state is not State.ACTIVE:
+            then(LOADING if self.state is State.LOADING else NOT_OURS)
+            return
+        appended = self._partition.append_end(end, now)
+        if isinstance(appended, Refusal):
+            then(_as_coordinator(appended))
+            return
+        if not appended.duplicate:
+            self._begin_owed_flush()
+            producer = Producer(end.producer_id, end.producer_epoch)
+            self.shard.replay_marker(Marker(producer, end.committed))
+        self._once_committed(now, appended, then)
+
+    def _run_timer(self, now: Now, command: Callable[[Now], Decision[Any, None]]) -> bool:
+        """Whether what a timer decided is written."""
+        if self.state is not State.ACTIVE:
+            return True
+        return self._carry_out(now, command(now), _ignore)
+
+    def _carry_out(
+        self, now: Now, decision: Decision[Any, R], then: Callable[[R | Refusal], None]
+    ) -> bool:
+        """Write, replay, and reply when that is committed; False when it cannot be written."""
+        appended = self._append(now, decision) if decision.records else None
+        if isinstance(appended, Refusal):
+            refusal = _as_coordinator(appended)
+            then(refusal)
+            for late in decision.late:
+                late.to(refusal)
+            return False
+
+        def known(refused: Refusal | None) -> None:
+            then(decision.reply if refused is None else refused)
+            _tell(decision.late, refused)
+
+        self._once_committed(now, appended, known)
+        return True
+
+    def _append(self, now: Now, decision: Decision[Any, Any]) -> Appended | Refusal:
+        producer = decision.producer or NO_PRODUCER
+        try:
+            encoded = [self.shard.encode(record) for record in decision.records]
+        except MalformedMessage as error:  # a client may say more than a record can hold
+            return Refusal(ErrorCode.unknown_server_error, str(error))
+        batch = build_batch(
+            [NewRecord(key, value, now.wall_ms) for key, value in encoded],
+            codec=self._topic.codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transactional=decision.producer is not None,
+        )
+        appended = self._partition.append_as_coordinator(batch, now)
+        if isinstance(appended, Appended):
+            self._begin_owed_flush()
+            for record in decision.records:
+                self.shard.replay(record, decision.producer)
+        return appended
+
+    def _begin_owed_flush(self) -> None:
+        if self._partition.owed_flush is not None:
+            self._broker.flushes.begin_owed(self._partition)
+
+    # -- waiting for the mark ------------------------------------------------------------------
+
+    def _once_committed(
+        self, now: Now, appended: Appended | None, then: Callable[[Refusal | None], None]
+    ) -> None:
+        """Call `then` once everything written so far is committed; with why not otherwise."""
+        partition = self._partition
+        if not partition.leads_in(self.leader_epoch):
+            then(NOT_OURS)
+            return
+        end_offset = partition.log.end_offset
+        code = partition.acknowledgement(end_offset)
+        if code is not None:
+            then(_failure(code, appended))
+            return
+
+        def settled(code: ErrorCode) -> None:
+            deadline.cancel()
+            then(_failure(code, appended))
+
+        parked = partition.wait_for(end_offset, settled)
+        deadline = self._broker.deadlines.at(
+            now.monotonic_ms + self._topic.write_timeout_ms, lambda later: parked.time_out()
+        )
+
+
+def _failure(code: ErrorCode, appended: Appended | None) -> Refusal | None:
+    """Why a reply cannot be given. Too few replicas are nothing to somebody who wrote nothing."""
+    if code is ErrorCode.none:
+        return None
+    if appended is None and code is ErrorCode.not_enough_replicas_after_append:
+        return None
+    return _as_coordinator(Refusal(code, "the coordinator's records could not be committed"))
+
+
+def _as_coordinator(refusal: Refusal) -> Refusal:
+    return Refusal(_AS_COORDINATOR.get(refusal.code, refusal.code), refusal.why)
+
+
+def _tell(late: tuple[LateReply, ...], refused: Refusal | None) -> None:
+    for each in late:
+        each.to(each.reply if refused is None else refused)
+
+
+def _ignore(_: object) -> None:
+    """Nobody asked."""

@@ -1,0 +1,151 @@
+"""Asking a transaction coordinator whether partitions take part in a transaction, or to add them.
+
+Invariant  Every question is answered once, with a verdict on each partition; a coordinator that
+           cannot be reached is a verdict, too.
+Invariant  Only partitions that the coordinator knows of are added: one that is missing when the
+           transaction ends was deleted, and needs no marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from tidelog.coordinator.decision import Decision, once
+from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.transactions.records import by_topic
+from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
+from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.links import LinkLost
+from tidelog.protocol.apis import ApiKey
+
+ADD_PARTITIONS_VERSION: Final = 5
+
+Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
+Then: TypeAlias = Callable[[Verdicts, Now], None]
+
+
+def ask_coordinator(
+    broker: BrokerState, now: Now, asked: Joining, *, adds: bool, then: Then
+) -> None:
+    """Verify the partitions, or add them if they are not there yet."""
+    config = broker.config
+    give_up_ms = now.monotonic_ms + config.add_partitions_to_txn_retry_backoff_max_ms
+
+    def answered(verdicts: Verdicts, later: Now) -> None:
+        again_ms = later.monotonic_ms + config.add_partitions_to_txn_retry_backoff_ms
+        ending = ErrorCode.concurrent_transactions in verdicts.values()
+        if adds and ending and again_ms <= give_up_ms:
+            broker.deadlines.at(again_ms, ask)
+        else:
+            then(verdicts, later)
+
+    def ask(at: Now) -> None:
+        if broker.transactions.coordinator_of(asked.transactional_id) == broker.node_id:
+            _ask_here(broker, at, asked, adds, answered)
+        else:
+            _ask_there(broker, at, asked, adds, answered)
+
+    ask(now)
+
+
+def ask_here(
+    broker: BrokerState,
+    now: Now,
+    asked: Joining,
+    *,
+    adds: bool,
+    then: Callable[[Verdicts], None],
+) -> None:
+    """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
+    unknown = _unknown(broker, asked) if adds else {}
+    if unknown:
+        then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
+        return
+
+    tell = once(then)
+
+    def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
+        if outcome is None:
+            tell(_same(asked, ErrorCode.none))
+        elif isinstance(outcome, Refusal):
+            tell(_same(asked, outcome.code))
+        elif not isinstance(outcome, KeptWaiting):
+            tell(outcome)
+
+    def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
+        if not asked.transactional_id:
+            return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
+        return shard.join(asked, known, now) if adds else shard.verify(asked)
+
+    broker.transactions.ask(now, asked.transactional_id, decide, known)
+
+
+def _ask_here(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+    def known(verdicts: Verdicts) -> None:
+        # Whoever brought the answer about is in the middle of something else.
+        broker.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
+
+    ask_here(broker, now, asked, adds=adds, then=known)
+
+
+def _ask_there(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+    coordinator = broker.transactions.coordinator_of(asked.transactional_id)
+    address = broker.endpoint(coordinator, broker.config.inter_broker_name)
+    if address is None:
+        then(_same(asked, ErrorCode.coordinator_not_available), now)
+        return
+
+    def answered(answer: Any, later: Now) -> None:
+        if isinstance(answer, LinkLost):
+            then(_same(asked, ErrorCode.network_exception), later)
+        elif answer.error_code:
+            then(_same(asked, answer.error_code), later)
+        else:
+            then(_read(asked, answer), later)
+
+    producer = asked.producer
+    transaction = {
+        "transactional_id": asked.transactional_id,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "verify_only": not adds,
+        "topics": [
+            {"name": topic, "partitions": numbers}
+            for topic, numbers in by_topic(asked.partitions).items()
+        ],
+    }
+    broker.links.to(address, "transactions").ask(
+        now,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ADD_PARTITIONS_VERSION,
+        {"transactions": [transaction]},
+        answered,
+        timeout_ms=broker.config.request_timeout_ms,
+    )
+
+
+def _read(asked: Joining, answer: Any) -> Verdicts:
+    told = {
+        TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
+        for result in answer.results_by_transaction
+        for topic in result.topic_results
+        for partition in topic.results_by_partition
+    }
+    missing = ErrorCode.unknown_server_error
+    return {partition: told.get(partition, missing) for partition in asked.partitions}
+
+
+def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
+    return {
+        partition: ErrorCode.unknown_topic_or_partition
+        for partition in asked.partitions
+        if broker.image.partition(*partition) is None
+    }
+
+
+def _same(asked: Joining, code: ErrorCode) -> Verdicts:
+    return dict.fromkeys(asked.partitions, code)

@@ -1,0 +1,100 @@
+"""One request on its way through the node, and what a handler may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+from tidelog.model.errors import Refusal
+from tidelog.model.time import Now
+from tidelog.node.core.connections import Connection, Slot
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import Part
+from tidelog.protocol.messages import encode_response
+
+
+class Later(Enum):
+    """What a handler returns when there is no answer to send now."""
+
+    PARKED = "the handler kept the request and will answer it"
+    NO_REPLY = "the protocol wants no answer"
+    HANG_UP = "the protocol's only answer is to close the connection"
+
+
+Fields: TypeAlias = Mapping[str, Any]
+Reply: TypeAlias = Fields | list[Part] | Later
+
+
+class Request:
+    """A decoded request: who sent it, when, and its place in the queue of answers."""
+
+    __slots__ = (
+        "_held_bytes",
+        "_slot",
+        "api_key",
+        "api_version",
+        "body",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "now",
+    )
+
+    def __init__(
+        self,
+        now: Now,
+        connection: Connection,
+        api_key: ApiKey,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        body: Any,
+        frame: memoryview,
+    ) -> None:
+        self.now = now
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+        self.frame = frame
+        """As it came, if it may have to be passed on; gone when its handler returns."""
+        self._slot: Slot | None = None
+        self._held_bytes = 0
+
+    def park(self) -> Later:
+        """Keep the place of the answer, once; `answer` fills it."""
+        if self._slot is None:
+            self._slot = self.connection.reserve()
+        return Later.PARKED
+
+    def encode(self, reply: Fields | list[Part]) -> list[Part]:
+        """The answer as bytes."""
+        if isinstance(reply, list):
+            return reply
+        return [encode_response(self.api_key, self.api_version, self.correlation_id, reply)]
+
+    def answer(self, reply: Fields | list[Part]) -> None:
+        """Answer a parked request."""
+        self.let_go()
+        if self._slot is not None and not self.connection.closed:
+            self.connection.fill(self._slot, self.encode(reply))
+            self._slot = None
+
+    def hold(self, size: int) -> None:
+        """So many bytes of the request stay in memory until it is answered, or let go."""
+        self._held_bytes += size
+        self.connection.memory.hold(self.connection, size)
+
+    def let_go(self) -> None:
+        """Nothing of it stays in memory because somebody else is asked."""
+        size, self._held_bytes = self._held_bytes, 0
+        if size:
+            self.connection.memory.let_go(self.connection, size)
+
+    def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Fields]) -> None:
+        """Refuse a parked request as a whole, in the words of `refused`."""
+        self.answer(refused(refusal))

@@ -1,0 +1,189 @@
+"""This node in the quorum: carries out what the quorum wants, and tells the node what changed.
+
+Invariant  After everything that happens to the quorum, and before anything else does, its letters
+           are on their way, its log is being synced, and whoever acts on its state has looked.
+Invariant  One sync of the metadata log is under way at a time; a failed one stops the node.
+Invariant  What the quorum promises is on disk before it is said to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from tidelog.controller.records import MetadataRecord
+from tidelog.model.errors import DiskError
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.deadlines import Deadline
+from tidelog.node.core.effects import Lane
+from tidelog.node.core.links import LinkLost
+from tidelog.node.metadata.quorum_letters import answer_in, request_of
+from tidelog.node.replicas.checkpointing import lower
+from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
+from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.timeouts import NEVER_MS
+
+Answer: TypeAlias = Callable[[QuorumAnswer], None]
+PURPOSE: Final = "quorum"
+LEAVE_WITHIN_MS: Final = 100
+"""So long a leader that stops waits for the others to know it."""
+
+
+class QuorumMember:
+    """Runs one quorum in one node."""
+
+    def __init__(self, broker: BrokerState, quorum: Quorum[MetadataRecord], listener: str) -> None:
+        self._broker = broker
+        self._quorum = quorum
+        self._listener = listener
+        self._timer: Deadline | None = None
+        self._leader = (quorum.leader_id, quorum.epoch)
+        self._left: Callable[[Now], None] | None = None
+        self._unsaid: list[Callable[[], None]] = []
+        """Answers that wait for a promise to be on disk."""
+        self.on_change: list[Callable[[Now], None]] = []
+        """Called whenever the quorum may have changed, in this order."""
+        self.on_leader: list[Callable[[Now], None]] = []
+        """Called when somebody else leads, or nobody, or in another epoch."""
+
+    def start(self, now: Now) -> None:
+        """Take part."""
+        self._quorum.start(now)
+        self.settle(now)
+
+    # What voters ask
+
+    def vote_asked(self, asked: VoteAsked, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.vote_asked(asked, now), answer, now)
+
+    def epoch_begun(self, begun: EpochBegun, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.epoch_begun(begun, now), answer, now)
+
+    def epoch_ended(self, ended: EpochEnded, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.epoch_ended(ended, now), answer, now)
+
+    def _answer(self, said: QuorumAnswer, answer: Answer, now: Now) -> None:
+        """Answer, once what the answer promises is on disk."""
+        if self._quorum.owes_promise:
+            self._unsaid.append(lambda: answer(said))
+            self.settle(now)
+        else:
+            self.settle(now)
+            answer(said)
+
+    def leave(self, now: Now, left: Callable[[Now], None]) -> None:
+        """Hand the lead over, if this node has it; then, or in time, call `left`."""
+        self._left = left
+        self._broker.deadlines.at(now.monotonic_ms + LEAVE_WITHIN_MS, self._has_left)
+        self._quorum.resign(now)
+        self.settle(now)
+
+    def _has_left(self, now: Now) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            left(now)
+
+    # What the quorum wants
+
+    def settle(self, now: Now) -> None:
+        """Something happened to the quorum: do what comes of it."""
+        self._keep_promise()
+        for letter in self._quorum.take_letters():
+            self._send(letter, now)
+        self.sync()
+        self._lower()
+        for look in self.on_change:
+            look(now)
+        leader = (self._quorum.leader_id, self._quorum.epoch)
+        if leader != self._leader:
+            self._leader = leader
+            for tell in self.on_leader:
+                tell(now)
+        self._set_timer()
+        if self._left is not None and self._quorum.has_handed_over:
+            self._has_left(now)
+
+    def sync(self) -> None:
+        """Make durable what was appended."""
+        job = self._quorum.sync_job()
+        if job is None:
+            return
+
+        def synced(now: Now, error: str | None) -> None:
+            if error is not None:
+                self._quorum.sync_failed(job, error)
+            self._quorum.synced(job)
+            self.settle(now)
+
+        self._broker.jobs.run(Lane.QUORUM, job.run, synced)
+
+    def _keep_promise(self) -> None:
+        job = self._quorum.promise_job()
+        if job is not None:
+
+            def kept(now: Now, error: str | None) -> None:
+                if error is not None:
+                    raise DiskError(f"a promise to the quorum could not be written: {error}")
+                self._quorum.promise_kept(job, now)
+                if not self._quorum.owes_promise:
+                    unsaid, self._unsaid = self._unsaid, []
+                    for say in unsaid:
+                        say()
+                self.settle(now)
+
+            self._broker.jobs.run(Lane.QUORUM, job.run, kept)
+
+    def _lower(self) -> None:
+        lowering = self._quorum.lowering()
+        if lowering is not None:
+
+            def lowered(now: Now) -> None:
+                self._quorum.lowered()
+                self.settle(now)
+
+            lower(self._broker.jobs, lowering, lowered)
+
+    def _set_timer(self) -> None:
+        due_ms = self._quorum.due_ms
+        if self._timer is not None:
+            if self._timer.due_ms == due_ms and self._timer.action is not None:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due_ms < NEVER_MS:
+            self._timer = self._broker.deadlines.at(due_ms, self._time_passed)
+
+    def _time_passed(self, now: Now) -> None:
+        self._quorum.time_passed(now)
+        self.settle(now)
+
+    def _send(self, letter: Letter, now: Now) -> None:
+        address = letter.to.address(self._listener)
+        if address is None:
+            self._broker.deadlines.at(
+                now.monotonic_ms + self._broker.config.controller_quorum_request_timeout_ms,
+                lambda later: self._answered(letter, LinkLost("it listens nowhere"), later),
+            )
+            return
+        api_key, version, fields = request_of(letter, self._broker.cluster_id, self._listener)
+        self._broker.links.to(address, PURPOSE).ask(
+            now,
+            api_key,
+            version,
+            fields,
+            lambda answer, later: self._heard(letter, address, answer, later),
+            timeout_ms=self._broker.config.controller_quorum_request_timeout_ms,
+        )
+
+    def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
+        if not isinstance(answer, LinkLost):
+            self._broker.controller_watch.answered(address, now)
+        self._answered(letter, answer, now)
+
+    def _answered(self, letter: Letter, answer: Any, now: Now) -> None:
+        if isinstance(answer, LinkLost):
+            self._quorum.unanswered(letter, now)
+        else:
+            self._quorum.answered(letter, answer_in(answer), now)
+        self.settle(now)

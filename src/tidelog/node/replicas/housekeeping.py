@@ -1,0 +1,112 @@
+"""What a broker does on its own, by the clock: checkpoints, retention, cleaning, flushes.
+
+Invariant  Nothing here is needed for an answer to be right; it bounds disk use and restart time.
+Invariant  Checkpoints are written and synced by jobs; the last ones are written when logs close.
+Invariant  A chore that fails takes its directory offline, where that is noted, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from tidelog.model.errors import DiskError
+from tidelog.model.time import Now
+from tidelog.node.broker_state import BrokerState
+from tidelog.node.replicas.checkpointing import write_down
+from tidelog.node.replicas.cleaner import Cleaner
+from tidelog.observe.events import SegmentDeleted
+from tidelog.replication.partition import Partition
+from tidelog.storage.kept_checkpoint import Offsets
+from tidelog.storage.log_directory import LogDirectory
+
+SWEEP_INTERVAL_MS: Final = 1000
+
+
+class Housekeeping:
+    """Sets its own deadlines; starts once the logs are loaded, lest it writes down too little."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._cleaner = Cleaner(broker)
+
+    def start(self, now: Now) -> None:
+        """Begin; every chore has the interval that Kafka's settings give it."""
+        config = self._broker.config
+        delay_ms = config.log_initial_task_delay_ms
+        chores = (
+            (config.log_retention_check_interval_ms, self._delete_expired),
+            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_marks),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_everything),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_in_sync),
+        )
+        deadlines = self._broker.deadlines
+        for interval_ms, chore in chores:
+            deadlines.every(now.monotonic_ms + min(delay_ms, interval_ms), interval_ms, chore)
+        deadlines.every(now.monotonic_ms + SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS, self._every_second)
+        self._cleaner.start(now)
+
+    def stop(self) -> None:
+        """Begin no more long work: the node is about to stop."""
+        self._cleaner.stop()
+
+    def _delete_expired(self, now: Now) -> None:
+        """Apply retention to every log."""
+        for partition in self._broker.replicas:
+            if partition.log.health.offline_reason is None:
+                with suppress(DiskError):
+                    self._delete_expired_of(partition, now)
+
+    def _delete_expired_of(self, partition: Partition, now: Now) -> None:
+        for removed in partition.delete_expired(now):
+            self._broker.fetchers.tell(partition.name)
+            self._broker.announce(
+                SegmentDeleted(
+                    partition=partition.name,
+                    base_offset=removed.base_offset,
+                    start_offset=partition.log.start_offset,
+                    size_bytes=removed.size_bytes,
+                    cause=removed.cause,
+                )
+            )
+
+    def _checkpoint_marks(self, now: Now) -> None:
+        for directory in self._online():
+            jobs = directory.checkpoints.high_watermark_jobs(self._marks_of(directory))
+            write_down(self._broker.jobs, now, directory, jobs)
+
+    def _checkpoint_everything(self, now: Now) -> None:
+        for directory in self._online():
+            jobs = directory.checkpoints.jobs(self._marks_of(directory))
+            write_down(self._broker.jobs, now, directory, jobs)
+
+    def _marks_of(self, directory: LogDirectory) -> Callable[[], Offsets]:
+        return lambda: self._broker.replicas.high_watermarks(directory.logs)
+
+    def _expire_producers(self, now: Now) -> None:
+        for partition in self._broker.replicas:
+            partition.log.producers.expire(now.wall_ms)
+
+    def _shrink_in_sync(self, now: Now) -> None:
+        for partition in self._broker.replicas:
+            if partition.log.health.offline_reason is None:  # else nobody can fetch from it
+                partition.shrink_if_due(now)
+
+    def _every_second(self, now: Now) -> None:
+        """Remove files whose time has come, flush what has rolled or waits for too long."""
+        for directory in self._online():
+            with suppress(DiskError):
+                directory.sweep(now)
+        for partition in self._broker.replicas:
+            if partition.log.needs_flush(now):
+                self._broker.flushes.begin(partition.log)
+            if partition.log.end_offset > partition.log.start_offset:
+                self._broker.flushes.identify(partition.log)
+        self._broker.metadata.take_snapshot_if_due(now)
+
+    def _online(self) -> Iterator[LogDirectory]:
+        for directory in self._broker.directories:
+            if directory.offline_reason is None:
+                yield directory

@@ -1,0 +1,137 @@
+"""One run of a pipeline: from what a dead run left behind to a summary per table.
+
+Invariant  Only one process at a time runs a pipeline. The lock is held by whoever may still write:
+           the process that holds Spark inherits it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.spec import Pipeline, TableFormat, TableOutput
+from tidelog.pipelines.project.pinning import pin_schemas, pin_starts
+from tidelog.pipelines.project.project import VIEWS, write_project, write_views
+from tidelog.pipelines.project.source_options import check_topics
+from tidelog.pipelines.run.backfill import (
+    drop_gone,
+    pending_backfill,
+    request_backfill,
+    settle_backfill,
+)
+from tidelog.pipelines.run.data_loss import check_losses
+from tidelog.pipelines.run.progress import progress, totals
+from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
+from tidelog.pipelines.run.spark_process import SparkProcess, Tell
+from tidelog.pipelines.run.summary import TableSummary, Taken, position_of, summarize, taken
+from tidelog.pipelines.run.views import computable_views, publish_views
+from tidelog.pipelines.tables.stored_tables import compact
+from tidelog.pipelines.tables.table_commit import TableCommit, TableTarget
+
+
+@contextmanager
+def sole_run(pipeline: Pipeline) -> Iterator[int]:
+    """Be the only run; gives the file that holds the lock."""
+    path = pipeline.state.lock_file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineTrouble(
+                f"another run of {pipeline.name} is at work; wait until it has ended"
+            ) from None
+        yield file.fileno()
+
+
+def prepare(
+    pipeline: Pipeline,
+    tell: Tell,
+    anew: Collection[str] = (),
+    start: str | None = None,
+    backfill: Collection[str] = (),
+) -> None:
+    """All that comes before Spark: repair, forget what is built anew, pin, generate.
+
+    `start` is where tables that are built anew or backfilled begin.
+    """
+    check_topics(pipeline)
+    request_refresh(pipeline, anew, start)
+    finish_refreshes(pipeline)
+    finish_batches(pipeline)
+    request_backfill(pipeline, backfill, start, tell)
+    pin_starts(pipeline)
+    for each in (pipeline, *pending_backfill(pipeline)):
+        check_losses(each, tell)
+    drop_gone(pipeline)
+    flows = [pipeline, *pending_backfill(pipeline)]
+    for each in flows:
+        pin_schemas(each, tell)
+    for each in flows:
+        shutil.rmtree(each.state.project, ignore_errors=True)
+        write_project(each, each.state.project)
+
+
+def finish_batches(pipeline: Pipeline) -> None:
+    """Carry out what runs that died had decided."""
+    for target in targets(pipeline).values():
+        TableCommit(target).finish()
+
+
+def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableSummary]:
+    """Bring every table and every view up to date."""
+    state = pipeline.state
+    found: dict[str, list[Taken]] = {name: [] for name in pipeline.tables}
+    for flows in (pipeline, *pending_backfill(pipeline)):
+        for name, part in _run_flows(flows, spark, tell).items():
+            found[name].append(part)
+        if flows.backfill:
+            settle_backfill(flows, tell)
+    if views := computable_views(pipeline):
+        shutil.rmtree(state.project / VIEWS)
+        write_views(pipeline, views, state.project / VIEWS)
+        spark.run(state.project / VIEWS)
+        publish_views(pipeline, views, state.warehouse)
+    for table in pipeline.stored_tables():
+        if isinstance(table.output, TableOutput) and table.output.compact_files is not None:
+            compact(state.table(table.name), table.output.compact_files)
+    return [summarize(pipeline, name, parts) for name, parts in found.items()]
+
+
+def _run_flows(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> dict[str, Taken]:
+    """Run the flows of one project to their end."""
+    before = totals(pipeline)
+    stood_at = {name: position_of(pipeline, name) for name in before}
+    with progress(pipeline, before, tell):
+        spark.run(pipeline.state.project)
+    return {
+        name: taken(pipeline, name, total - before[name], stood_at[name])
+        for name, total in totals(pipeline).items()
+    }
+
+
+def targets(pipeline: Pipeline) -> dict[str, TableTarget]:
+    """Every table that our sink writes."""
+    state = pipeline.state
+    found = {}
+    for table in pipeline.tables.values():
+        if isinstance(table.output, TableOutput):
+            found[table.name] = TableTarget(
+                table=state.table(table.name),
+                quarantine=state.quarantine(table.name),
+                decisions=state.decisions(table.name),
+                format=table.output.format,
+                partition_by=table.output.partition_by,
+            )
+        else:
+            refused = f"{table.name}_quarantine"
+            found[refused] = TableTarget(
+                table=state.table(refused),
+                quarantine=None,
+                decisions=state.decisions(refused),
+                format=TableFormat.DELTA,
+            )
+    return found

@@ -1,0 +1,335 @@
+"""The dull half of a node: hands over what happens, carries out what the node asks for.
+
+Invariant  Effects are carried out in order and never step the node: what they cause arrives as a
+           later input.
+Invariant  Within one loop tick all inputs carry the same time; a tick with inputs ends with
+           `TickEnded`, after which every queued answer is written.
+Invariant  Effects for a connection or link that is gone are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol, assert_never
+
+from tidelog.model.time import Now
+from tidelog.node.core.effects import (
+    Announce,
+    Close,
+    CloseLink,
+    Effect,
+    LimitConnections,
+    OpenLink,
+    OpenListeners,
+    PauseReading,
+    ResumeReading,
+    RunJob,
+    Send,
+    SendOnLink,
+    Stopped,
+)
+from tidelog.node.core.inputs import (
+    ConnectionClosed,
+    ConnectionOpened,
+    FrameArrived,
+    Input,
+    JobFinished,
+    StopRequested,
+    TickEnded,
+    TimePassed,
+)
+from tidelog.observe.events import ConnectionDropped, ConnectionRefused, Event
+from tidelog.shell.clock import read_clock
+from tidelog.shell.connection import Connection, Peer
+from tidelog.shell.jobs import Jobs
+from tidelog.shell.links import LinkLimits, OutgoingLinks
+from tidelog.shell.slabs import SlabPool
+from tidelog.shell.transfer import Transfer, best_transfer
+
+_CLOSE_WITHIN_MS: Final = 10_000
+_NEVER_MS: Final = 2**63
+
+
+class SteppedNode(Protocol):
+    """A whole node without IO."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When it wants to hear that time has passed, on the monotonic clock."""
+        ...
+
+    def step(self, happened: Input) -> list[Effect]: ...
+
+
+class _StoppedNode:
+    """In the place of a node that is done: it wants nothing and hears nothing."""
+
+    next_deadline_ms: Final = None
+
+    def step(self, happened: Input) -> list[Effect]:
+        return []
+
+
+class ConnectionLimits(NamedTuple):
+    """How much one peer may take, and all peers together; an idle time below 0 is any time."""
+
+    frame_bytes: int = 104_857_600
+    idle_ms: int = 600_000
+    per_host: int = 2_147_483_647
+    in_all: int = 2_147_483_647
+    unlimited: frozenset[str] = frozenset()
+    """Listeners whose connections are not counted: without its controllers a cluster could neither
+    start nor take a limit back."""
+
+
+class World(NamedTuple):
+    """What effects reach besides connections, links and jobs."""
+
+    announce: Callable[[Event, Now], None]
+    open_listeners: Callable[[tuple[str, ...]], None]
+    stopped: Callable[[str | None], None]
+
+
+class NodeDriver:
+    """Drives one node on one event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        node: SteppedNode,
+        world: World,
+        limits: ConnectionLimits,
+        transfer: Transfer | None = None,
+        link_limits: LinkLimits | None = None,
+    ) -> None:
+        self._loop = loop
+        self._node = node
+        self._world = world
+        self._limits = limits
+        self._transfer = transfer or best_transfer()
+        self._pool = SlabPool()
+        self._jobs = Jobs(loop, self._job_finished)
+        self._links = OutgoingLinks(
+            loop,
+            lambda: self.now,
+            self._happened,
+            self._pool,
+            self._transfer,
+            link_limits or LinkLimits(),
+        )
+        self._connections: dict[int, Connection] = {}
+        self._per_host: Counter[str] = Counter()
+        self._last_connection = 0
+        self._unflushed: list[Connection] = []
+        self._now: Now | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._idle_ms = limits.idle_ms if limits.idle_ms >= 0 else _NEVER_MS
+        self._sweep_s = max(1, min(self._idle_ms, _CLOSE_WITHIN_MS) // 4) / 1000
+        self._sweeper = loop.call_later(self._sweep_s, self._sweep_idle)
+
+    @property
+    def now(self) -> Now:
+        """The time of this tick, which ends once the callbacks that are ready have run."""
+        return self._now or self._begin_tick()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    @property
+    def link_count(self) -> int:
+        """Links that are opened."""
+        return len(self._links.connections)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Answers that their peers have not taken yet."""
+        return sum(connection.queued_bytes for connection in self._connections.values())
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received of requests that are not complete yet."""
+        return sum(connection.pending_bytes for connection in self._connections.values())
+
+    def begin(self, effects: Iterable[Effect]) -> None:
+        """Carry out what the node's start asks for; the first tick follows."""
+        self._begin_tick()
+        self._carry_out(effects)
+
+    def request_stop(self, reason: str) -> None:
+        self._happened(StopRequested(self.now, reason))
+
+    def accept(self, listener: str, peer_socket: socket.socket, peer_host: str) -> None:
+        """Take a connection over, or turn it away when there are too many."""
+        refusal = self._refusal(listener, peer_host)
+        if refusal is not None:
+            peer_socket.close()
+            self._announce(ConnectionRefused(listener=listener, peer_host=peer_host, cause=refusal))
+            return
+        self._last_connection += 1
+        peer = Peer(self._last_connection, listener, peer_host)
+        connection = Connection(
+            self._loop,
+            self,
+            peer,
+            peer_socket,
+            self._pool,
+            self._transfer,
+            self._limits.frame_bytes,
+        )
+        now = self.now
+        connection.idle_since_ms = now.monotonic_ms
+        self._connections[peer.connection] = connection
+        if listener not in self._limits.unlimited:
+            self._per_host[peer_host] += 1
+        self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
+        connection.start()
+
+    def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
+        self._happened(FrameArrived(self.now, peer.connection, frame))
+
+    def connection_dropped(self, peer: Peer, cause: str) -> None:
+        self._announce(ConnectionDropped(listener=peer.listener, peer_host=peer.host, cause=cause))
+
+    def connection_gone(self, peer: Peer, reason: str) -> None:
+        del self._connections[peer.connection]
+        if peer.listener not in self._limits.unlimited:
+            self._per_host[peer.host] -= 1
+            if not self._per_host[peer.host]:
+                del self._per_host[peer.host]
+        self._happened(ConnectionClosed(self.now, peer.connection, reason))
+
+    def close(self) -> None:
+        """Stop driving: write what can be written at once, then let everything go."""
+        self._node = _StoppedNode()
+        self._sweeper.cancel()
+        self._set_timer(None)
+        self._jobs.close()
+        self._links.close_all("the node stopped")
+        for connection in list(self._connections.values()):
+            connection.flush()
+            connection.abandon("the node stopped")
+
+    def _refusal(self, listener: str, peer_host: str) -> str | None:
+        limits = self._limits
+        if listener in limits.unlimited:
+            return None
+        if self._per_host.total() >= limits.in_all:
+            return f"the node already has {limits.in_all} connections (max.connections)"
+        if self._per_host[peer_host] >= limits.per_host:
+            return (
+                f"this address already has {limits.per_host} connections (max.connections.per.ip)"
+            )
+        return None
+
+    def _happened(self, happened: Input) -> None:
+        effects = self._node.step(happened)
+        if effects:
+            self._carry_out(effects)
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                connection = self._connections.get(effect.connection)
+                if connection is not None:
+                    connection.send(effect.parts)
+                    self._flush_later(connection)
+                continue
+            match effect:
+                case SendOnLink(link, parts):
+                    connection = self._links.connections.get(link)
+                    if connection is not None:
+                        connection.send(parts)
+                        self._flush_later(connection)
+                case OpenLink(link, host, port):
+                    self._links.open(link, host, port)
+                case CloseLink(link, reason):
+                    self._links.close(link, reason)
+                case Close(identity, reason):
+                    connection = self._connections.get(identity)
+                    if connection is not None:
+                        connection.close(reason)
+                        self._flush_later(connection)
+                case PauseReading(identity):
+                    connection = self._connections.get(identity)
+                    if connection is not None:
+                        connection.pause_reading()
+                case ResumeReading(identity):
+                    connection = self._connections.get(identity)
+                    if connection is not None:
+                        connection.resume_reading()
+                case RunJob(job_id, work, lane):
+                    self._jobs.run(job_id, work, lane)
+                case Announce(event):
+                    self._announce(event)
+                case OpenListeners(names):
+                    self._world.open_listeners(names)
+                case LimitConnections(per_host, in_all):
+                    self._limits = self._limits._replace(per_host=per_host, in_all=in_all)
+                case Stopped(failure):
+                    self._node = _StoppedNode()
+                    self._world.stopped(failure)
+                case _:
+                    assert_never(effect)
+
+    def _flush_later(self, connection: Connection) -> None:
+        if not connection.flush_due:
+            connection.flush_due = True
+            self._unflushed.append(connection)
+
+    def _announce(self, event: Event) -> None:
+        self._world.announce(event, self._now or read_clock())
+
+    def _job_finished(self, job_id: int, error: str | None) -> None:
+        self._happened(JobFinished(self.now, job_id, error))
+
+    def _begin_tick(self) -> Now:
+        self._now = read_clock()
+        self._loop.call_soon(self._end_tick)
+        return self._now
+
+    def _end_tick(self) -> None:
+        now = self.now
+        self._happened(TickEnded(now))
+        self._now = None  # whatever flushing brings belongs to a new tick
+        unflushed, self._unflushed = self._unflushed, []
+        for connection in unflushed:
+            if connection.flush_due:
+                connection.flush()
+        self._set_timer(self._node.next_deadline_ms, now.monotonic_ms)
+
+    def _set_timer(self, deadline_ms: int | None, now_ms: int = 0) -> None:
+        if deadline_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = deadline_ms
+        if deadline_ms is not None:
+            delay_ms = max(0, deadline_ms - now_ms)
+            self._timer = self._loop.call_later(delay_ms / 1000, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._timer = None
+        self._timer_ms = None
+        self._happened(TimePassed(self.now))
+
+    def _sweep_idle(self) -> None:
+        """Close who has finished no request for too long, or does not take the last answers."""
+        now_ms = read_clock().monotonic_ms
+        for connection in list(self._connections.values()):
+            if connection.active:
+                connection.active = False
+                connection.idle_since_ms = now_ms
+                continue
+            idle_ms = now_ms - connection.idle_since_ms
+            if connection.is_closing:
+                if idle_ms >= _CLOSE_WITHIN_MS:
+                    connection.abandon("closed")
+            elif idle_ms >= self._idle_ms:
+                connection.abandon(f"no whole request in {idle_ms} ms (connections.max.idle.ms)")
+        self._sweeper = self._loop.call_later(self._sweep_s, self._sweep_idle)

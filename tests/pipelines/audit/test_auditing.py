@@ -1,0 +1,143 @@
+"""What an audit does around the comparison, which tests of whole runs look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, Schema
+from pyspark.errors import PySparkException
+from tests.pipelines.commit_rounds import COLUMNS, ROWS, write_part
+from tests.pipelines.conftest import Describe
+from typer.testing import CliRunner
+
+from tidelog.cli.main import app
+from tidelog.pipelines.audit import auditing
+from tidelog.pipelines.audit.auditing import audit_pipeline
+from tidelog.pipelines.audit.comparing import Finding, TableAudit, _ends
+from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.spec import Pipeline
+from tidelog.pipelines.run.running import targets
+from tidelog.pipelines.run.state import State
+from tidelog.pipelines.tables.table_commit import TableCommit
+from tidelog.spark.errors import DataLoss, SourceError
+
+ONE = "name: x\ntables: {orders: {topics: orders}}"
+
+
+class SparkIsAsked(Exception):
+    """The audit has come as far as Spark."""
+
+
+def no_spark(*_: Any) -> None:
+    raise SparkIsAsked
+
+
+def test_what_was_decided_is_carried_out_before_the_tables_are_compared(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = describe(ONE)
+    target = targets(pipeline)["orders"]
+    commit = TableCommit(target)
+    columns = Schema.from_arrow(COLUMNS)
+    commit.prepare(columns)
+    commit.decide(0, columns, [write_part(target, 0, 0, lambda offset: False)])  # it died here
+    assert DeltaTable(str(target.table)).to_pyarrow_table().num_rows == 0
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
+    monkeypatch.setattr(auditing, "spark_session", no_spark)
+    with pytest.raises(SparkIsAsked):
+        audit_pipeline(pipeline, [], None, lambda _: None)
+    assert DeltaTable(str(target.table)).to_pyarrow_table().num_rows == ROWS
+
+
+def test_no_batch_is_known_where_decisions_or_checkpoint_are_gone(describe: Describe) -> None:
+    pipeline = describe(ONE)
+    state, table = State(pipeline.storage), pipeline.tables["orders"]
+    offsets = state.checkpoints("orders") / "orders" / "0" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text('v1\n{}\n{"orders": {"0": 10}}')
+    assert _ends(state, table) == {}
+    target = targets(pipeline)["orders"]
+    columns = Schema.from_arrow(COLUMNS)
+    part = write_part(target, 0, 0, lambda offset: False)
+    TableCommit(target).decide(0, columns, [part])
+    assert [each.offset for each in _ends(state, table).values()] == [10]
+    (offsets / "0").unlink()
+    assert _ends(state, table) == {}
+
+
+class Stopped:
+    """A Spark that is only ever stopped."""
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+def test_what_is_lost_while_an_audit_reads_is_told_in_words_of_the_description(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: Any) -> None:
+        lost = DataLoss("Offsets out of range: orders-0 has offsets [0, 3)")
+        raise PySparkException(f"Traceback:\ntidelog.spark.errors.DataLoss: {lost}\n")
+
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
+    monkeypatch.setattr(auditing, "spark_session", lambda *_: Stopped())
+    monkeypatch.setattr(auditing, "audit_table", lose)
+    pipeline = describe(ONE)
+    pipeline.state.checkpoints("orders").mkdir(parents=True)
+    with pytest.raises(PipelineTrouble) as refused:
+        audit_pipeline(pipeline, [], None, lambda _: None)
+    assert str(refused.value).startswith("the audit failed: Offsets out of range: orders-0 has")
+    assert "`on_data_loss: go_on`" in str(refused.value)
+
+
+def test_a_cluster_that_is_away_is_told_before_spark_starts(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Pipeline) -> None:
+        raise SourceError("no broker answers")
+
+    monkeypatch.setattr(auditing, "check_topics", away)
+    monkeypatch.setattr(auditing, "spark_session", no_spark)
+    with pytest.raises(SourceError):
+        audit_pipeline(describe(ONE), [], None, lambda _: None)
+
+
+def test_what_never_ran_is_not_called_clean(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "check_topics", lambda _: None)
+    monkeypatch.setattr(auditing, "spark_session", no_spark)
+    pipeline = describe("name: x\ntables: {a: {topics: o}, b: {from: a}}")
+    for asked in ([], ["b"]):
+        with pytest.raises(PipelineTrouble, match="never ran, so nothing can be audited: run the"):
+            audit_pipeline(pipeline, asked, None, lambda _: None)
+    pipeline.state.checkpoints("a").mkdir(parents=True)
+    with pytest.raises(PipelineTrouble, match=r"b never ran.*, or audit the others: --table a"):
+        audit_pipeline(pipeline, [], None, lambda _: None)
+    with pytest.raises(SparkIsAsked):
+        audit_pipeline(pipeline, ["a"], None, lambda _: None)
+
+
+def test_a_table_that_took_no_record_is_not_called_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(ONE)
+    found = [TableAudit("orders", 0, 0, 0, 0, 0, [])]
+    monkeypatch.setattr(auditing, "audit_pipeline", lambda *_: found)
+    told = CliRunner().invoke(app, ["pipelines", "audit", str(tmp_path)])
+    assert told.exit_code == 0
+    assert "orders: no record was taken yet, so there is nothing to prove" in told.output
+
+
+def test_all_findings_are_counted_although_not_all_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(ONE)
+    one = Finding("orders", "orders", 0, 7, "lost: neither in the table nor in quarantine")
+    found = [TableAudit("orders", 5000, 2500, 0, 0, 2500, [one, one._replace(offset=8)])]
+    monkeypatch.setattr(auditing, "audit_pipeline", lambda *_: found)
+    told = CliRunner().invoke(app, ["pipelines", "audit", str(tmp_path)])
+    assert told.exit_code == 1
+    assert "2500 findings, the first 2 are listed" in told.output

@@ -1,0 +1,116 @@
+"""A watch outlives all that goes by, and says so; it ends when Spark does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.pipelines.conftest import Describe
+from typer.testing import CliRunner
+
+from tidelog.cli.main import app
+from tidelog.cli.pipelines import spark_for
+from tidelog.pipelines.description.mistakes import NotYet, PipelineTrouble
+from tidelog.pipelines.run import running, spark_process, watching
+from tidelog.pipelines.run.spark_process import SparkGone, SparkProcess
+from tidelog.pipelines.run.summary import TableSummary
+from tidelog.spark.errors import SourceError
+
+ONE = "name: x\ntables: {a: {topics: o}}"
+SUMMARY = [TableSummary("a", 1, 1, 0, 0, 0)]
+AWAY = SourceError("127.0.0.1:9092 cannot answer")
+
+
+class Script:
+    """A function that gives, or raises, one thing after the other."""
+
+    def __init__(self, *results: Any) -> None:
+        self._results: Iterator[Any] = iter(results)
+
+    def __call__(self, *_: Any) -> Any:
+        result = next(self._results)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def test_what_goes_by_is_told_and_waited_out(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = NotYet("its topics hold no JSON object yet")
+    monkeypatch.setattr(watching, "run_once", Script(AWAY, SUMMARY, SUMMARY, SparkGone("gone")))
+    monkeypatch.setattr(watching, "prepare", Script(empty, None, AWAY, None, None))
+    monkeypatch.setattr(watching, "lag_of", Script(0, AWAY, 3, 1))
+    told: list[str] = []
+    found = watching.runs(describe(ONE), cast(SparkProcess, None), 0, told.append)
+    assert [next(found), next(found)] == [SUMMARY, SUMMARY]
+    with pytest.raises(SparkGone):
+        next(found)
+    away = f"waiting: {AWAY}"
+    assert told == [away, f"waiting: {empty}", away, away]
+
+
+def test_what_stays_wrong_ends_a_watch(describe: Describe, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = PipelineTrouble("column id of a is string and would be long")
+    told: list[str] = []
+    monkeypatch.setattr(watching, "run_once", Script(wrong))
+    with pytest.raises(PipelineTrouble, match="would be long"):
+        next(watching.runs(describe(ONE), cast(SparkProcess, None), 0, told.append))
+    monkeypatch.setattr(watching, "prepare", Script(wrong))
+    with pytest.raises(PipelineTrouble, match="would be long"):
+        watching.wait_until_prepared(describe(ONE), 0, told.append)
+    assert told == []
+
+
+def test_a_spark_that_died_ends_the_command_with_its_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(ONE)
+    short_lived = tmp_path / "spark"
+    short_lived.write_text("#!/bin/sh\necho '{\"ready\": true}'\n")
+    short_lived.chmod(0o755)
+
+    def run_once(_: Any, spark: SparkProcess, tell: Any) -> list[TableSummary]:
+        os.waitid(os.P_PID, spark.pid, os.WEXITED | os.WNOWAIT)
+        spark.run(tmp_path)
+        return []
+
+    monkeypatch.setattr(sys, "executable", str(short_lived))
+    monkeypatch.setattr(spark_process, "require_java", lambda: None)
+    monkeypatch.setattr(running, "prepare", lambda *_: None)
+    monkeypatch.setattr(running, "run_once", run_once)
+    found = CliRunner().invoke(app, ["pipelines", "run", str(tmp_path)])
+    assert found.exit_code == 1
+    assert "Spark is gone" in found.output
+
+
+def test_a_command_that_is_terminated_takes_its_spark_along(
+    describe: Describe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise Spark goes on for a while, with the lock that the next command needs."""
+    ended = []
+
+    @contextmanager
+    def spark(*_: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(spark_process, "spark_process", spark)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            spark_for(describe(ONE), None, lambda: None),
+        ):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [True]

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tidelog.model.errors import DiskError
+from tidelog.model.time import Now
+from tidelog.observe.events import LogDirectoryOffline
+from tidelog.shell.event_journal import EventJournal
+
+OFFLINE = LogDirectoryOffline(directory="/data", cause="the disk failed")
+NOW = Now(5, 1_700_000_000_000)
+
+
+def test_an_event_is_one_readable_and_one_json_line(tmp_path: Path) -> None:
+    readable = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    journal = EventJournal(readable, str(tmp_path / "events.jsonl"))
+    journal.write(OFFLINE, NOW)
+    journal.say("node 1 listens", NOW)
+    journal.close()
+    os.close(readable)
+
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "2023-11-14T22:13:20.000Z log directory /data went offline: the disk failed",
+        "2023-11-14T22:13:20.000Z node 1 listens",
+    ]
+    [line] = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert json.loads(line)["event"] == "LogDirectoryOffline"
+
+
+def test_the_json_file_is_replaced_before_it_grows_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with open(os.devnull, "w") as nowhere:
+        journal = EventJournal(nowhere.fileno(), str(path), size_limit=300)
+        for _ in range(10):
+            journal.write(OFFLINE, NOW)
+        journal.close()
+
+    assert path.stat().st_size <= 300
+    assert (tmp_path / "events.jsonl.1").stat().st_size <= 300
+    assert len(path.read_text().splitlines()) >= 1
+
+
+def test_a_journal_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    journal = EventJournal(writing, str(directory / "events.jsonl"), size_limit=1)
+    journal.write(OFFLINE, NOW)
+    (directory / "events.jsonl").unlink(missing_ok=True)
+    (directory / "events.jsonl.1").unlink(missing_ok=True)
+    directory.rmdir()
+    journal.write(OFFLINE, NOW)
+    journal.write(OFFLINE, NOW)
+    journal.close()
+    os.close(writing)
+
+
+def test_a_journal_that_cannot_be_opened_is(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="cannot open"):
+        EventJournal(2, str(tmp_path / "none" / "events.jsonl"))
