@@ -143,10 +143,10 @@ class BrokerRules:
     def _judge_evidence(
         self, controller: Machine, machine: Machine, fenced: BrokerRegistration
     ) -> None:
-        """L20: while a process runs and nobody breaks its connections, no end of one is evidence
-        that it is gone: what it gives up tells nothing. One that is paused says nothing anyway."""
+        """L20: while a process lives and neither network nor disk breaks its connections, no end of
+        one is evidence that it is gone: what it gives up tells nothing."""
         node, session_ms = machine.node, machine.config.broker_session_timeout_ms
-        if node is None or machine.paused or node.broker.broker_epoch != fenced.broker_epoch:
+        if node is None or node.broker.broker_epoch != fenced.broker_epoch:
             return
         since_ms = self._world.now_ms - session_ms
         if not self._world.network.were_broken_since(controller.address, machine.address, since_ms):

@@ -14,6 +14,8 @@ its disk.
 Invariant  Nothing that the leader remembers of its followers counts.
 Invariant  In doubt a follower was caught up earlier: a claim counts only in the leader's epoch, of
            the process that is registered, and if the leader's log has a batch of that epoch there.
+Invariant  What a process held counts for no later one, whose disk may be another: whoever registers
+           anew is out of sync until it has caught up by itself.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from tidelog.model.ids import NO_EPOCH
 from tidelog.node.core.effects import Effect, Send
 from tidelog.node.core.inputs import ConnectionClosed, FrameArrived
 from tidelog.protocol.fetch import FetchPartition, FetchRequest
@@ -46,7 +49,7 @@ class Follower:
     caught_up_ms: int = NEVER_MS
     offset: int = -1
     """Where its last fetch began."""
-    broker_epoch: int = -1
+    broker_epoch: int = NO_EPOCH
     """The incarnation that fetched last."""
     fetched_ms: int = NEVER_MS
     end_when_fetched: int = 1 << 62
@@ -237,6 +240,8 @@ def _note_incarnation(machine: Machine, fetched: _Session, led: dict[PartitionKe
         known = led.get(key)
         if known is not None and known.epoch == claim.current_leader_epoch:
             follower = known.followers.setdefault(fetched.follower, Follower())
+            if fetched.broker_epoch > follower.broker_epoch > NO_EPOCH:
+                known.followers[fetched.follower] = follower = Follower()
             follower.broker_epoch = fetched.broker_epoch
 
 

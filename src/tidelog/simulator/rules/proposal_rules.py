@@ -170,8 +170,6 @@ class ProposalRules:
             known = leader.followers.get(broker_id)
             if follower.offset == led.end or known is None:
                 continue
-            if self._world.machines[broker_id].lossy:
-                continue  # what it once held may be gone since
             is_late = not known.is_caught_up(led.end, now_ms, self._lag_max_ms)
             if is_late and self._is_in_time(led, follower, now_ms):
                 what = f"{machine.name} takes {broker_id} for late in {partition.name}"

@@ -124,7 +124,7 @@ class Network:
         self._connections: dict[int, End] = {}
         self._stuck: dict[int, tuple[End, End]] = {}
         self._broken_us: dict[frozenset[str], int] = {}
-        """When a connection between two addresses was last broken from outside."""
+        """When a fault of the world last ended a connection between two addresses."""
 
     def add(self, host: Host) -> None:
         """Give a host its place in the network."""
@@ -197,15 +197,20 @@ class Network:
             far = near.peer
             if far is not None and _are(near.host, far.host, one, other):
                 broken += 1
-                addresses = frozenset((near.host.address, far.host.address))
-                self._broken_us[addresses] = self._timeline.now_us
+                self.note_fault(near)
                 for end in (near, far):
                     end.queue.clear()
                     self._hang_up(end, "connection reset")
         return broken
 
+    def note_fault(self, end: End) -> None:
+        """A connection ends for a fault of the world around its two processes."""
+        if end.peer is not None:
+            addresses = frozenset((end.host.address, end.peer.host.address))
+            self._broken_us[addresses] = self._timeline.now_us
+
     def were_broken_since(self, one: str, other: str, ms: int) -> bool:
-        """Whether connections between two addresses were broken from outside since that time."""
+        """Whether a fault of the world ended connections between two addresses since that time."""
         return self._broken_us.get(frozenset((one, other)), -1) >= ms * 1000
 
     def paths_changed(self) -> None:

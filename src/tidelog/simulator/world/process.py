@@ -296,6 +296,7 @@ class Process:
         try:
             frame = joined(parts)
         except TidelogError as error:  # the disk does not give the records back
+            self._network.note_fault(end)
             self._hang_up(end, str(error), departs_us)
             return
         self._network.send(end, frame, departs_us)
