@@ -74,14 +74,14 @@ def request_body(api_key: int, version: int, fields: Any) -> bytes:
 
 def is_refused(decode: Decode, message: bytes | bytearray) -> bool:
     """Whether it is malformed; any other outcome but a value fails the test."""
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         decode(memoryview(message))
     except MalformedRequest as refused:
         assert str(refused)
         return True
     finally:
-        assert time.perf_counter() - started < LONGEST_S
+        assert time.thread_time() - started < LONGEST_S
     return False
 
 
@@ -215,7 +215,7 @@ def test_what_stock_clients_send_is_understood(frame: bytes) -> None:
 
 @pytest.mark.parametrize("frame", corpus("refused"))
 def test_what_was_built_to_do_harm_is_refused(frame: bytes) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(MalformedRequest):
         decode_frame(frame)
     assert time.perf_counter() - started < LONGEST_S
