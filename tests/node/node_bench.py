@@ -245,7 +245,7 @@ class NodeBench:
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         """The replica this node hosts."""
-        hosted = self.node.broker.replicas.get(TopicPartition(topic, index))
+        hosted = self.node.replicas.get(TopicPartition(topic, index))
         assert hosted is not None
         return hosted
 

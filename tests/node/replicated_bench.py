@@ -92,14 +92,14 @@ class ReplicatedBench(NodeBench):
                 "min_supported_version": each.min_supported_version,
                 "max_supported_version": each.max_supported_version,
             }
-            for each in self.node.broker.image.brokers[NODE_ID].features
+            for each in self.node.cluster.image.brokers[NODE_ID].features
         ]
         host = {"name": "PLAINTEXT", "host": "b", "port": broker_id, "security_protocol": 0}
         answer = peer.ask(
             ApiKey.BROKER_REGISTRATION,
             4,
             broker_id=broker_id,
-            cluster_id=self.node.broker.cluster_id,
+            cluster_id=self.node.cluster.cluster_id,
             incarnation_id=self.entropy.uuid(),
             listeners=[host],
             features=features,

@@ -35,8 +35,8 @@ CLEAN_MARK = "/data/.kafka_cleanshutdown"
 def test_a_node_opens_its_listeners_once_it_is_unfenced(bench: NodeBench) -> None:
     assert bench.listeners == ("CONTROLLER", "PLAINTEXT")
     [started] = bench.of_kind(NodeStarted)
-    assert (started.node_id, started.cluster_id) == (100, bench.node.broker.cluster_id)
-    assert bench.node.broker.is_live(100)
+    assert (started.node_id, started.cluster_id) == (100, bench.node.cluster.cluster_id)
+    assert bench.node.cluster.is_live(100)
 
 
 def test_every_step_of_a_start_waits_for_the_disk(starting: NodeBench) -> None:
@@ -254,4 +254,4 @@ def test_a_failed_sync_of_the_metadata_log_stops_the_node(bench: NodeBench, peer
     with pytest.raises(DiskError, match="could not be synced"):
         bench.run_jobs(error="Input/output error")
     assert peer.frames == []
-    assert "orders" not in bench.node.broker.image.topics_by_name
+    assert "orders" not in bench.node.cluster.image.topics_by_name

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.model.ids import TopicPartition
-from tidelog.node.api import HANDLERS
-from tidelog.node.api import fetch as fetch_handler
-from tidelog.node.api import produce as produce_handler
 from tidelog.node.core.connections import Slot
 from tidelog.node.core.inputs import FrameArrived
-from tidelog.node.core.requests import frame_arrived
 from tidelog.node.fetching.parked_fetches import ParkedFetch
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.frame import frame_bounds, read_request_header
@@ -68,7 +64,7 @@ def test_a_record_goes_that_way(
     bench: NodeBench, peer: Peer, batch: NewBatch, records_in: RecordsIn
 ) -> None:
     bench.create_topic("orders")
-    node, broker = bench.node, bench.node.broker
+    node = bench.node
     consumer = bench.connect()
     consumer.send_fetch({("orders", 0): 0}, session_epoch=0, max_wait_ms=0)
     session = consumer.fetched().session_id
@@ -91,8 +87,7 @@ def test_a_record_goes_that_way(
     assert records.obj is received
 
     # 3. The handler, and the replica it will find.
-    assert HANDLERS[header.api_key] is produce_handler.handle
-    partition = broker.replicas.locate(broker.image, TopicPartition("orders", index), None)
+    partition = node.replicas.locate(node.cluster.image, TopicPartition("orders", index), None)
     assert partition is bench.partition("orders")
 
     # 4. The partition leads, and its rules accept the batch as it is.
@@ -106,7 +101,7 @@ def test_a_record_goes_that_way(
     before = partition.log.end_offset
     connection = node._connections[peer.connection]
     held = connection.reserve()
-    frame_arrived(broker, bench.now, connection, frame)
+    node.rooms.requests.frame_arrived(bench.now, connection, frame)
     stamped = read_header(records)
     assert (stamped.base_offset, stamped.leader_epoch) == (before, partition.leader_epoch)
     assert partition.log.end_offset == before + 1
@@ -137,6 +132,5 @@ def test_a_record_goes_that_way(
 def test_the_reader_waits_where_the_page_says(bench: NodeBench, peer: Peer) -> None:
     bench.create_topic("orders")
     peer.send_fetch({("orders", 0): 0}, max_wait_ms=60_000)
-    assert HANDLERS[ApiKey.FETCH] is fetch_handler.handle
     [waiting] = bench.node._connections[peer.connection].waiting
     assert isinstance(waiting, ParkedFetch)

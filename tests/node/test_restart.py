@@ -96,11 +96,11 @@ def test_every_incarnation_leads_in_a_higher_epoch_that_begins_at_the_end(
 def test_a_broker_gets_a_higher_epoch_with_each_registration(
     orders: NodeBench, clean: bool
 ) -> None:
-    before = orders.node.broker.image.brokers[100]
+    before = orders.node.cluster.image.brokers[100]
     if clean:
         orders.stop()
     again = orders.again(None if clean else after_crash(orders.files))
-    after = again.node.broker.image.brokers[100]
+    after = again.node.cluster.image.brokers[100]
     assert after.broker_epoch > before.broker_epoch
     assert after.incarnation_id != before.incarnation_id
     assert not after.fenced
@@ -109,12 +109,12 @@ def test_a_broker_gets_a_higher_epoch_with_each_registration(
 def test_a_clean_stop_leaves_the_broker_epoch_for_the_next_registration(
     orders: NodeBench,
 ) -> None:
-    epoch = orders.node.broker.image.brokers[100].broker_epoch
+    epoch = orders.node.cluster.image.brokers[100].broker_epoch
     orders.stop()
     again = orders.again()
-    assert again.node.broker.directories[0].previous_broker_epoch == epoch
+    assert again.node.rooms.base.directories[0].previous_broker_epoch == epoch
     crashed = again.again(after_crash(again.files))
-    assert crashed.node.broker.directories[0].previous_broker_epoch == -1
+    assert crashed.node.rooms.base.directories[0].previous_broker_epoch == -1
 
 
 def test_the_metadata_log_says_whose_it_is_from_the_first_record_on(bench: NodeBench) -> None:
@@ -143,9 +143,11 @@ def test_a_follower_starts_with_the_high_watermark_that_was_written_down(
         topic_id=topic_id,
         replicas=(101, 100),
         isr=(100, 101),
-        directories=(UUID(int=1000), orders.node.broker.directories[0].identity.directory_id),
+        directories=(UUID(int=1000), orders.node.rooms.base.directories[0].identity.directory_id),
     )
-    orders.node.broker.control_plane.append((second, shared), orders.now)
+    plane = orders.node.rooms.control.plane
+    assert plane is not None
+    plane.append((second, shared), orders.now)
     orders.end_tick()
     peer.produce("orders", batch(b"not committed"), acks=1)
     orders.wait(10_000)
@@ -179,7 +181,7 @@ def test_a_log_of_an_unknown_topic_or_partition_is_set_aside(orders: NodeBench) 
         write_topic_id(orders.files, f"/data/{name}", identity)
     again = orders.again()
     assert sorted(name.partition(".")[0] for name in stray_names(again)) == ["clicks-0", "orders-5"]
-    assert len(again.node.broker.replicas) == 1
+    assert len(again.node.replicas) == 1
     beyond = again.connect().produce("orders", b"", 5)
     assert beyond.error == ErrorCode.unknown_topic_or_partition
 

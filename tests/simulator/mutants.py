@@ -216,13 +216,13 @@ def _tell_consumers_only(self: WantedPartition, new_bytes: int) -> None:
 
 
 def _believe_any_directory(self: Hosting) -> int:
-    return max(directory.previous_broker_epoch for directory in self._broker.directories)
+    return max(directory.previous_broker_epoch for directory in self._context.directories)
 
 
 def _begin_where_there_is_room(
     self: Hosting, _directory_id: UUID, *, is_new: bool
 ) -> LogDirectory | None:
-    online = [each for each in self._broker.directories if each.offline_reason is None]
+    online = [each for each in self._context.directories if each.offline_reason is None]
     return min(online, key=lambda directory: len(directory.logs), default=None)
 
 

@@ -36,7 +36,7 @@ def homes(machine: Machine) -> dict[int, str]:
     hosted = {
         index: partition.log
         for index in range(PARTITIONS)
-        if (partition := node.broker.replicas.get(TopicPartition("orders", index))) is not None
+        if (partition := node.replicas.get(TopicPartition("orders", index))) is not None
     }
     return {
         index: log.directory.rpartition("/")[0]

@@ -97,7 +97,7 @@ def test_finalized_features_come_with_the_offset_at_which_they_were_true(
         TRANSACTION_VERSION: 2,
         KRAFT_VERSION: 1,
     }
-    assert before.finalized_features_epoch == bench.node.broker.image.end_offset - 1
+    assert before.finalized_features_epoch == bench.node.cluster.image.end_offset - 1
     bench.create_topic("orders")
     assert ask(peer, 3).finalized_features_epoch > before.finalized_features_epoch
 
@@ -130,7 +130,7 @@ def update(peer: Peer, version: int, feature: str, level: int, **how: Any) -> An
 
 @pytest.mark.parametrize("version", range(3))
 def test_a_feature_goes_down_and_up_again(bench: NodeBench, peer: Peer, version: int) -> None:
-    features = bench.node.broker.image.features
+    features = bench.node.cluster.image.features
     refused = update(peer, version, ELR, 0)
     assert refused.error_code == ErrorCode.invalid_update_version
     assert refused.error_message
@@ -177,7 +177,7 @@ def test_the_quorum_of_one_is_described(bench: NodeBench, peer: Peer, version: i
     if version >= 1:
         assert voter.last_fetch_timestamp is not None
     if version >= 2:
-        home = bench.node.broker.directories[0].identity.directory_id
+        home = bench.node.rooms.base.directories[0].identity.directory_id
         assert voter.replica_directory_id == home
         [node] = answer.nodes
         [listener] = node.listeners

@@ -55,7 +55,7 @@ def test_members_of_the_consumer_protocol_are_assigned_partitions(peer: Peer, ve
     assert (answer.error_code, answer.member_epoch) == (0, 1)
     [topic] = answer.assignment.topic_partitions
     assert (topic.topic_id, topic.partitions) == (
-        peer.bench.node.broker.image.topics_by_name["orders"].topic_id,
+        peer.bench.node.cluster.image.topics_by_name["orders"].topic_id,
         (0, 1),
     )
 

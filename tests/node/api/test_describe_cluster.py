@@ -30,7 +30,7 @@ def test_a_broker_listener_tells_the_brokers(bench: NodeBench, peer: Peer, versi
     assert (broker.broker_id, broker.host, broker.port) == (100, "localhost", 9092)
     assert (answer.error_code, answer.error_message) == (0, None)
     assert answer.controller_id == 100
-    assert answer.cluster_id == bench.node.broker.cluster_id
+    assert answer.cluster_id == bench.node.cluster.cluster_id
     assert getattr(answer, "endpoint_type", BROKERS) == BROKERS
 
 
@@ -59,7 +59,7 @@ def test_an_unknown_kind_of_endpoint_is_unsupported(peer: Peer) -> None:
 def test_fenced_brokers_are_told_to_those_who_ask_from_version_2_on(
     bench: NodeBench, peer: Peer
 ) -> None:
-    image = bench.node.broker.image
+    image = bench.node.cluster.image
     image.replay(
         RegisterBrokerRecord(
             broker_id=101,

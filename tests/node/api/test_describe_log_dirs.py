@@ -57,7 +57,7 @@ def test_a_failed_directory_is_told_as_such(new_bench: NewBench) -> None:
     bench = new_bench(log_dirs="/data,/more")
     bench.create_topic("orders", 4)
     peer = bench.connect()
-    bench.node.broker.directories[1].health.fail("I/O error")
+    bench.node.rooms.base.directories[1].health.fail("I/O error")
     answers = {each.log_dir: each for each in ask(peer).results}
     assert answers["/data"].error_code == 0
     assert answers["/more"].error_code == ErrorCode.kafka_storage_error

@@ -122,7 +122,7 @@ def test_a_partition_is_told_with_its_leader_and_who_else_could_lead(
 ) -> None:
     [topic] = describe(peer, "c").topics
     [partition] = topic.partitions
-    assert topic.topic_id == topics.node.broker.image.topics_by_name["c"].topic_id
+    assert topic.topic_id == topics.node.cluster.image.topics_by_name["c"].topic_id
     assert topic.topic_authorized_operations > 0
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 100, 0)
     assert list(partition.eligible_leader_replicas) == []

@@ -108,7 +108,7 @@ def test_what_is_not_here_is_unknown_by_name_and_by_id(orders: UUID, peer: Peer)
 def test_in_the_metadata_but_not_here_is_not_leader_or_follower(
     orders: UUID, bench: NodeBench, peer: Peer
 ) -> None:
-    bench.node.broker.replicas.abandon(TopicPartition("orders", 0))
+    bench.node.replicas.abandon(TopicPartition("orders", 0))
     assert peer.fetch_one("orders", 0).error == ErrorCode.not_leader_or_follower
     answer = peer.fetch({(orders, 0): 0}, version=16)
     assert answer.topics[0].partitions[0].current_leader == (100, 0)

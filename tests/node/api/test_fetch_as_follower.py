@@ -280,7 +280,7 @@ def test_a_new_session_of_a_follower_ends_the_one_it_left_behind(leader: Leader)
     first = leader.open_session(leader.one, 0, 0)
     other = leader.open_session(leader.two, 0, 0)
     leader.open_session(leader.one, 0, 0)
-    assert len(leader.bench.node.broker.sessions) == 2
+    assert len(leader.bench.node.rooms.base.sessions) == 2
     leader.one.send({}, session_id=first, session_epoch=1)
     assert leader.one.peer.fetched(17).error == ErrorCode.fetch_session_id_not_found
     leader.two.send({}, session_id=other, session_epoch=1, max_wait_ms=0)

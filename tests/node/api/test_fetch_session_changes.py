@@ -40,8 +40,8 @@ def test_a_topic_id_that_becomes_known_later_is_read_in_the_same_session(
     first = peer.fetch({(late_id, 0): 0}, session_epoch=0, version=13)
     assert first.topics[0].partitions[0].error == ErrorCode.unknown_topic_id
 
-    broker = bench.node.broker
-    broker.image.topics_by_id[late_id] = broker.image.topics_by_name["orders"]
+    image = bench.node.cluster.image
+    image.topics_by_id[late_id] = image.topics_by_name["orders"]
     bench.partition("orders").log.topic_id = late_id
     peer.produce("orders", batch(b"a"))
     second = peer.fetch(session_id=first.session_id, session_epoch=1, version=13)
@@ -59,7 +59,7 @@ def test_a_topic_deleted_and_created_again_is_read_on_by_name(
     gone = peer.fetch(session_id=session, session_epoch=1)
     assert [p.error for p in partitions(gone).values()] == [3, 3, 3]
     assert not before.watchers
-    kept = bench.node.broker.sessions._sessions[session].partitions.values()
+    kept = bench.node.rooms.base.sessions._sessions[session].partitions.values()
     assert [entry.hosted for entry in kept] == [None] * 3
 
     bench.create_topic("orders")

@@ -46,7 +46,7 @@ def test_no_session_is_begun_below_version_7_or_with_epoch_minus_1(
     answer = peer.fetch(ALL, version=version, session_epoch=epoch, max_wait_ms=0)
     assert answer.session_id == 0
     assert told(answer) == [0, 1, 2]
-    assert len(bench.node.broker.sessions) == 0
+    assert len(bench.node.rooms.base.sessions) == 0
 
 
 def test_an_unknown_session_is_refused(peer: Peer) -> None:
@@ -80,7 +80,7 @@ def test_a_session_by_name_is_not_continued_by_id_nor_the_other_way_round(
 @pytest.mark.usefixtures("orders")
 def test_the_epoch_after_the_largest_one_is_1(bench: NodeBench, peer: Peer) -> None:
     session = open_session(peer)
-    bench.node.broker.sessions._sessions[session].next_epoch = 2**31 - 1
+    bench.node.rooms.base.sessions._sessions[session].next_epoch = 2**31 - 1
     last = peer.fetch(session_id=session, session_epoch=2**31 - 1, max_wait_ms=0)
     following = peer.fetch(session_id=session, session_epoch=1, max_wait_ms=0)
     assert (last.error, last.topics) == (0, [])
@@ -105,7 +105,7 @@ def test_a_full_fetch_closes_the_session_it_names(bench: NodeBench, peer: Peer, 
     assert answer.session_id != session
     again = peer.fetch(session_id=session, session_epoch=1)
     assert again.error == ErrorCode.fetch_session_id_not_found
-    assert len(bench.node.broker.sessions) == (1 if epoch == 0 else 0)
+    assert len(bench.node.rooms.base.sessions) == (1 if epoch == 0 else 0)
 
 
 # What an incremental answer tells
@@ -150,7 +150,7 @@ def test_a_moved_high_watermark_is_news_even_without_records(
 def test_the_cost_of_a_fetch_follows_what_changed(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
-    session = bench.node.broker.sessions._sessions[open_session(peer)]
+    session = bench.node.rooms.base.sessions._sessions[open_session(peer)]
     assert len(session.ready) == 0
     peer.produce("orders", batch(b"a"), 2)
     assert [entry.key for entry in session.ready] == [("orders", 2)]

@@ -204,5 +204,5 @@ def test_answered_fetches_leave_no_watchers_and_no_deadlines_behind(
         assert peer.fetched().error == 0
     assert len(bench.partition("orders").watchers) == 0
     assert len(bench.node._connections[peer.connection].waiting) == 0
-    assert len(bench.node.broker.deadlines) < 1100
-    assert bench.node.broker.parked.woken == []
+    assert len(bench.node.rooms.base.runtime.deadlines) < 1100
+    assert bench.node.rooms.parked.woken == []

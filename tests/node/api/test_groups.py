@@ -46,7 +46,7 @@ def peer(bench: NodeBench) -> Peer:
 
 
 def topic_id(bench: NodeBench, name: str = "orders") -> UUID:
-    return bench.node.broker.image.topics_by_name[name].topic_id
+    return bench.node.cluster.image.topics_by_name[name].topic_id
 
 
 def join(peer: Peer, version: int = 5, **fields: Any) -> Any:
@@ -151,9 +151,9 @@ def test_the_offsets_topic_is_created_when_somebody_looks_for_a_coordinator(
     assert first.error_code in (ErrorCode.coordinator_not_available, ErrorCode.none)
     found = find()
     assert (found.error_code, found.node_id, found.port) == (ErrorCode.none, 100, 9092)
-    topic = bench.node.broker.image.topics_by_name[OFFSETS_TOPIC]
+    topic = bench.node.cluster.image.topics_by_name[OFFSETS_TOPIC]
     assert len(topic.partitions) == 4
-    configs = bench.node.broker.image.config(2, OFFSETS_TOPIC)
+    configs = bench.node.cluster.image.config(2, OFFSETS_TOPIC)
     assert configs["cleanup.policy"] == "compact"
 
 

@@ -56,7 +56,7 @@ def test_the_first_id_waits_for_a_block_of_ids_that_is_on_disk(
 def test_a_used_up_block_is_followed_by_the_next(bench: NodeBench, peer: Peer) -> None:
     given = [init(peer).producer_id for _ in range(BLOCK + 2)]
     assert given == list(range(BLOCK + 2))
-    assert bench.node.broker.image.next_producer_id == 2 * BLOCK
+    assert bench.node.cluster.image.next_producer_id == 2 * BLOCK
 
 
 @pytest.mark.parametrize("clean", [True, False])

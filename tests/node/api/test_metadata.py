@@ -184,7 +184,7 @@ def test_two_clients_that_ask_for_the_same_missing_topic_both_get_it(bench: Node
 
 def replay(bench: NodeBench, *records: Any) -> None:
     """Let the broker learn something from the metadata log."""
-    image = bench.node.broker.image
+    image = bench.node.cluster.image
     for record in records:
         image.replay(record, image.end_offset)
 
@@ -239,7 +239,7 @@ def test_a_fenced_broker_is_left_out_and_its_replicas_are_offline(
 
 
 def test_a_partition_without_leader_says_so(second_broker: NodeBench, peer: Peer) -> None:
-    topic_id = second_broker.node.broker.image.topics_by_name["orders"].topic_id
+    topic_id = second_broker.node.cluster.image.topics_by_name["orders"].topic_id
     replay(second_broker, PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=-1))
     [partition] = metadata(peer, 12, "orders").topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.leader_not_available, -1)

@@ -72,7 +72,7 @@ def commit(peer: Peer, version: int, **topic: Any) -> dict[int, int]:
 def test_offsets_of_partitions_that_do_not_exist_are_not_committed(
     bench: NodeBench, peer: Peer, version: int
 ) -> None:
-    topic_id = bench.node.broker.image.topics_by_name["orders"].topic_id
+    topic_id = bench.node.cluster.image.topics_by_name["orders"].topic_id
     topic = {"topic_id": topic_id} if version >= 10 else {"name": "orders"}
     missing = ErrorCode.unknown_topic_or_partition
     assert commit(peer, version, **topic) == {1: ErrorCode.none, 2: missing, -1: missing}

@@ -178,7 +178,7 @@ def test_a_producer_that_loses_its_leader_hears_who_leads_now(
     orders.lead(101, 1)
     [topic] = orders.peer.produced(10).topics
     [result] = topic.partitions
-    assert result.current_leader == orders.bench.node.broker.current_leader(orders.partition.name)
+    assert result.current_leader == orders.bench.node.cluster.current_leader(orders.partition.name)
 
 
 def test_a_deleted_topic_answers_what_waits(orders: Orders, batch: NewBatch) -> None:

@@ -87,7 +87,7 @@ def test_one_bad_topic_does_not_stand_in_the_way_of_the_others(peer: Peer) -> No
 def test_validating_creates_nothing(bench: NodeBench, peer: Peer) -> None:
     [validated] = create(peer, wish("orders", 2), validate_only=True)
     assert (validated.error_code, validated.num_partitions) == (0, 2)
-    assert "orders" not in bench.node.broker.image.topics_by_name
+    assert "orders" not in bench.node.cluster.image.topics_by_name
 
 
 def test_creation_is_answered_once_it_is_on_disk(bench: NodeBench, peer: Peer) -> None:
@@ -211,7 +211,7 @@ def test_a_topic_grows_and_only_grows(bench: NodeBench, peer: Peer, version: int
         assert grow(peer, "orders", count, version=version) == error
     assert grow(peer, "orders", 4, version=version, validate_only=True) == 0
     assert grow(peer, "nowhere", 4, version=version) == ErrorCode.unknown_topic_or_partition
-    assert len(bench.node.broker.replicas) == 2
+    assert len(bench.node.replicas) == 2
     assert grow(peer, "orders", 4, version=version) == 0
     assert bench.partition("orders", 3).is_leader
 

@@ -73,7 +73,7 @@ def test_an_end_asks_the_controller_for_nothing_while_there_are_epochs(
 ) -> None:
     client.init()
     client.produce(version=12)
-    ids = bench.node.broker.producer_ids
+    ids = bench.node.rooms.control.producer_ids
     while ids.take() is not None:
         pass
     monkeypatch.setattr(ids, "refill", lambda now, arrived: None)
@@ -86,13 +86,17 @@ def test_an_end_that_uses_up_the_epochs_waits_for_a_producer_id(
 ) -> None:
     client.init()
     before = client.producer.producer_id
-    shard = next(shard for shard in bench.node.broker.transactions.active() if shard.describe("tx"))
+    shard = next(
+        shard
+        for shard in bench.node.rooms.coordination.transactions.active()
+        if shard.describe("tx")
+    )
     known = shard.describe("tx")
     assert known is not None
     client.producer = Producer(before, EPOCH_MAX - 1)
     shard.replay(TransactionRecord("tx", replace(known, producer=client.producer)), None)
     client.produce(version=12)
-    while bench.node.broker.producer_ids.take() is not None:
+    while bench.node.rooms.control.producer_ids.take() is not None:
         pass
 
     assert client.end(True, version=5).error_code == 0
@@ -118,7 +122,11 @@ def test_an_end_of_version_5_sent_again_is_answered_alike(client: Client) -> Non
 
 def order(bench: NodeBench, client: Client, **told: Any) -> dict[str, Any]:
     """To commit the producer's transaction in a partition, as its coordinator would say it."""
-    shard = next(shard for shard in bench.node.broker.transactions.active() if shard.describe("tx"))
+    shard = next(
+        shard
+        for shard in bench.node.rooms.coordination.transactions.active()
+        if shard.describe("tx")
+    )
     known = shard.describe("tx")
     assert known is not None
     leader_epoch = bench.partition("orders").leader_epoch

@@ -192,7 +192,7 @@ class Machine:
 
     @property
     def image(self) -> ClusterImage:
-        return self.node.broker.image
+        return self.node.cluster.image
 
     def of_kind(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -48,7 +48,7 @@ def test_haste_ends_when_the_followers_have_asked(three: Cluster) -> None:
     three[101].stop()
     three.wait_until(lambda: leader_of(three, name) not in (101, -1), 20_000)
     assert produce(three, name) == 0
-    assert not three[leader_of(three, name)].node.broker.awaited
+    assert not three[leader_of(three, name)].node.rooms.replicas.awaited
 
 
 def test_haste_ends_after_a_second_for_a_follower_that_does_not_ask(three: Cluster) -> None:
@@ -58,4 +58,4 @@ def test_haste_ends_after_a_second_for_a_follower_that_does_not_ask(three: Clust
     three[102].is_paused = False
     three.wait(3 * HASTE_MS)
     for machine in three.machines.values():
-        assert not machine.is_running or not machine.node.broker.awaited
+        assert not machine.is_running or not machine.node.rooms.replicas.awaited

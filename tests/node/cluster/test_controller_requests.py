@@ -31,7 +31,7 @@ def registration(cluster: Cluster, **changes: Any) -> dict[str, Any]:
     known = cluster[100].image.brokers[100]
     fields: dict[str, Any] = {
         "broker_id": 107,
-        "cluster_id": cluster[100].node.broker.cluster_id,
+        "cluster_id": cluster[100].node.cluster.cluster_id,
         "incarnation_id": INCARNATION,
         "listeners": [
             {"name": "PLAINTEXT", "host": "elsewhere", "port": 9092, "security_protocol": 0}
@@ -211,10 +211,10 @@ def test_a_channel_to_the_controller_gives_the_same_answers_near_and_far(
     def answered(outcome: Any, now: Now) -> None:
         outcomes.append(outcome)
 
-    control = cluster[leader].node.broker.control
+    control = cluster[leader].node.rooms.control.channel
     proposals = [(topic_id, [wish]), (UNKNOWN, [wish])]
     control.alter_partitions(cluster.now, proposals, answered)
-    cluster[leader].carry_out(cluster[leader].node._take_effects())
+    cluster[leader].carry_out(cluster[leader].node.rooms.base.runtime.take_effects())
     cluster.wait(10)
     [[altered, unknown]] = outcomes
     assert altered == (
@@ -240,11 +240,11 @@ def test_a_channel_to_the_controller_gives_the_same_answers_near_and_far(
 def test_a_channel_without_a_controller_says_that_nobody_can_tell(cluster: Cluster) -> None:
     cluster[100].kill()
     outcomes: list[Any] = []
-    broker = cluster[101].node.broker
-    broker.control.alter_partitions(
+    rooms = cluster[101].node.rooms
+    rooms.control.channel.alter_partitions(
         cluster.now, [(UNKNOWN, [])], lambda outcome, now: outcomes.append(outcome)
     )
-    cluster[101].carry_out(cluster[101].node._take_effects())
+    cluster[101].carry_out(rooms.base.runtime.take_effects())
     cluster.wait(100)
     assert [outcome.code for outcome in outcomes] == [ErrorCode.network_exception]
 
@@ -252,13 +252,13 @@ def test_a_channel_without_a_controller_says_that_nobody_can_tell(cluster: Clust
 def test_a_broker_hears_for_each_replica_whether_its_place_was_noted(cluster: Cluster) -> None:
     topic_id = cluster.create_topic("orders", factor=2)
     outcome: list[AssignedReplicas | Refusal] = []
-    broker = cluster[101].node.broker
-    directory_id = broker.directories[0].identity.directory_id
+    rooms = cluster[101].node.rooms
+    directory_id = rooms.base.directories[0].identity.directory_id
     known, unknown = (ReplicaPlace(directory_id, each, 0) for each in (topic_id, UNKNOWN))
-    broker.control.assign_directories(
+    rooms.control.channel.assign_directories(
         cluster.now, [known, unknown], lambda told, now: outcome.append(told)
     )
-    cluster[101].carry_out(cluster[101].node._take_effects())
+    cluster[101].carry_out(rooms.base.runtime.take_effects())
     cluster.wait(100)
     [told] = outcome
     assert not isinstance(told, Refusal)
@@ -386,10 +386,10 @@ def test_a_broker_that_will_not_come_back_is_forgotten(cluster: Cluster) -> None
 
 
 def test_a_live_broker_that_was_forgotten_joins_anew(cluster: Cluster) -> None:
-    before = cluster[101].node.broker.broker_epoch
+    before = cluster[101].node.cluster.broker_epoch
     cluster.client(101).ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=101)
     cluster.wait(5000)
     registered = cluster[100].image.brokers[101]
     assert registered.broker_epoch > before
     assert not registered.fenced
-    assert cluster[101].node.broker.broker_epoch == registered.broker_epoch
+    assert cluster[101].node.cluster.broker_epoch == registered.broker_epoch

@@ -72,7 +72,7 @@ def test_the_quorum_is_described_by_its_leader_with_those_who_follow_it(cluster:
     assert partition.leader_id == 100
     assert [voter.replica_id for voter in partition.current_voters] == [100]
     assert [observer.replica_id for observer in partition.observers] == [101]
-    directory = cluster[101].node.broker.directories[0].identity.directory_id
+    directory = cluster[101].node.rooms.base.directories[0].identity.directory_id
     assert partition.observers[0].replica_directory_id == directory
 
 

@@ -45,7 +45,7 @@ def test_a_broker_opens_its_listeners_once_it_is_registered_caught_up_and_unfenc
     [started] = broker.of_kind(NodeStarted)
     own = broker.image.brokers[101]
     assert not own.fenced
-    assert own.broker_epoch == broker.node.broker.broker_epoch
+    assert own.broker_epoch == broker.node.cluster.broker_epoch
     assert f"broker epoch {own.broker_epoch}" in started.cause
 
 
@@ -366,9 +366,9 @@ def test_a_stop_does_not_wait_for_the_next_heartbeats_of_the_others(
 
 def test_a_broker_knows_that_it_leads_nothing_before_it_stops(cluster: Cluster) -> None:
     cluster.create_topic("orders", 4)
-    broker = cluster[101].node.broker
+    view = cluster[101].node.cluster
     cluster[101].stop()
-    partitions = broker.image.topics_by_name["orders"].partitions.values()
+    partitions = view.image.topics_by_name["orders"].partitions.values()
     assert {partition.leader for partition in partitions} == {100}
 
 
@@ -390,10 +390,10 @@ def test_a_broker_that_stops_without_a_controller_does_so_after_a_session(
 
 
 def test_a_clean_stop_is_told_to_the_controller_at_the_next_start(cluster: Cluster) -> None:
-    epoch = cluster[101].node.broker.broker_epoch
+    epoch = cluster[101].node.cluster.broker_epoch
     cluster[101].stop()
     cluster.start(101)
-    assert cluster[101].node.broker.directories[0].previous_broker_epoch == epoch
+    assert cluster[101].node.rooms.base.directories[0].previous_broker_epoch == epoch
 
 
 # Several directories
@@ -422,7 +422,7 @@ def register_again(cluster: Cluster, epoch: int) -> None:
 
 
 def test_a_broker_whose_directories_all_say_so_has_stopped_cleanly(wide: Cluster) -> None:
-    epoch = wide[101].node.broker.broker_epoch
+    epoch = wide[101].node.cluster.broker_epoch
     wide[101].stop()
     assert candidates(wide) == {(101,)}
     register_again(wide, epoch)
@@ -434,7 +434,7 @@ def test_a_broker_whose_directories_all_say_so_has_stopped_cleanly(wide: Cluster
 def test_a_broker_whose_directories_disagree_has_not_stopped_cleanly(
     wide: Cluster, directory: str, says: str
 ) -> None:
-    epoch = wide[101].node.broker.broker_epoch
+    epoch = wide[101].node.cluster.broker_epoch
     wide[101].stop()
     assert candidates(wide) == {(101,)}
     files = wide[101].files

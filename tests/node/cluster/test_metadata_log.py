@@ -32,7 +32,7 @@ VERSION = 18
 
 
 def leader_epoch(cluster: Cluster) -> int:
-    description = cluster[100].node.broker.control_plane.describe(cluster.now)
+    description = cluster[100].node.quorum.describe(cluster.now)
     assert description is not None
     return description.leader_epoch
 
@@ -76,7 +76,7 @@ def test_a_follower_gets_the_log_as_it_lies_on_disk(cluster: Cluster, version: i
     assert bytes(answer.records) == read_all(cluster[100].files, LOG)
     assert answer.current_leader is not None
     assert answer.current_leader[0] == 100
-    assert answer.high_watermark == cluster[100].node.broker.metadata.applied
+    assert answer.high_watermark == cluster[100].node.rooms.metadata.feed.applied
 
 
 def test_the_answer_says_where_the_leader_is(cluster: Cluster) -> None:
@@ -96,7 +96,7 @@ def test_an_older_epoch_is_fenced_and_a_later_one_is_unknown(cluster: Cluster) -
 
 
 def test_a_follower_hears_where_its_log_parts_from_the_leaders(cluster: Cluster) -> None:
-    end = cluster[100].node.broker.metadata.applied
+    end = cluster[100].node.rooms.metadata.feed.applied
     epoch = leader_epoch(cluster)
     ahead = fetch_one(cluster, partition={"fetch_offset": end + 5, "last_fetched_epoch": epoch})
     assert (ahead.error, ahead.diverging_epoch) == (0, (epoch, end))
@@ -104,7 +104,7 @@ def test_a_follower_hears_where_its_log_parts_from_the_leaders(cluster: Cluster)
 
 def test_a_fetch_with_nothing_new_waits_for_the_next_record(cluster: Cluster) -> None:
     client = cluster.client(100, "CONTROLLER")
-    feed = cluster[100].node.broker.metadata
+    feed = cluster[100].node.rooms.metadata.feed
     epoch = leader_epoch(cluster)
     here = {
         "fetch_offset": feed.applied,
@@ -122,7 +122,7 @@ def test_a_fetch_with_nothing_new_is_answered_when_its_time_is_up(new_cluster: N
     cluster = new_cluster(1, metadata_max_idle_interval_ms="0")
     cluster.start()
     client = cluster.client(100, "CONTROLLER")
-    feed = cluster[100].node.broker.metadata
+    feed = cluster[100].node.rooms.metadata.feed
     epoch = leader_epoch(cluster)
     here = {
         "fetch_offset": feed.applied,
@@ -140,7 +140,7 @@ def test_a_fetch_that_waits_is_a_sign_of_life_once(new_cluster: NewCluster) -> N
     cluster = new_cluster(1, metadata_max_idle_interval_ms="0")
     cluster.start()
     client, asked_ms = cluster.client(100, "CONTROLLER"), cluster.now.wall_ms
-    applied = cluster[100].node.broker.metadata.applied
+    applied = cluster[100].node.rooms.metadata.feed.applied
     here = {
         "fetch_offset": applied,
         "last_fetched_epoch": leader_epoch(cluster),
@@ -149,7 +149,7 @@ def test_a_fetch_that_waits_is_a_sign_of_life_once(new_cluster: NewCluster) -> N
     send_fetch(cluster, client, partition=here, max_wait_ms=300)
     cluster.wait(301)
     assert len(client.frames) == 1
-    description = cluster[100].node.broker.control_plane.describe(cluster.now)
+    description = cluster[100].node.quorum.describe(cluster.now)
     assert description is not None
     [follower] = description.observers
     assert (follower.replica_id, follower.last_fetch_ms) == (7, asked_ms)
@@ -158,7 +158,7 @@ def test_a_fetch_that_waits_is_a_sign_of_life_once(new_cluster: NewCluster) -> N
 def test_a_follower_that_does_not_know_the_high_watermark_is_told_at_once(
     cluster: Cluster,
 ) -> None:
-    feed = cluster[100].node.broker.metadata
+    feed = cluster[100].node.rooms.metadata.feed
     epoch = leader_epoch(cluster)
     client = cluster.client(100, "CONTROLLER")
     behind = {
@@ -212,7 +212,7 @@ def test_a_broker_cuts_what_a_controller_lost_with_its_power_before_it_was_commi
     }
     client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000)
     cluster.wait(5)
-    observer = cluster[101].node.broker.metadata._replica
+    observer = cluster[101].node.rooms.metadata.feed._replica
     end = observer.end_offset
     assert observer.high_watermark < end, "the broker has records that were never committed"
     controller.kill()
@@ -289,7 +289,7 @@ def test_settings_of_a_topic_that_came_in_a_snapshot_are_in_force(snapshotting: 
     cluster.wait(25_000)
     cluster[101].kill()
     cluster.start(101)
-    partition = cluster[101].node.broker.replicas.get(TopicPartition("clicks", 0))
+    partition = cluster[101].node.replicas.get(TopicPartition("clicks", 0))
 
     assert cluster[101].node.quorum.start_offset > 0
     assert partition is not None
@@ -303,7 +303,7 @@ def test_a_running_broker_that_skips_a_part_of_the_log_acts_on_all_that_changed(
     cluster = snapshotting
     cluster.start(101)
     cluster.create_topic("clicks", 2)
-    assert len(cluster[101].node.broker.replicas) == 2
+    assert len(cluster[101].node.replicas) == 2
     cluster[101].is_paused = True
     cluster.client(100).ask(
         ApiKey.DELETE_TOPICS, 6, topics=[{"name": "clicks", "topic_id": None}], timeout=1000
@@ -312,7 +312,7 @@ def test_a_running_broker_that_skips_a_part_of_the_log_acts_on_all_that_changed(
     cluster[101].is_paused = False
     cluster.wait(5000)
     assert cluster[101].image.digest() == cluster[100].image.digest()
-    assert len(cluster[101].node.broker.replicas) == 0
+    assert len(cluster[101].node.replicas) == 0
 
 
 def test_a_snapshot_that_is_not_there_and_a_position_behind_its_end_are_refused(

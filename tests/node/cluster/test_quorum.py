@@ -37,7 +37,8 @@ def trio(new_cluster: NewCluster) -> Cluster:
 
 
 def is_active(machine: Machine) -> bool:
-    return machine.config.is_controller and machine.node.broker.control_plane.is_active
+    plane = machine.node.rooms.control.plane
+    return plane is not None and plane.is_active
 
 
 def active(cluster: Cluster) -> Machine:
@@ -79,7 +80,7 @@ def test_one_of_three_is_active_and_all_know_what_is_committed(trio: Cluster) ->
     for machine in trio.machines.values():
         assert machine.image.topics_by_name.keys() == {"orders"}
         assert sorted(machine.image.controllers) == [100, 101, 102]
-        assert machine.node.broker.control.leader_id == leader.node_id
+        assert machine.node.rooms.control.channel.leader_id == leader.node_id
     assert (
         len({bytes(each.files.open(LOG).read(0, 1 << 20)) for each in trio.machines.values()}) == 1
     )
@@ -134,7 +135,7 @@ def test_a_paused_controller_is_replaced_and_steps_down_when_it_wakes_up(trio: C
     trio.wait(2000)
     assert active(trio) is after
     assert before.of_kind(ControllerDeactivated)
-    assert before.node.broker.control.leader_id == after.node_id
+    assert before.node.rooms.control.channel.leader_id == after.node_id
 
 
 def test_what_was_not_committed_is_refused_and_forgotten(trio: Cluster) -> None:
@@ -242,11 +243,11 @@ def test_no_fetch_waits_so_long_that_its_voter_stands(new_cluster: NewCluster) -
 def test_voters_with_a_false_alarm_do_not_disturb_the_leader(trio: Cluster) -> None:
     leader = active(trio)
     loser = others(trio, leader)[0]
-    epoch = leader.node.broker.control_plane.describe(trio.now)
-    loser.node._member._quorum.leader_hung_up(trio.now)
+    epoch = leader.node.quorum.describe(trio.now)
+    loser.node.quorum.leader_hung_up(trio.now)
     trio.wait(3000)
     assert active(trio) is leader
-    again = leader.node.broker.control_plane.describe(trio.now)
+    again = leader.node.quorum.describe(trio.now)
     assert epoch is not None and again is not None
     assert again.leader_epoch == epoch.leader_epoch
 

@@ -199,7 +199,7 @@ def test_a_removed_leader_hands_over_and_follows(trio: Cluster) -> None:
     trio.wait(5000)
     after = leader(trio)
     assert after is not before
-    assert before.node.broker.control.leader_id == after.node_id
+    assert before.node.rooms.control.channel.leader_id == after.node_id
     assert before.image.end_offset == after.image.end_offset
 
 

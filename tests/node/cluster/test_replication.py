@@ -25,7 +25,7 @@ def batch(value: bytes = b"value") -> bytes:
 
 
 def replica(cluster: Cluster, node_id: int, name: TopicPartition = ORDERS) -> Partition:
-    found = cluster[node_id].node.broker.replicas.get(name)
+    found = cluster[node_id].node.replicas.get(name)
     assert found is not None
     return found
 
@@ -56,7 +56,7 @@ def ends(cluster: Cluster, name: TopicPartition = ORDERS) -> set[tuple[int, int]
     return {
         (each.log.end_offset, each.high_watermark.offset)
         for machine in cluster.machines.values()
-        if machine.is_running and (each := machine.node.broker.replicas.get(name)) is not None
+        if machine.is_running and (each := machine.node.replicas.get(name)) is not None
     }
 
 

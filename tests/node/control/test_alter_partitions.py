@@ -56,8 +56,8 @@ class Leading:
         self.bench.beat(101, want_fence=True)
         self.bench.beat(101)
         self.follower = Follower(self.bench, 101, self.topic_id)
-        self.controller = Controller(self.bench.node.broker.control)
-        self.bench.node.broker.control = self.controller
+        self.controller = Controller(self.bench.node.rooms.control.channel)
+        self.bench.node.rooms.control.alter_partitions._control = self.controller
 
     def take(self) -> Sent:
         [sent] = self.controller.sent
@@ -92,7 +92,7 @@ def test_proposals_of_one_tick_leave_in_one_request(leading: Leading) -> None:
     sent = leading.take()
     assert sorted(sent.proposals) == [0, 1]
     epochs = leading.bench.epochs
-    own = leading.bench.node.broker.broker_epoch
+    own = leading.bench.node.cluster.broker_epoch
     assert [tuple(member) for member in sent.proposals[0].isr] == [
         (100, own),
         (101, epochs[101]),

@@ -55,10 +55,10 @@ def test_an_idle_controller_writes_a_record_that_says_nothing_every_half_second(
     bench: NodeBench,
 ) -> None:
     before = idle_records(bench)
-    end = bench.node.broker.image.end_offset
+    end = bench.node.cluster.image.end_offset
     bench.wait(5000)
     assert idle_records(bench) - before == 10
-    assert bench.node.broker.image.end_offset == end + 10
+    assert bench.node.cluster.image.end_offset == end + 10
 
 
 def test_a_busy_controller_does_not(bench: NodeBench) -> None:
@@ -96,17 +96,17 @@ def test_what_is_decided_during_a_sync_is_committed_by_the_next_one_together(
 def test_the_image_of_the_broker_holds_committed_records_only(bench: NodeBench, peer: Peer) -> None:
     bench.holds_jobs = True
     ask_for_topic(peer, "orders")
-    assert "orders" not in bench.node.broker.image.topics_by_name
+    assert "orders" not in bench.node.cluster.image.topics_by_name
     bench.run_jobs()
-    assert "orders" in bench.node.broker.image.topics_by_name
+    assert "orders" in bench.node.cluster.image.topics_by_name
 
 
 def test_what_was_answered_survives_a_power_cut(bench: NodeBench) -> None:
     bench.create_topic("orders", 3)
-    before = bench.node.broker.image.topics_by_name["orders"].topic_id
+    before = bench.node.cluster.image.topics_by_name["orders"].topic_id
     again = bench.again(after_crash(bench.files, data_lost, names_undone))
-    assert again.node.broker.image.topics_by_name["orders"].topic_id == before
-    assert len(again.node.broker.replicas) == 3
+    assert again.node.cluster.image.topics_by_name["orders"].topic_id == before
+    assert len(again.node.replicas) == 3
 
 
 # Snapshots
@@ -148,13 +148,13 @@ def test_a_node_starts_from_its_newest_snapshot_and_what_came_after_it(
     snapshotting.create_topic("orders", 2)
     snapshotting.wait(12_000)
     snapshotting.create_topic("clicks")
-    assert snapshotting.node.broker.image.end_offset > 0
+    assert snapshotting.node.cluster.image.end_offset > 0
     if clean:
         snapshotting.stop()
         again = snapshotting.again()
     else:
         again = snapshotting.again(after_crash(snapshotting.files, data_lost, names_undone))
-    assert set(again.node.broker.image.topics_by_name) == {"orders", "clicks"}
+    assert set(again.node.cluster.image.topics_by_name) == {"orders", "clicks"}
     assert again.partition("orders", 1).is_leader
     assert again.partition("clicks").is_leader
 
@@ -166,8 +166,8 @@ def test_the_state_from_a_snapshot_is_that_of_the_whole_log(snapshotting: NodeBe
     )
     snapshotting.wait(12_000)
     snapshotting.stop()
-    image = snapshotting.node.broker.image
-    again = snapshotting.again().node.broker.image
+    image = snapshotting.node.cluster.image
+    again = snapshotting.again().node.cluster.image
     assert again.configs == image.configs
     assert again.features == image.features
     assert again.next_producer_id == image.next_producer_id

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def known_directories(bench: NodeBench, topic: str) -> list[str]:
     """The paths of the directories in which the metadata has each partition of a topic."""
-    broker = bench.node.broker
-    paths = {each.identity.directory_id: each.path for each in broker.directories}
-    partitions = broker.image.topics_by_name[topic].partitions
+    node = bench.node
+    paths = {each.identity.directory_id: each.path for each in node.rooms.base.directories}
+    partitions = node.cluster.image.topics_by_name[topic].partitions
     return [paths[partitions[index].directory_of(100)] for index in sorted(partitions)]
 
 
@@ -53,7 +53,7 @@ def test_a_place_that_is_refused_is_told_again_until_its_replica_is_gone(
         told.append(places)
         then([(place, None if place.partition else REFUSAL) for place in places], now)
 
-    monkeypatch.setattr(bench.node.broker.control, "assign_directories", refuse_one)
+    monkeypatch.setattr(bench.node.rooms.control.channel, "assign_directories", refuse_one)
     bench.create_topic("orders", partitions=4)
     bench.wait(RETRY_MS)
     first, again = told
@@ -71,5 +71,5 @@ def test_with_one_directory_there_is_nothing_to_tell(new_bench: NewBench) -> Non
     bench = new_bench()
     bench.create_topic("orders")
     bench.wait(10)
-    [topic] = bench.node.broker.image.topics_by_name.values()
+    [topic] = bench.node.cluster.image.topics_by_name.values()
     assert topic.partitions[0].partition_epoch == 0

@@ -36,7 +36,7 @@ def limit(peer: Peer, topic: str, max_message_bytes: int) -> None:
 
 
 def headers(bench: NodeBench, topic: str) -> Iterator[BatchHeader]:
-    for partition in bench.node.broker.replicas:
+    for partition in bench.node.replicas:
         if partition.name.topic == topic:
             for segment in partition.log.segments:
                 for _, header in segment.headers_from(segment.base_offset):
@@ -87,7 +87,9 @@ def commit(peer: Peer, partition: int) -> int:
 
 
 def offsets_of(bench: NodeBench) -> int:
-    return sum(len(shard.offsets.of("group")) for shard in bench.node.broker.groups.active())
+    return sum(
+        len(shard.offsets.of("group")) for shard in bench.node.rooms.coordination.groups.active()
+    )
 
 
 def test_a_group_is_deleted_in_batches_that_the_offsets_topic_takes(
@@ -151,7 +153,7 @@ def test_timed_out_transactions_end_in_batches_that_the_transactions_topic_takes
     bench.wait(5000)
     clients[0].settle()
 
-    shards = list(bench.node.broker.transactions.active())
+    shards = list(bench.node.rooms.coordination.transactions.active())
     known = [each for shard in shards for each in shard.transactions()]
     assert len(known) == len(clients)
     assert not any(each.is_ongoing for each in known)

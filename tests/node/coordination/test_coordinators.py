@@ -85,8 +85,8 @@ class Groups:
             leader=leader, leader_epoch=epoch, partition_epoch=now.partition_epoch + 1
         )
         self.partition.apply(Leadership(*changed), self.bench.now)
-        for coordinators in self.bench.node.broker.coordinators:
-            coordinators.role_changed(self.partition, self.bench.now)
+        rooms = self.bench.node.rooms
+        rooms.replicas.hosting.role_changed.tell(self.partition, self.bench.now)
         self.bench.end_tick()
 
     def replicate(self) -> None:
@@ -192,7 +192,7 @@ def test_a_log_that_cannot_be_read_has_no_coordinator(groups: Groups) -> None:
 
 
 def test_offsets_of_a_transaction_count_when_its_marker_is_written(groups: Groups) -> None:
-    coordinator = groups.bench.node.broker.groups.at(0)
+    coordinator = groups.bench.node.rooms.coordination.groups.at(0)
     assert coordinator is not None
     heard: list[Refusal | None] = []
     end = TransactionEnd(7, 0, committed=True, coordinator_epoch=0, transaction_version=1)

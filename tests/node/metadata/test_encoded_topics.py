@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.node.node_bench import SETTINGS, START, SeededEntropy
+from tests.node.node_bench import SETTINGS, START
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.controller.records import (
@@ -26,12 +26,13 @@ from tidelog.controller.records import (
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.metadata.encoded_topics import FORMS_MAX
+from tidelog.node.core.deadlines import Deadlines
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.departures import Departures
+from tidelog.node.metadata.encoded_topics import FORMS_MAX, EncodedTopics
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.messages import encode_response
 from tidelog.protocol.metadata_response import topics_array
-from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 VERSIONS = range(SUPPORTED[ApiKey.METADATA].min, SUPPORTED[ApiKey.METADATA].max + 1)
 LISTENERS = ("INSIDE", "OUTSIDE")
@@ -45,12 +46,14 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.broker = broker_with_nothing()
+        self.view = ClusterView(NodeConfig.from_properties(SETTINGS), "a cluster")
+        self.departures = Departures(Deadlines(), 1000)
+        self.encoded = EncodedTopics(self.view, self.departures)
         self._number = 0
 
     def replay(self, *records: MetadataRecord) -> None:
-        offset = self.broker.image.end_offset
-        self.broker.image.replay_all(enumerate(records, offset))
+        offset = self.view.image.end_offset
+        self.view.image.replay_all(enumerate(records, offset))
 
     def go_on(self) -> None:
         """Let something happen."""
@@ -80,7 +83,7 @@ class History:
             RegisterBrokerRecord(
                 broker_id=broker_id,
                 incarnation_id=UUID(int=self.random.getrandbits(64)),
-                broker_epoch=self.broker.image.end_offset,
+                broker_epoch=self.view.image.end_offset,
                 end_points=points,
                 fenced=self.random.random() < 0.3,
             )
@@ -108,7 +111,7 @@ class History:
         self._number += 1
         name = self.random.choice(("orders-%d", "été.%d", "__consumer_offsets%.0d")) % self._number
         topic_id = UUID(int=self._number)
-        if name in self.broker.image.topics_by_name:
+        if name in self.view.image.topics_by_name:
             return
         partitions = [
             PartitionRecord(
@@ -148,35 +151,32 @@ class History:
     def doubt(self) -> None:
         broker_id = self.random.choice(BROKERS)
         if self.random.random() < 0.5:
-            self.broker.departures.connection_lost(broker_id, START)
+            self.departures.connection_lost(broker_id, START)
         else:
-            self.broker.departures.heard_from(broker_id)
+            self.departures.heard_from(broker_id)
 
     def load_snapshot(self) -> None:
-        self.broker.image = self.broker.image.copy()
+        self.view.image = self.view.image.copy()
 
     def a_topic(self) -> TopicImage | None:
-        topics = list(self.broker.image.topics_by_name.values())
+        topics = list(self.view.image.topics_by_name.values())
         return self.random.choice(topics) if topics else None
 
     def _a_broker(self) -> Any:
-        brokers = list(self.broker.image.brokers.values())
+        brokers = list(self.view.image.brokers.values())
         return self.random.choice(brokers) if brokers else None
 
 
-def broker_with_nothing() -> BrokerState:
-    config = NodeConfig.from_properties(SETTINGS)
-    return BrokerState(config, MemoryFileSystem(), SeededEntropy())
-
-
-def expected_topic(broker: BrokerState, topic: TopicImage, version: int, listener: str) -> Any:
+def expected_topic(history: History, topic: TopicImage, version: int, listener: str) -> Any:
     """What the protocol wants to be told of a topic, field by field."""
+    view = history.view
 
     def partition(index: int, image: PartitionImage) -> dict[str, Any]:
         leader, error = image.leader, ErrorCode.none
-        if leader == -1 or broker.departures.is_in_doubt(leader) or not broker.is_live(leader):
+        in_doubt = history.departures.is_in_doubt(leader)
+        if leader == -1 or in_doubt or not view.is_live(leader):
             leader, error = -1, ErrorCode.leader_not_available
-        elif broker.endpoint(leader, listener) is None:
+        elif view.endpoint(leader, listener) is None:
             leader = -1
             since_six = version >= 6
             error = ErrorCode.listener_not_found if since_six else ErrorCode.leader_not_available
@@ -187,7 +187,7 @@ def expected_topic(broker: BrokerState, topic: TopicImage, version: int, listene
             "leader_epoch": image.leader_epoch,
             "replica_nodes": image.replicas,
             "isr_nodes": image.isr,
-            "offline_replicas": [node for node in image.replicas if not broker.is_live(node)],
+            "offline_replicas": [node for node in image.replicas if not view.is_live(node)],
         }
 
     return {
@@ -215,19 +215,18 @@ def asked(history: History) -> Iterator[tuple[int, str, int]]:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_kept_is_what_would_be_encoded_now(seed: int) -> None:
     history = History(seed)
-    broker = history.broker
     for _ in range(STEPS):
         history.go_on()
         for version, listener, operations in asked(history):
-            everything = [topic for _, topic in sorted(broker.image.topics_by_name.items())]
+            everything = [topic for _, topic in sorted(history.view.image.topics_by_name.items())]
             some = history.random.sample(everything, len(everything) // 2)
             for topics, kept in (
-                (everything, broker.encoded_topics.all(version, listener)),
-                (some, broker.encoded_topics.some(some, version, listener)),
+                (everything, history.encoded.all(version, listener)),
+                (some, history.encoded.some(some, version, listener)),
             ):
                 fields = [
                     {
-                        **expected_topic(broker, topic, version, listener),
+                        **expected_topic(history, topic, version, listener),
                         "topic_authorized_operations": operations,
                     }
                     for topic in topics
@@ -269,9 +268,9 @@ def three_topics() -> History:
 
 
 def encoded_by(history: History) -> int:
-    before = history.broker.encoded_topics.encoded
-    history.broker.encoded_topics.all(12, "INSIDE")
-    return history.broker.encoded_topics.encoded - before
+    before = history.encoded.encoded
+    history.encoded.all(12, "INSIDE")
+    return history.encoded.encoded - before
 
 
 def test_only_what_changed_is_encoded_anew(three_topics: History) -> None:
@@ -284,20 +283,20 @@ def test_only_what_changed_is_encoded_anew(three_topics: History) -> None:
     assert encoded_by(history) == 1
     history.replay(BrokerRegistrationChangeRecord(broker_id=103, broker_epoch=103, fenced=1))
     assert encoded_by(history) == 1
-    history.broker.departures.connection_lost(101, START)
+    history.departures.connection_lost(101, START)
     assert encoded_by(history) == 2
     history.load_snapshot()
     assert encoded_by(history) == 0
 
 
 def test_no_more_is_kept_than_a_few_forms_of_what_there_is(three_topics: History) -> None:
-    kept = three_topics.broker.encoded_topics
+    kept = three_topics.encoded
     for version in VERSIONS:
         for listener in LISTENERS:
             kept.all(version, listener)
     assert len(kept.forms) == FORMS_MAX
     three_topics.replay(RemoveTopicRecord(topic_id=UUID(int=2)))
-    named = [three_topics.broker.image.topics_by_name["topic-1"]]
+    named = [three_topics.view.image.topics_by_name["topic-1"]]
     kept.some(named, 12, "INSIDE")
     kept.some(named, 12, "INSIDE")
     assert len(kept.forms[12, "INSIDE"].topics) <= 2

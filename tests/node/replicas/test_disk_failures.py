@@ -127,17 +127,17 @@ def test_the_node_goes_on_with_its_chores_and_tells_the_controller(
     fail_in(two, "/more", Appended, FileCreated, FileSynced, Renamed)
     [bad, *_] = in_directory(two, "/more")
     peer.produce("orders", batch(), bad)
-    registration = two.node.broker.image.brokers[100]
-    lost = two.node.broker.directories[1].identity.directory_id
+    registration = two.node.cluster.image.brokers[100]
+    lost = two.node.rooms.base.directories[1].identity.directory_id
     assert lost not in registration.log_dirs, "it is told at once"
     two.wait(700_000)
     assert two.stopped is None
     assert len(two.of_kind(LogDirectoryOffline)) == 1
-    assert lost not in two.node.broker.image.brokers[100].log_dirs
+    assert lost not in two.node.cluster.image.brokers[100].log_dirs
 
 
 def test_new_partitions_go_to_the_directory_that_is_left(two: NodeBench, batch: NewBatch) -> None:
-    two.node.broker.directories[1].health.fail("I/O error")
+    two.node.rooms.base.directories[1].health.fail("I/O error")
     two.wait(5000)
     two.create_topic("clicks", 2)
     for index in range(2):
@@ -148,9 +148,9 @@ def test_new_partitions_go_to_the_directory_that_is_left(two: NodeBench, batch: 
 def test_a_replica_is_not_made_elsewhere_than_where_the_metadata_wants_it(
     two: NodeBench,
 ) -> None:
-    first, second = two.node.broker.directories
+    first, second = two.node.rooms.base.directories
     second.health.fail("I/O error")
-    hosting = two.node._hosting
+    hosting = two.node.rooms.replicas.hosting
     assert hosting._directory_for(second.identity.directory_id, is_new=True) is None
     assert hosting._directory_for(first.identity.directory_id, is_new=False) is first
 
@@ -209,7 +209,7 @@ def test_a_replica_that_may_lie_in_a_failed_directory_is_not_begun_anew_in_anoth
 
     assert [event.directory for event in again.of_kind(LogDirectoryOffline)] == ["/more"]
     for index, place in places.items():
-        assert (again.node.broker.replicas.get(TopicPartition("orders", index)) is not None) == (
+        assert (again.node.replicas.get(TopicPartition("orders", index)) is not None) == (
             place == "/data"
         )
         assert disk.exists(f"/data/orders-{index}") == (place == "/data")
@@ -243,11 +243,11 @@ def test_a_topic_that_goes_while_a_later_directory_is_loaded_is_not_hosted(two: 
         ApiKey.DELETE_TOPICS, 6, topics=[{"name": "orders", "topic_id": None}], timeout=1000
     )
     run(Lane.QUORUM)
-    assert not started.node.broker.image.topics_by_name
+    assert not started.node.cluster.image.topics_by_name
 
     run(*Lane)
 
-    assert [partition.name for partition in started.node.broker.replicas] == []
+    assert [partition.name for partition in started.node.replicas] == []
 
 
 def test_when_the_directory_of_the_metadata_fails_the_node_stops(
@@ -262,7 +262,7 @@ def test_when_the_directory_of_the_metadata_fails_the_node_stops(
 def test_the_other_directory_is_left_in_order_when_the_node_stops(
     two: NodeBench, batch: NewBatch
 ) -> None:
-    two.node.broker.directories[1].health.fail("I/O error")
+    two.node.rooms.base.directories[1].health.fail("I/O error")
     two.stop()
     assert two.files.exists("/data/.kafka_cleanshutdown")
     assert not two.files.exists("/more/.kafka_cleanshutdown")

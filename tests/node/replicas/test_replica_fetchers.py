@@ -57,7 +57,7 @@ class Following:
             partition_epoch=now.partition_epoch + 1,
         )
         assert partition.apply(changed, self.bench.now)
-        self.bench.node.broker.fetchers.role_changed(partition, self.bench.now)
+        self.bench.node.rooms.replicas.fetchers.role_changed(partition, self.bench.now)
         self.bench.end_tick()
 
 
@@ -84,7 +84,7 @@ def test_the_first_fetch_names_every_partition_and_asks_for_a_session(following:
     asked = following.take()
     assert (asked.fetch.session_id, asked.fetch.session_epoch) == (0, 0)
     assert asked.fetch.replica_id == 100
-    assert asked.fetch.replica_epoch == following.bench.node.broker.broker_epoch
+    assert asked.fetch.replica_epoch == following.bench.node.cluster.broker_epoch
     assert sorted(asked.wanted) == [0, 1, 2]
     assert asked.wanted[0].fetch_offset == 0
     assert asked.wanted[0].current_leader_epoch == 0
@@ -307,10 +307,12 @@ def test_a_leader_that_started_again_is_not_waited_for_on_the_old_connection(
     following: Following,
 ) -> None:
     old = following.take()
-    broker = following.bench.node.broker
-    registration = broker.image.brokers[101]
-    broker.image.brokers[101] = replace(registration, broker_epoch=registration.broker_epoch + 9)
-    broker.fetchers.brokers_changed(following.bench.now)
+    node = following.bench.node
+    registration = node.cluster.image.brokers[101]
+    node.cluster.image.brokers[101] = replace(
+        registration, broker_epoch=registration.broker_epoch + 9
+    )
+    node.rooms.replicas.fetchers.brokers_changed(following.bench.now)
     following.bench.wait(1000)
     assert old.link not in following.bench.open_links
     asked = following.take()
@@ -320,15 +322,15 @@ def test_a_leader_that_started_again_is_not_waited_for_on_the_old_connection(
 
 def test_a_leader_that_is_gone_is_hung_up_on_until_it_is_back(following: Following) -> None:
     old = following.take()
-    broker = following.bench.node.broker
-    registration = broker.image.brokers.pop(101)
-    broker.fetchers.brokers_changed(following.bench.now)
+    node = following.bench.node
+    registration = node.cluster.image.brokers.pop(101)
+    node.rooms.replicas.fetchers.brokers_changed(following.bench.now)
     assert following.bench.asked == []
     following.bench.wait(1000)
     assert following.bench.asked == []
     assert old.link not in following.bench.open_links
-    broker.image.brokers[101] = registration
-    broker.fetchers.brokers_changed(following.bench.now)
+    node.cluster.image.brokers[101] = registration
+    node.rooms.replicas.fetchers.brokers_changed(following.bench.now)
     following.bench.end_tick()
     assert sorted(following.take().wanted) == [0, 1, 2]
 
@@ -345,7 +347,7 @@ def test_a_leader_of_nothing_more_is_hung_up_on(following: Following) -> None:
 
 
 def test_hanging_up_on_a_leader_is_no_sign_that_it_is_gone(following: Following) -> None:
-    departures = following.bench.node.broker.departures
+    departures = following.bench.node.rooms.base.departures
     following.answer(following.take())
     asked = following.take()
     for index in range(3):

@@ -55,7 +55,7 @@ def content(world: World, node_id: int) -> dict[int, bytes | None]:
     """What one replica holds, by offset."""
     node = world.machines[node_id].node
     assert node is not None
-    partition = node.broker.replicas.get(ORDERS)
+    partition = node.replicas.get(ORDERS)
     assert partition is not None
     log = partition.log
     found: dict[int, bytes | None] = {}

@@ -56,7 +56,7 @@ def loaded(make_world: MakeWorld, talker: Talk) -> tuple[World, Any]:
 def end_offset(world: World) -> int:
     node = world.machines[100].node
     assert node is not None
-    partition = node.broker.replicas.get(ORDERS)
+    partition = node.replicas.get(ORDERS)
     assert partition is not None
     return partition.log.end_offset
 

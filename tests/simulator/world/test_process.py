@@ -9,6 +9,7 @@ import pytest
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.time import Now
+from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import CloseLink, Effect, Lane, OpenLink, RunJob, SendOnLink
 from tidelog.node.core.inputs import (
     Input,
@@ -37,6 +38,7 @@ AFTER_MS = 500
 class Pinger(Node):
     """In the place of a node: does what it is told and writes down what it hears."""
 
+    deadlines: Deadlines
     heard: list[tuple[int, Input]]
     kept: list[memoryview]
     orders: list[Effect]
@@ -47,13 +49,14 @@ class Pinger(Node):
         self.kept = []
         self.orders = []
         self.before_step = lambda: None
-        self.broker.deadlines.every(now.monotonic_ms + 10, 10, lambda now: None)
+        self.deadlines = Deadlines()
+        self.deadlines.every(now.monotonic_ms + 10, 10, lambda now: None)
         return []
 
     def step(self, happened: Input) -> list[Effect]:
         self.before_step()
         if isinstance(happened, TimePassed):
-            self.broker.deadlines.run_due(happened.now)
+            self.deadlines.run_due(happened.now)
         elif not isinstance(happened, TickEnded):
             self.heard.append((happened.now.monotonic_ms, happened))
             if isinstance(happened, LinkFrame):

@@ -66,7 +66,7 @@ def test_an_observer_sees_the_inside_of_the_node(make_world: Callable[..., World
     node = world.machines[100].node
 
     assert node is not None
-    assert node.broker.is_live(100)
+    assert node.cluster.is_live(100)
     image = world.controller_image()
     assert image is not None and 100 in image.brokers
 
@@ -122,7 +122,7 @@ def test_what_a_node_raises_is_a_violation(make_world: Callable[..., World]) -> 
     node = world.machines[100].node
     assert node is not None
     empty: dict[str, None] = {}
-    node.broker.deadlines.at(0, lambda now: empty["nothing"])
+    node.rooms.base.runtime.deadlines.at(0, lambda now: empty["nothing"])
 
     with pytest.raises(Violation, match="100 raised KeyError"):
         world.run_for(2_000)

@@ -1,10 +1,10 @@
-"""One file per API: what a node answers. `HANDLERS` is the whole table."""
+"""One file per API: what a node answers. Below is the whole table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from tidelog.node.api import (
     acls,
@@ -69,85 +69,141 @@ from tidelog.node.api import (
     vote,
     write_txn_markers,
 )
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import (
+    AdminContext,
+    ClusterContext,
+    ControllerContext,
+    GroupsContext,
+    RecordsContext,
+    TransactionsContext,
+)
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.apis import ApiKey
 
-Handler: TypeAlias = Callable[[BrokerState, Request], Reply]
+Handler: TypeAlias = Callable[[Request], Reply]
 
 
-def _open_envelope(broker: BrokerState, request: Request) -> Reply:
-    return envelope.handle(broker, request, HANDLERS)
+class Contexts(NamedTuple):
+    """What all handlers of a node need of it."""
+
+    records: RecordsContext
+    groups: GroupsContext
+    transactions: TransactionsContext
+    cluster: ClusterContext
+    admin: AdminContext
+    controller: ControllerContext | None
+    """Of nodes that are controllers."""
 
 
-HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
-    {
-        ApiKey.PRODUCE: produce.handle,
-        ApiKey.FETCH: fetch.handle,
-        ApiKey.LIST_OFFSETS: list_offsets.handle,
-        ApiKey.METADATA: metadata.handle,
-        ApiKey.API_VERSIONS: api_versions.handle,
-        ApiKey.CREATE_TOPICS: create_topics.handle,
-        ApiKey.DELETE_TOPICS: delete_topics.handle,
-        ApiKey.DELETE_RECORDS: delete_records.handle,
-        ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
-        ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
-        ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
-        ApiKey.END_TXN: end_txn.handle,
-        ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
-        ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
-        ApiKey.DESCRIBE_ACLS: acls.describe,
-        ApiKey.CREATE_ACLS: acls.create,
-        ApiKey.DELETE_ACLS: acls.delete,
-        ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
-        ApiKey.ALTER_CONFIGS: alter_configs.handle,
-        ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
-        ApiKey.CREATE_PARTITIONS: create_partitions.handle,
-        ApiKey.ELECT_LEADERS: elect_leaders.handle,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
-        ApiKey.VOTE: vote.handle,
-        ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch.handle,
-        ApiKey.END_QUORUM_EPOCH: end_quorum_epoch.handle,
-        ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
-        ApiKey.ALTER_PARTITION: alter_partition.handle,
-        ApiKey.UPDATE_FEATURES: update_features.handle,
-        ApiKey.ENVELOPE: _open_envelope,
-        ApiKey.FETCH_SNAPSHOT: fetch_snapshot.handle,
-        ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
-        ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
-        ApiKey.BROKER_REGISTRATION: broker_registration.handle,
-        ApiKey.BROKER_HEARTBEAT: broker_heartbeat.handle,
-        ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
-        ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
-        ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
-        ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs.handle,
-        ApiKey.CONTROLLER_REGISTRATION: controller_registration.handle,
-        ApiKey.FIND_COORDINATOR: find_coordinator.handle,
-        ApiKey.JOIN_GROUP: join_group.handle,
-        ApiKey.SYNC_GROUP: sync_group.handle,
-        ApiKey.HEARTBEAT: heartbeat.handle,
-        ApiKey.LEAVE_GROUP: leave_group.handle,
-        ApiKey.OFFSET_COMMIT: offset_commit.handle,
-        ApiKey.OFFSET_FETCH: offset_fetch.handle,
-        ApiKey.OFFSET_DELETE: offset_delete.handle,
-        ApiKey.LIST_GROUPS: list_groups.handle,
-        ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
-        ApiKey.DELETE_GROUPS: delete_groups.handle,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
-        ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
-        ApiKey.LIST_CONFIG_RESOURCES: list_config_resources.handle,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
-        ApiKey.ADD_RAFT_VOTER: add_raft_voter.handle,
-        ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter.handle,
-        ApiKey.UPDATE_RAFT_VOTER: update_raft_voter.handle,
+def handlers(contexts: Contexts) -> Mapping[ApiKey, Handler]:
+    """What is answered on the listeners of brokers, and some of it also on those of controllers."""
+    return {
+        **_records_apis(contexts.records),
+        **_cluster_apis(contexts.cluster),
+        **_admin_apis(contexts.admin),
+        **_transactions_apis(contexts.transactions),
+        **_groups_apis(contexts.groups),
     }
-)
 
-CONTROLLER_HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
-    {**HANDLERS, ApiKey.FETCH: metadata_fetch.handle}
-)
-"""The same on the listeners of controllers, where a fetch is one of the metadata log."""
+
+def _records_apis(context: RecordsContext) -> Mapping[ApiKey, Handler]:
+    return {
+        ApiKey.PRODUCE: partial(produce.handle, context),
+        ApiKey.FETCH: partial(fetch.handle, context),
+        ApiKey.LIST_OFFSETS: partial(list_offsets.handle, context),
+        ApiKey.DELETE_RECORDS: partial(delete_records.handle, context),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: partial(offset_for_leader_epoch.handle, context),
+        ApiKey.DESCRIBE_LOG_DIRS: partial(describe_log_dirs.handle, context),
+        ApiKey.DESCRIBE_PRODUCERS: partial(describe_producers.handle, context),
+    }
+
+
+def _cluster_apis(context: ClusterContext) -> Mapping[ApiKey, Handler]:
+    return {
+        ApiKey.METADATA: partial(metadata.handle, context),
+        ApiKey.API_VERSIONS: partial(api_versions.handle, context),
+        ApiKey.DESCRIBE_ACLS: partial(acls.describe, context),
+        ApiKey.CREATE_ACLS: partial(acls.create, context),
+        ApiKey.DELETE_ACLS: partial(acls.delete, context),
+        ApiKey.DESCRIBE_CONFIGS: partial(describe_configs.handle, context),
+        ApiKey.DESCRIBE_CLUSTER: partial(describe_cluster.handle, context),
+        ApiKey.FIND_COORDINATOR: partial(find_coordinator.handle, context),
+        ApiKey.LIST_CONFIG_RESOURCES: partial(list_config_resources.handle, context),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: partial(describe_topic_partitions.handle, context),
+    }
+
+
+def _admin_apis(context: AdminContext) -> Mapping[ApiKey, Handler]:
+    return {
+        ApiKey.CREATE_TOPICS: partial(create_topics.handle, context),
+        ApiKey.DELETE_TOPICS: partial(delete_topics.handle, context),
+        ApiKey.ALTER_CONFIGS: partial(alter_configs.handle, context),
+        ApiKey.CREATE_PARTITIONS: partial(create_partitions.handle, context),
+        ApiKey.ELECT_LEADERS: partial(elect_leaders.handle, context),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: partial(incremental_alter_configs.handle, context),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: partial(
+            alter_partition_reassignments.handle, context
+        ),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: partial(list_partition_reassignments.handle, context),
+        ApiKey.DESCRIBE_QUORUM: partial(describe_quorum.handle, context),
+        ApiKey.UPDATE_FEATURES: partial(update_features.handle, context),
+        ApiKey.UNREGISTER_BROKER: partial(unregister_broker.handle, context),
+        ApiKey.ADD_RAFT_VOTER: partial(add_raft_voter.handle, context),
+        ApiKey.REMOVE_RAFT_VOTER: partial(remove_raft_voter.handle, context),
+    }
+
+
+def _transactions_apis(context: TransactionsContext) -> Mapping[ApiKey, Handler]:
+    return {
+        ApiKey.INIT_PRODUCER_ID: partial(init_producer_id.handle, context),
+        ApiKey.ADD_PARTITIONS_TO_TXN: partial(add_partitions_to_txn.handle, context),
+        ApiKey.ADD_OFFSETS_TO_TXN: partial(add_offsets_to_txn.handle, context),
+        ApiKey.END_TXN: partial(end_txn.handle, context),
+        ApiKey.WRITE_TXN_MARKERS: partial(write_txn_markers.handle, context),
+        ApiKey.TXN_OFFSET_COMMIT: partial(txn_offset_commit.handle, context),
+        ApiKey.DESCRIBE_TRANSACTIONS: partial(describe_transactions.handle, context),
+        ApiKey.LIST_TRANSACTIONS: partial(list_transactions.handle, context),
+    }
+
+
+def _groups_apis(context: GroupsContext) -> Mapping[ApiKey, Handler]:
+    return {
+        ApiKey.JOIN_GROUP: partial(join_group.handle, context),
+        ApiKey.SYNC_GROUP: partial(sync_group.handle, context),
+        ApiKey.HEARTBEAT: partial(heartbeat.handle, context),
+        ApiKey.LEAVE_GROUP: partial(leave_group.handle, context),
+        ApiKey.OFFSET_COMMIT: partial(offset_commit.handle, context),
+        ApiKey.OFFSET_FETCH: partial(offset_fetch.handle, context),
+        ApiKey.OFFSET_DELETE: partial(offset_delete.handle, context),
+        ApiKey.LIST_GROUPS: partial(list_groups.handle, context),
+        ApiKey.DESCRIBE_GROUPS: partial(describe_groups.handle, context),
+        ApiKey.DELETE_GROUPS: partial(delete_groups.handle, context),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: partial(consumer_group_heartbeat.handle, context),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: partial(consumer_group_describe.handle, context),
+    }
+
+
+def controller_handlers(
+    contexts: Contexts, of_brokers: Mapping[ApiKey, Handler]
+) -> Mapping[ApiKey, Handler]:
+    """The same on the listeners of controllers, where a fetch is one of the metadata log."""
+    context = contexts.controller
+    if context is None:
+        return {}
+    table: dict[ApiKey, Handler] = {
+        **of_brokers,
+        ApiKey.FETCH: partial(metadata_fetch.handle, context),
+        ApiKey.VOTE: partial(vote.handle, context),
+        ApiKey.BEGIN_QUORUM_EPOCH: partial(begin_quorum_epoch.handle, context),
+        ApiKey.END_QUORUM_EPOCH: partial(end_quorum_epoch.handle, context),
+        ApiKey.ALTER_PARTITION: partial(alter_partition.handle, context),
+        ApiKey.FETCH_SNAPSHOT: partial(fetch_snapshot.handle, context),
+        ApiKey.BROKER_REGISTRATION: partial(broker_registration.handle, context),
+        ApiKey.BROKER_HEARTBEAT: partial(broker_heartbeat.handle, context),
+        ApiKey.ALLOCATE_PRODUCER_IDS: partial(allocate_producer_ids.handle, context),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: partial(assign_replicas_to_dirs.handle, context),
+        ApiKey.CONTROLLER_REGISTRATION: partial(controller_registration.handle, context),
+        ApiKey.UPDATE_RAFT_VOTER: partial(update_raft_voter.handle, context),
+    }
+    table[ApiKey.ENVELOPE] = partial(envelope.handle, context, of_brokers)
+    return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Reply, Request
 
 _DISABLED: Final = {
@@ -18,17 +18,17 @@ _DISABLED: Final = {
 }
 
 
-def describe(broker: BrokerState, request: Request) -> Reply:
+def describe(context: ClusterContext, request: Request) -> Reply:
     """Nothing is allowed or denied to anybody."""
     why = "No Authorizer is configured on the broker"
     return {**_DISABLED, "error_message": why, "resources": []}
 
 
-def create(broker: BrokerState, request: Request) -> Reply:
+def create(context: ClusterContext, request: Request) -> Reply:
     """Each rule for itself."""
     return {"results": [_DISABLED for _ in request.body.creations]}
 
 
-def delete(broker: BrokerState, request: Request) -> Reply:
+def delete(context: ClusterContext, request: Request) -> Reply:
     """Each filter for itself."""
     return {"filter_results": [{**_DISABLED, "matching_acls": []} for _ in request.body.filters]}

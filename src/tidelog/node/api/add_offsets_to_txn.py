@@ -9,20 +9,20 @@ from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.coordinator.transactions.membership import Joining
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.transaction_joining import Verdicts, ask_here
+from tidelog.node.api.contexts import TransactionsContext
+from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.request import Reply, Request
 
 FENCED_SINCE: Final = 2
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Add the partition that keeps the offsets of the group."""
     body = request.body
-    if not broker.groups.topic_exists:
-        broker.groups.create_topic(request.now)
+    if not context.groups.topic_exists:
+        context.groups.create_topic(request.now)
         return {"error_code": ErrorCode.coordinator_not_available}
-    partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(body.group_id))
+    partition = TopicPartition(OFFSETS_TOPIC, context.groups.partition_of(body.group_id))
     asked = Joining(
         body.transactional_id,
         Producer(body.producer_id, body.producer_epoch),
@@ -36,5 +36,5 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             code = ErrorCode.invalid_producer_epoch
         request.answer({"error_code": code})
 
-    ask_here(broker, request.now, asked, adds=True, then=known)
+    context.joining.ask_here(request.now, asked, adds=True, then=known)
     return later

@@ -15,8 +15,8 @@ from tidelog.coordinator.transactions.records import by_topic
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.transaction_joining import Verdicts, ask_here
+from tidelog.node.api.contexts import TransactionsContext
+from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
 
@@ -28,10 +28,10 @@ _NOT_ASKED: Final = frozenset(
 """Verdicts on partitions on whose account the coordinator was not asked."""
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Let the coordinator decide about each transaction."""
     if request.api_version >= MANY_SINCE:
-        return _handle_many(broker, request)
+        return _handle_many(context, request)
     body = request.body
     topics = body.v3_and_below_topics
     refused = _refused(topics)
@@ -49,11 +49,11 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             outcomes = {name: _as_old(code) for name, code in outcomes.items()}
         request.answer({"results_by_topic_v3_and_below": _told(topics, outcomes)})
 
-    ask_here(broker, request.now, asked, adds=True, then=known)
+    context.joining.ask_here(request.now, asked, adds=True, then=known)
     return later
 
 
-def _handle_many(broker: BrokerState, request: Request) -> Reply:
+def _handle_many(context: TransactionsContext, request: Request) -> Reply:
     transactions = request.body.transactions
     later = request.park()
 
@@ -64,7 +64,7 @@ def _handle_many(broker: BrokerState, request: Request) -> Reply:
             frozenset(_names(transaction.topics)),
             EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
         )
-        ask_here(broker, request.now, asked, adds=not transaction.verify_only, then=then)
+        context.joining.ask_here(request.now, asked, adds=not transaction.verify_only, then=then)
 
     def known(outcomes: list[Verdicts]) -> None:
         results = [

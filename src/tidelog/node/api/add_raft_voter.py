@@ -14,7 +14,7 @@ from tidelog.controller.features import KRAFT_VERSION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.node.replicas.opening import quorum_listener
@@ -27,10 +27,10 @@ PURPOSE: Final = "quorum"
 PROBE_VERSION: Final = 4
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
-    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+    if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return voter_answer(wrong_cluster(body.cluster_id))
     voter = Voter(
         voter_id=body.voter_id,
@@ -40,43 +40,43 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             for point in body.listeners
         ),
     )
-    address = voter.address(quorum_listener(broker.config))
-    if address is None or not _decides(broker):
-        return _add(broker, request, voter)
-    if broker.image.controllers.get(voter.voter_id) is None:
+    address = voter.address(quorum_listener(context.cluster.config))
+    if address is None or not _decides(context):
+        return _add(context, request, voter)
+    if context.cluster.image.controllers.get(voter.voter_id) is None:
         return voter_answer(not_a_controller(voter.voter_id))
     reply = request.park()
 
     def reached(answer: Any, now: Now) -> None:
         request.now = now
-        refused = _unfit(broker, voter, answer)
-        outcome = voter_answer(refused) if refused is not None else _add(broker, request, voter)
+        refused = _unfit(context, voter, answer)
+        outcome = voter_answer(refused) if refused is not None else _add(context, request, voter)
         if not isinstance(outcome, Later):
             request.answer(outcome)
 
-    broker.links.to(address, PURPOSE).ask(
+    context.runtime.links.to(address, PURPOSE).ask(
         request.now,
         ApiKey.API_VERSIONS,
         PROBE_VERSION,
         {"client_software_name": "tidelog", "client_software_version": __version__},
         reached,
-        timeout_ms=broker.config.controller_quorum_request_timeout_ms,
+        timeout_ms=context.cluster.config.controller_quorum_request_timeout_ms,
     )
     return reply
 
 
-def _decides(broker: BrokerState) -> bool:
-    return broker.config.is_controller and broker.control_plane.is_active
+def _decides(context: AdminContext) -> bool:
+    return context.plane is not None and context.plane.is_active
 
 
-def _unfit(broker: BrokerState, voter: Voter, answer: Any) -> Refusal | None:
+def _unfit(context: AdminContext, voter: Voter, answer: Any) -> Refusal | None:
     """Why a node that was asked what it supports cannot vote."""
     if isinstance(answer, LinkLost):
         why = f"Node {voter.voter_id} could not be reached: {answer.reason}."
         return Refusal(ErrorCode.request_timed_out, why)
-    if not _decides(broker):
+    if not _decides(context):
         return Refusal(ErrorCode.not_controller, "Another node is the active controller by now.")
-    level = broker.quorum.voters.kraft_version
+    level = context.quorum.voters.kraft_version
     for feature in answer.supported_features:
         if feature.name == KRAFT_VERSION and feature.min_version <= level <= feature.max_version:
             return None
@@ -84,13 +84,13 @@ def _unfit(broker: BrokerState, voter: Voter, answer: Any) -> Refusal | None:
     return Refusal(ErrorCode.invalid_request, why)
 
 
-def _add(broker: BrokerState, request: Request, voter: Voter) -> Reply:
+def _add(context: AdminContext, request: Request, voter: Voter) -> Reply:
     await_commit = field(request.body, "ack_when_committed", True)
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: Decision(
             (),
-            broker.control_plane.change_voters(
+            context.own_plane.change_voters(
                 AddVoter(voter), request.now, await_commit=await_commit
             ),
         ),

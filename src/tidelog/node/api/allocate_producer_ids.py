@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tidelog.controller.producer_ids import ProducerIdBlock
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Give the next block away."""
     body = request.body
-    return broker.control_plane.decide(
+    return context.plane.decide(
         request,
         lambda controller: controller.allocate_producer_ids(body.broker_id, body.broker_epoch),
         _answer,

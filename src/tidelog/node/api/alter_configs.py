@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.api.incremental_alter_configs import alter
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """What is not named goes back to its default."""
     return alter(
-        broker,
+        context,
         request,
         lambda controller, wishes, validate_only: controller.alter_configs(
             wishes, validate_only=validate_only

@@ -14,18 +14,18 @@ from tidelog.controller.alter_partition import (
 from tidelog.controller.records import RECOVERED
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Each partition for itself; a stale sender gets one answer for all."""
     body = request.body
     proposals: list[tuple[UUID, list[IsrProposal]]] = [
         (topic.topic_id or ZERO_UUID, [_proposal(partition) for partition in topic.partitions])
         for topic in body.topics
     ]
-    return broker.control_plane.decide(
+    return context.plane.decide(
         request,
         lambda controller: controller.alter_partition(body.broker_id, body.broker_epoch, proposals),
         _answer,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tidelog.controller.reassignment import ReassignedTopics, ReassignmentWish
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Begin, change or cancel a reassignment of each partition that is named."""
     body = request.body
     factor_may_change = field(body, "allow_replication_factor_change", True)
@@ -49,7 +49,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             ],
         }
 
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.alter_partition_reassignments(
             wishes, allow_replication_factor_change=factor_may_change

@@ -11,7 +11,7 @@ from typing import Final
 
 from tidelog.controller.features import KRAFT_VERSION, NODE_FEATURES
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.messages import encode_response
@@ -19,7 +19,7 @@ from tidelog.protocol.messages import encode_response
 SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """List the APIs of the listener that was asked, and the cluster's features."""
     ranges = SUPPORTED[ApiKey.API_VERSIONS]
     if request.api_version > ranges.max:
@@ -33,8 +33,11 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         and SOFTWARE_NAME.match(request.body.client_software_version)
     ):
         return {"error_code": ErrorCode.invalid_request, "api_keys": []}
-    scope = broker.scope_of(request.connection.listener)
-    finalized = {**broker.image.features, KRAFT_VERSION: broker.quorum.voters.kraft_version}
+    scope = context.listeners.scope_of(request.connection.listener)
+    finalized = {
+        **context.cluster.image.features,
+        KRAFT_VERSION: context.quorum.voters.kraft_version,
+    }
     return {
         "error_code": ErrorCode.none,
         "api_keys": [_range(key) for key, served in SUPPORTED.items() if served.scope & scope],
@@ -43,7 +46,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             for name, (low, high) in sorted(NODE_FEATURES.items())
             if low > 0 or request.api_version >= 4
         ],
-        "finalized_features_epoch": broker.image.end_offset - 1,
+        "finalized_features_epoch": context.cluster.image.end_offset - 1,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in sorted(finalized.items())

@@ -7,11 +7,11 @@ from typing import Any
 from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Note it; each replica has an answer of its own."""
     body = request.body
     places = [
@@ -22,7 +22,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         for topic in directory.topics
         for partition in topic.partitions
     ]
-    return broker.control_plane.decide(
+    return context.plane.decide(
         request,
         lambda controller: controller.assign_replicas_to_directories(
             body.broker_id, body.broker_epoch, places

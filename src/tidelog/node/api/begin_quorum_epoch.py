@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.quorum_letters import epoch_begun, epoch_response
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Follow it, unless a later epoch is known."""
-    begun = epoch_begun(request.body, broker.cluster_id, request.connection.listener)
+    begun = epoch_begun(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(begun, ErrorCode):
         return epoch_response(begun)
     reply = request.park()
-    broker.control_plane.member.epoch_begun(
+    context.plane.member.epoch_begun(
         begun, request.now, lambda answer: request.answer(epoch_response(answer))
     )
     return reply

@@ -9,15 +9,15 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.control.decision_events import heartbeat_words
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Note the heartbeat; its connection stands for the broker from now on."""
-    plane = broker.control_plane
+    plane = context.plane
     heartbeat = _heartbeat(request.body)
 
     def decide(controller: Controller) -> Decision[HeartbeatReply | Refusal]:

@@ -10,15 +10,15 @@ from tidelog.controller.decision import Decision
 from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_EPOCH, ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.control.decision_events import REGISTERED
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Register, or say why not; from now on the connection stands for the broker."""
-    plane = broker.control_plane
+    plane = context.plane
     registration = _registration(request.body)
 
     def decide(controller: Controller) -> Decision[int | Refusal]:

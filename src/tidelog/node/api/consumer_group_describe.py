@@ -10,8 +10,8 @@ from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsumerGroup
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.api.describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
 
@@ -20,10 +20,10 @@ CONSUMER_MEMBER: Final = 1
 NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Describe each group for itself."""
     group_ids = request.body.group_ids
-    if not broker.image.features.get(GROUP_VERSION):
+    if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         unsupported = Refusal(ErrorCode.unsupported_version, why)
         return {"groups": [_refused(group_id, unsupported) for group_id in group_ids]}
@@ -36,7 +36,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         groups = [
             _refused(group_id, outcome)
             if isinstance(outcome, Refusal)
-            else _group(broker, group_id, outcome, operations)
+            else _group(context, group_id, outcome, operations)
             for group_id, outcome in zip(group_ids, outcomes, strict=True)
         ]
         request.answer({"groups": groups})
@@ -45,7 +45,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if not group_id:
             then(NO_NAME)
             return
-        broker.groups.ask(
+        context.groups.ask(
             request.now, group_id, lambda shard: shard.describe_consumer_group(group_id), then
         )
 
@@ -64,7 +64,7 @@ def _refused(group_id: str, refusal: Refusal) -> Fields:
 
 
 def _group(
-    broker: BrokerState, group_id: str, group: DescribedConsumerGroup, operations: int
+    context: GroupsContext, group_id: str, group: DescribedConsumerGroup, operations: int
 ) -> Fields:
     return {
         "error_code": ErrorCode.none,
@@ -74,12 +74,12 @@ def _group(
         "group_epoch": group.epoch,
         "assignment_epoch": group.target_epoch,
         "assignor_name": group.assignor,
-        "members": [_member(broker, member) for member in group.members],
+        "members": [_member(context, member) for member in group.members],
         "authorized_operations": operations,
     }
 
 
-def _member(broker: BrokerState, member: DescribedConsumer) -> Fields:
+def _member(context: GroupsContext, member: DescribedConsumer) -> Fields:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -89,13 +89,13 @@ def _member(broker: BrokerState, member: DescribedConsumer) -> Fields:
         "client_host": member.client_host,
         "subscribed_topic_names": list(member.topics),
         "subscribed_topic_regex": member.expression,
-        "assignment": _assignment(broker, member.assigned),
-        "target_assignment": _assignment(broker, member.target),
+        "assignment": _assignment(context, member.assigned),
+        "target_assignment": _assignment(context, member.target),
         "member_type": CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     }
 
 
-def _assignment(broker: BrokerState, places: Iterable[IdPartition]) -> Fields:
+def _assignment(context: GroupsContext, places: Iterable[IdPartition]) -> Fields:
     """Partitions of topics that still exist."""
     return {
         "topic_partitions": [
@@ -105,6 +105,6 @@ def _assignment(broker: BrokerState, places: Iterable[IdPartition]) -> Fields:
                 "partitions": [place.partition for place in group],
             }
             for topic_id, group in groupby(sorted(places), key=lambda each: each.topic_id)
-            if (name := broker.topic_name(topic_id)) is not None
+            if (name := context.cluster.topic_name(topic_id)) is not None
         ]
     }

@@ -11,28 +11,28 @@ from tidelog.coordinator.groups.consumer.validation import invalid
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field, milliseconds
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Join, stay or leave; hear what to read."""
-    if not broker.image.features.get(GROUP_VERSION):
+    if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         return _refused(Refusal(ErrorCode.unsupported_version, why))
     beat = _heartbeat(request)
-    refusal = invalid(beat, request.api_version, broker.config.group_consumer_assignors)
+    refusal = invalid(beat, request.api_version, context.cluster.config.group_consumer_assignors)
     if refusal is not None:
         return _refused(refusal)
     if not beat.member_id:
-        beat = beat._replace(member_id=str(broker.entropy.uuid()))
+        beat = beat._replace(member_id=str(context.runtime.entropy.uuid()))
     later = request.park()
 
     def answer(outcome: HeartbeatReply | Refusal) -> None:
         request.answer(_refused(outcome) if isinstance(outcome, Refusal) else _fields(outcome))
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         beat.group_id,
         lambda shard: shard.consumer_heartbeat(beat, request.now),

@@ -8,14 +8,14 @@ from tidelog.controller.controllers import ControllerJoining
 from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Note it in the log, for whoever wants to know which controllers there are."""
     joining = _joining(request.body)
-    return broker.control_plane.decide(
+    return context.plane.decide(
         request, lambda controller: controller.register_controller(joining), _answer, _answer
     )
 

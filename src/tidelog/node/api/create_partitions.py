@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from tidelog.controller.partitions import MorePartitions
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Add partitions to every topic that can have more."""
     body = request.body
     wishes = [
@@ -21,7 +21,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         )
         for topic in body.topics
     ]
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.create_partitions(wishes, validate_only=body.validate_only),
         _answer,

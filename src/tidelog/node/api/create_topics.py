@@ -6,12 +6,12 @@ from typing import Any
 
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Create every topic that can be created; the others get their refusal."""
     wishes = [
         NewTopic(
@@ -24,7 +24,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         for topic in request.body.topics
     ]
     validate_only = field(request.body, "validate_only", False)
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.create_topics(wishes, validate_only=validate_only),
         # One that is named twice is answered for once.

@@ -7,12 +7,12 @@ from functools import partial
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Forget each group for itself."""
     group_ids = list(dict.fromkeys(request.body.groups_names))
     later = request.park()
@@ -30,12 +30,12 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             }
         )
 
-    gather(group_ids, partial(_delete, broker, request.now), answer)
+    gather(group_ids, partial(_delete, context, request.now), answer)
     return later
 
 
 def _delete(
-    broker: BrokerState, now: Now, group_id: str, then: Callable[[Refusal | None], None]
+    context: GroupsContext, now: Now, group_id: str, then: Callable[[Refusal | None], None]
 ) -> None:
     """Forget a group, one piece after the other."""
 
@@ -45,9 +45,9 @@ def _delete(
         elif is_gone:
             then(None)
         else:
-            broker.deadlines.at(now.monotonic_ms, ask)
+            context.runtime.deadlines.at(now.monotonic_ms, ask)
 
     def ask(at: Now) -> None:
-        broker.groups.ask(at, group_id, lambda shard: shard.delete_group(group_id), known)
+        context.groups.ask(at, group_id, lambda shard: shard.delete_group(group_id), known)
 
     ask(now)

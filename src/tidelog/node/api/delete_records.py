@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import milliseconds
 from tidelog.replication.parked import ParkedAnswer
@@ -22,7 +22,7 @@ from tidelog.replication.partition import Partition
 TO_HIGH_WATERMARK: Final = -1
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """Delete partition by partition; answer when all of them are done."""
     results: list[tuple[str, list[dict[str, Any]]]] = []
     waiting: list[tuple[Partition, int, dict[str, Any]]] = []
@@ -33,7 +33,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             name = TopicPartition(topic.name, asked.partition_index)
             answer: dict[str, Any] = {"partition_index": asked.partition_index}
             answers.append(answer)
-            deleted = _delete(broker, name, asked.offset)
+            deleted = _delete(context, name, asked.offset)
             if isinstance(deleted, ErrorCode):
                 answer |= {"low_watermark": -1, "error_code": deleted}
                 continue
@@ -43,16 +43,16 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                 waiting.append((partition, target, answer))
     if not waiting:
         return _fields(results)
-    return _answer_later(broker, request, results, waiting)
+    return _answer_later(context, request, results, waiting)
 
 
 def _delete(
-    broker: BrokerState, name: TopicPartition, offset: int
+    context: RecordsContext, name: TopicPartition, offset: int
 ) -> tuple[Partition, int] | ErrorCode:
     """Raise the start of our own log; the partition and where it starts now."""
     if name.topic in INTERNAL_TOPICS:
         return ErrorCode.invalid_topic_exception
-    partition = broker.replicas.locate(broker.image, name, None)
+    partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return partition
     if not partition.is_leader:
@@ -71,7 +71,7 @@ def _delete(
 
 
 def _answer_later(
-    broker: BrokerState,
+    context: RecordsContext,
     request: Request,
     results: list[tuple[str, list[dict[str, Any]]]],
     waiting: list[tuple[Partition, int, dict[str, Any]]],
@@ -94,7 +94,9 @@ def _answer_later(
         for each in parked:
             each.time_out()
 
-    deadline = broker.deadlines.at(request.now.monotonic_ms + max(0, timeout_ms), time_is_up)
+    deadline = context.runtime.deadlines.at(
+        request.now.monotonic_ms + max(0, timeout_ms), time_is_up
+    )
     for partition, target, answer in waiting:
         parked.append(partition.wait_for_starts(target, partial(known, partition, answer)))
     return later

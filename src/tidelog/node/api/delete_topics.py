@@ -9,13 +9,13 @@ from uuid import UUID
 from tidelog.controller.topics import TopicDeletion
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 DELETION_DISABLED_SINCE: Final = 3
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Delete every topic that exists; the others get their refusal."""
     body = request.body
     wishes: list[tuple[str | None, UUID]]
@@ -23,7 +23,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         wishes = [(topic.name, topic.topic_id or ZERO_UUID) for topic in body.topics]
     else:
         wishes = [(name, ZERO_UUID) for name in body.topic_names]
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.delete_topics(wishes),
         partial(_answer, request.api_version),

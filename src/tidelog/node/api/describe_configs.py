@@ -15,15 +15,15 @@ from tidelog.model.settings.describe import (
     describe_topic,
 )
 from tidelog.model.settings.group import describe_group
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import unknown_topic
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
 
 NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """Describe each resource, or the keys of it that were named."""
     body = request.body
     with_synonyms = field(body, "include_synonyms", False)
@@ -33,7 +33,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     for resource in body.resources:
         key = (resource.resource_type, resource.resource_name)
         # An answer is thousands of times as long as its question: once is enough.
-        found = NAMED_TWICE if key in described else _describe(broker, *key)
+        found = NAMED_TWICE if key in described else _describe(context, *key)
         described.add(key)
         answer: dict[str, Any] = {
             "resource_type": resource.resource_type,
@@ -56,29 +56,30 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return {"results": results}
 
 
-def _describe(broker: BrokerState, kind: int, name: str) -> Sequence[ConfigEntry] | Refusal:
-    image = broker.image
+def _describe(context: ClusterContext, kind: int, name: str) -> Sequence[ConfigEntry] | Refusal:
+    image = context.cluster.image
     cluster_dynamic = image.config(BROKER_CONFIG, "")
-    own_dynamic = image.config(BROKER_CONFIG, str(broker.node_id))
+    own_dynamic = image.config(BROKER_CONFIG, str(context.cluster.node_id))
     if kind == TOPIC_CONFIG:
         if name not in image.topics_by_name:
             why = bad_name(name) or f"The topic '{name}' does not exist."
             return Refusal(unknown_topic(name), why)
         overrides = image.config(TOPIC_CONFIG, name)
-        return describe_topic(overrides, cluster_dynamic, own_dynamic, broker.config)
+        return describe_topic(overrides, cluster_dynamic, own_dynamic, context.cluster.config)
     if kind == BROKER_CONFIG:
         if name == "":
             return describe_cluster_default(cluster_dynamic)
-        if name == str(broker.node_id):
-            return describe_broker(cluster_dynamic, own_dynamic, broker.config)
+        if name == str(context.cluster.node_id):
+            return describe_broker(cluster_dynamic, own_dynamic, context.cluster.config)
         return Refusal(
             ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {context.cluster.node_id} or empty string, "
+            f"but received {name}",
         )
     if kind == GROUP_CONFIG and not name:
         return Refusal(ErrorCode.invalid_request, "Group name must not be empty")
     if kind == GROUP_CONFIG:
-        return describe_group(image.config(GROUP_CONFIG, name), broker.config)
+        return describe_group(image.config(GROUP_CONFIG, name), context.cluster.config)
     return Refusal(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tidelog.coordinator.groups.listing import DescribedGroup
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
@@ -18,7 +18,7 @@ GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Describe each group; one that does not exist is dead."""
     group_ids = request.body.groups
     later = request.park()
@@ -35,7 +35,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
     gather(
         group_ids,
-        lambda group_id, then: broker.groups.ask(
+        lambda group_id, then: context.groups.ask(
             request.now, group_id, lambda shard: shard.describe_group(group_id), then
         ),
         answer,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.model.errors import DiskError, ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.storage.log_directory import LogDirectory
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """List the logs of every directory, or those of the partitions that were named."""
     asked = request.body.topics
     wanted: set[tuple[str, int]] | None = None
@@ -18,35 +18,35 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         wanted = {(topic.topic, index) for topic in asked for index in topic.partitions}
     return {
         "error_code": ErrorCode.none,
-        "results": [_directory(broker, directory, wanted) for directory in broker.directories],
+        "results": [_directory(context, directory, wanted) for directory in context.directories],
     }
 
 
 def _directory(
-    broker: BrokerState, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+    context: RecordsContext, directory: LogDirectory, wanted: set[tuple[str, int]] | None
 ) -> dict[str, Any]:
     failed = {"log_dir": directory.path, "error_code": ErrorCode.kafka_storage_error, "topics": []}
     if directory.offline_reason is not None:
         return failed
     try:
-        total, usable = broker.files.space(directory.path)
+        total, usable = context.runtime.files.space(directory.path)
     except DiskError:
         return failed
     return {
         "log_dir": directory.path,
         "error_code": ErrorCode.none,
-        "topics": _topics(broker, directory, wanted),
+        "topics": _topics(context, directory, wanted),
         "total_bytes": total,
         "usable_bytes": usable,
     }
 
 
 def _topics(
-    broker: BrokerState, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+    context: RecordsContext, directory: LogDirectory, wanted: set[tuple[str, int]] | None
 ) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for name in sorted(directory.logs):
-        hosted = broker.replicas.get(name)
+        hosted = context.replicas.get(name)
         if hosted is None or (wanted is not None and name not in wanted):
             continue
         topics.setdefault(name.topic, []).append(

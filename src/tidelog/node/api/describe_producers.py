@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """List the producers that each partition remembers, whether this replica leads or follows."""
     return {
         "topics": [
@@ -17,7 +17,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                 "partitions": [
                     {
                         "partition_index": index,
-                        **_describe(broker, TopicPartition(topic.name, index)),
+                        **_describe(context, TopicPartition(topic.name, index)),
                     }
                     for index in topic.partition_indexes
                 ],
@@ -27,8 +27,8 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     }
 
 
-def _describe(broker: BrokerState, name: TopicPartition) -> Fields:
-    partition = broker.replicas.locate(broker.image, name, None)
+def _describe(context: RecordsContext, name: TopicPartition) -> Fields:
+    partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return {"error_code": partition, "active_producers": []}
     return {

@@ -7,16 +7,16 @@ from typing import Any
 from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.quorum.description import QuorumDescription, ReplicaProgress
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Describe the one partition there is; anything else is unknown."""
-    return broker.control.decide(
+    return context.control.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.describe(request.now)),
+        lambda controller: Decision((), context.quorum.describe(request.now)),
         lambda quorum: _answer(request, quorum),
         lambda refusal: {"error_code": refusal.code, "error_message": refusal.why, "topics": []},
     )

@@ -10,8 +10,8 @@ from typing import Any, Final
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import TOPIC_OPERATIONS, unknown_topic
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.encoded_topics import BrokersView, brokers_view, described_partition
 
@@ -19,7 +19,7 @@ ALL_ERRORS: Final = 13
 """The version of Metadata that tells partitions with the same error codes."""
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """Answer one page."""
     body = request.body
     cursor = body.cursor
@@ -29,15 +29,19 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     ):
         topics = [_missing(name, ErrorCode.invalid_request) for name in asked]
         return {"topics": topics, "next_cursor": None}
-    names = asked or sorted(broker.image.topics_by_name)
+    names = asked or sorted(context.cluster.image.topics_by_name)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    limit = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    limit = min(
+        body.response_partition_limit, context.cluster.config.max_request_partition_size_limit
+    )
     remaining = max(1, limit)
-    view = brokers_view(broker, ALL_ERRORS, request.connection.listener)
+    view = brokers_view(
+        context.cluster, context.departures, ALL_ERRORS, request.connection.listener
+    )
     topics = []
     for name in names:
-        topic = broker.image.topics_by_name.get(name)
+        topic = context.cluster.image.topics_by_name.get(name)
         if topic is None:
             topics.append(_missing(name, unknown_topic(name)))
             continue

@@ -10,12 +10,12 @@ from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Describe each of them."""
     wanted = request.body.transactional_ids
     later = request.park()
@@ -23,7 +23,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     def ask(transactional_id: str, then: Callable[[Transaction | Refusal | None], None]) -> None:
         if transactional_id:
             look_up = partial(_look_up, transactional_id)
-            broker.transactions.ask(request.now, transactional_id, look_up, then)
+            context.transactions.ask(request.now, transactional_id, look_up, then)
         else:
             then(Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from tidelog.controller.elections import ElectedTopics, ElectionType
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Hold an election in each partition that is named, or in all."""
     body = request.body
     named = body.topic_partitions
@@ -28,7 +28,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         ]
         return {"error_code": outcome.code, "replica_election_results": _results(everywhere)}
 
-    return broker.control.decide(
+    return context.control.decide(
         request, lambda controller: controller.elect_leaders(kind, wishes), answer, answer
     )
 

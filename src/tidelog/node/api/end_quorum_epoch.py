@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.quorum_letters import epoch_ended, epoch_response
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Stand for election: at once as the first of the successors, else after a while."""
-    ended = epoch_ended(request.body, broker.cluster_id, request.connection.listener)
+    ended = epoch_ended(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(ended, ErrorCode):
         return epoch_response(ended)
     reply = request.park()
-    broker.control_plane.member.epoch_ended(
+    context.plane.member.epoch_ended(
         ended, request.now, lambda answer: request.answer(epoch_response(answer))
     )
     return reply

@@ -15,14 +15,14 @@ from tidelog.coordinator.transactions.ending import Ending
 from tidelog.coordinator.transactions.shard import NO_PRODUCER_ID_AT_HAND
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Reply, Request
 
 FENCED_SINCE: Final = 2
 BUMPS_SINCE: Final = 5
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Let the coordinator decide."""
     body = request.body
     if not body.transactional_id:
@@ -51,7 +51,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         request.answer({"error_code": code})
 
     def ask(then: Callable[[Producer | Refusal], None]) -> None:
-        broker.transactions.ask(
+        context.transactions.ask(
             request.now,
             asked.transactional_id,
             lambda shard: shard.end(asked, request.now),
@@ -60,7 +60,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
     def tried(outcome: Producer | Refusal) -> None:
         if outcome is NO_PRODUCER_ID_AT_HAND:
-            broker.producer_ids.refill(request.now, lambda refusal: ask(known))
+            context.producer_ids.refill(request.now, lambda refusal: ask(known))
         else:
             known(outcome)
 

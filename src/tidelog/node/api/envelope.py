@@ -10,10 +10,10 @@ Invariant  That this node is not the controller, or no longer, is said by the en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.protocol.apis import FORWARDED, ApiKey
 from tidelog.protocol.fetch import Part
@@ -22,6 +22,9 @@ from tidelog.protocol.messages import decode_request
 from tidelog.protocol.parts import joined
 
 NOT_HERE: Final[Fields] = {"error_code": ErrorCode.not_controller, "response_data": None}
+
+
+Handler: TypeAlias = Callable[[Request], Reply]
 
 
 class EnclosedRequest(Request):
@@ -65,16 +68,14 @@ class EnclosedRequest(Request):
 
 
 def handle(
-    broker: BrokerState,
-    request: Request,
-    handlers: Mapping[ApiKey, Callable[[BrokerState, Request], Reply]],
+    context: ControllerContext, handlers: Mapping[ApiKey, Handler], request: Request
 ) -> Reply:
     """Open the envelope and let the enclosed request be handled."""
-    if not broker.control_plane.is_active:
+    if not context.plane.is_active:
         return NOT_HERE
     try:
         enclosed = EnclosedRequest(request, memoryview(request.body.request_data))
     except MalformedRequest:
         return {"error_code": ErrorCode.invalid_request, "response_data": None}
-    reply = handlers[enclosed.api_key](broker, enclosed)
+    reply = handlers[enclosed.api_key](enclosed)
     return reply if isinstance(reply, Later) else enclosed.enclosed(reply)

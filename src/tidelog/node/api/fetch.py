@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.fetching.fetch_reading import NO_REPLICA, Look
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
@@ -18,52 +18,54 @@ from tidelog.node.fetching.parked_fetches import ParkedFetch
 from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """Answer a fetch now, or park it."""
     fetch: FetchRequest = request.body
-    context = broker.sessions.context_for(fetch, request.api_version, request.now.monotonic_ms)
-    if isinstance(context, ErrorCode):
+    session = context.sessions.context_for(fetch, request.api_version, request.now.monotonic_ms)
+    if isinstance(session, ErrorCode):
         return encode_fetch_response(
-            request.api_version, request.correlation_id, context, 0, [], [], 0
+            request.api_version, request.correlation_id, session, 0, [], [], 0
         )
-    if context.parked is not None:
-        retry(broker, context.parked, request.now, time_is_up=True)
+    if session.parked is not None:
+        retry(context, session.parked, request.now, time_is_up=True)
     has_time = fetch.max_wait_ms > 0
-    look = Look(broker, fetch, request.api_version, request.now, time_is_up=not has_time)
-    if look.at(context).is_enough or not has_time or not context.partitions:
-        return _encode(broker, request, context, look)
+    look = Look(context.reading, fetch, request.api_version, request.now, time_is_up=not has_time)
+    if look.at(session).is_enough or not has_time or not session.partitions:
+        return _encode(context, request, session, look)
     later = request.park()
-    if not context.is_session:
-        context.watch_all(broker.replicas.get)
-    wait_ms = broker.awaited.patience_ms(fetch.replica_id, fetch.max_wait_ms)
-    parked = ParkedFetch(broker.parked, request, fetch, context, look.missing_bytes, wait_ms)
-    context.parked = parked
+    if not session.is_session:
+        session.watch_all(context.replicas.get)
+    wait_ms = context.awaited.patience_ms(fetch.replica_id, fetch.max_wait_ms)
+    parked = ParkedFetch(context.parked, request, fetch, session, look.missing_bytes, wait_ms)
+    session.parked = parked
     if fetch.replica_id >= 0:
-        broker.awaited.parks(fetch.replica_id, parked)
+        context.awaited.parks(fetch.replica_id, parked)
     request.connection.waiting[parked] = None
     return later
 
 
-def retry(broker: BrokerState, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
+def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
     """Look again at a parked fetch; answer it when there is reason to."""
-    context, request = parked.context, parked.request
-    look = Look(broker, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(context)
+    session, request, reading = parked.context, parked.request, context.reading
+    look = Look(reading, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(session)
     if not (time_is_up or look.is_enough):
         return False
-    context.used_ms = now.monotonic_ms
+    session.used_ms = now.monotonic_ms
     parked.cancel()
     request.connection.waiting.pop(parked, None)
-    request.answer(_encode(broker, request, context, look))
+    request.answer(_encode(context, request, session, look))
     return True
 
 
-def _encode(broker: BrokerState, request: Request, context: FetchContext, look: Look) -> list[Part]:
+def _encode(
+    context: RecordsContext, request: Request, session: FetchContext, look: Look
+) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
     leaders: list[int] = []
     current: object = None
     for entry, answer in look.found:
-        if not _remember(context, entry, answer):
+        if not _remember(session, entry, answer):
             continue
         topic = entry.key[0]
         if topic != current:
@@ -77,14 +79,14 @@ def _encode(broker: BrokerState, request: Request, context: FetchContext, look: 
         request.api_version,
         request.correlation_id,
         ErrorCode.none,
-        context.session_id,
+        session.session_id,
         topics,
-        broker.leader_endpoints(leaders, request.connection.listener),
+        context.cluster.leader_endpoints(leaders, request.connection.listener),
         0,
     )
 
 
-def _remember(context: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
+def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
     """Note what the reader now knows; False when there is nothing it does not know already."""
     says_something = (
         bool(answer.error)
@@ -94,15 +96,15 @@ def _remember(context: FetchContext, entry: WantedPartition, answer: FetchedPart
     )
     is_news = (
         says_something
-        or not context.is_incremental
+        or not session.is_incremental
         or answer.high_watermark != entry.told_high_watermark
         or answer.log_start_offset != entry.told_log_start
     )
     entry.told_high_watermark = answer.high_watermark
     entry.told_log_start = answer.log_start_offset
     if answer.records is not None:  # to the end of the line, so that nobody starves behind it
-        context.ready.pop(entry, None)
-        context.ready[entry] = None
+        session.ready.pop(entry, None)
+        session.ready[entry] = None
     elif not (says_something or entry.may_have_more or entry.must_be_heard):
-        context.ready.pop(entry, None)
+        session.ready.pop(entry, None)
     return is_news

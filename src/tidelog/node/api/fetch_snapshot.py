@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 from tidelog.quorum.messages import ReplicaKey
@@ -12,10 +12,10 @@ from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotAsked
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Give the piece that is asked for; its bytes may end anywhere."""
     body = request.body
-    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+    if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return _refused(ErrorCode.inconsistent_cluster_id)
     if len(body.topics) != 1 or len(body.topics[0].partitions) != 1:
         return _refused(ErrorCode.invalid_request)
@@ -23,7 +23,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     [asked] = topic.partitions
     if topic.name != METADATA_TOPIC or asked.partition != 0:
         return _refused(ErrorCode.unknown_topic_or_partition)
-    fetches = broker.control_plane.fetches
+    fetches = context.plane.fetches
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
     wanted = SnapshotAsked(
         replica=ReplicaKey(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
@@ -20,28 +20,28 @@ MANY_SINCE: Final = 4
 NOWHERE: Final[Fields] = {"node_id": -1, "host": "", "port": -1}
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """Look each key up."""
     body = request.body
     key_type = field(body, "key_type", GROUP)
     if request.api_version < MANY_SINCE:
-        return _find(broker, request, key_type, body.key)
+        return _find(context, request, key_type, body.key)
     return {
         "coordinators": [
-            {"key": key, **_find(broker, request, key_type, key)} for key in body.coordinator_keys
+            {"key": key, **_find(context, request, key_type, key)} for key in body.coordinator_keys
         ]
     }
 
 
-def _find(broker: BrokerState, request: Request, key_type: int, key: str) -> Fields:
-    coordinators = _of_type(broker, key_type)
+def _find(context: ClusterContext, request: Request, key_type: int, key: str) -> Fields:
+    coordinators = _of_type(context, key_type)
     if coordinators is None:
         why = f"there are no coordinators of type {key_type}"
         return {"error_code": ErrorCode.invalid_request, "error_message": why, **NOWHERE}
     if not coordinators.topic_exists:
         coordinators.create_topic(request.now)
     node_id = coordinators.coordinator_of(key)
-    endpoint = broker.endpoint(node_id, request.connection.listener)
+    endpoint = context.cluster.endpoint(node_id, request.connection.listener)
     if endpoint is None:
         why = "the coordinator is not available yet"
         return {"error_code": ErrorCode.coordinator_not_available, "error_message": why, **NOWHERE}
@@ -55,7 +55,7 @@ def _find(broker: BrokerState, request: Request, key_type: int, key: str) -> Fie
     }
 
 
-def _of_type(broker: BrokerState, key_type: int) -> Coordinators[Any] | None:
+def _of_type(context: ClusterContext, key_type: int) -> Coordinators[Any] | None:
     if key_type == GROUP:
-        return broker.groups
-    return broker.transactions if key_type == TRANSACTION else None
+        return context.groups
+    return context.transactions if key_type == TRANSACTION else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Note it, and say whether the member must join again."""
     body = request.body
     if not body.group_id:
@@ -21,7 +21,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             error = ErrorCode.none  # sessions begin anew when the coordinator has loaded
         request.answer({"error_code": error})
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         body.group_id,
         lambda shard: shard.heartbeat(

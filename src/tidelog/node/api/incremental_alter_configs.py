@@ -9,16 +9,16 @@ from tidelog.controller.configs import AlteredConfigs, ConfigChange, ConfigOp, R
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 Alter: TypeAlias = Callable[[Controller, Sequence[ResourceChange], bool], Decision[AlteredConfigs]]
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Set, delete, append and subtract; each resource is taken whole or not at all."""
     return alter(
-        broker,
+        context,
         request,
         lambda controller, wishes, validate_only: controller.incremental_alter_configs(
             wishes, validate_only=validate_only
@@ -26,7 +26,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     )
 
 
-def alter(broker: BrokerState, request: Request, decide: Alter) -> Reply:
+def alter(context: AdminContext, request: Request, decide: Alter) -> Reply:
     """What both ways of altering configs share."""
     body = request.body
     wishes = [
@@ -42,7 +42,7 @@ def alter(broker: BrokerState, request: Request, decide: Alter) -> Reply:
         )
         for resource in body.resources
     ]
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: decide(controller, wishes, body.validate_only),
         _answer,

@@ -13,7 +13,7 @@ from typing import Final
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.initialisation import Initialisation, Initialised
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.protocol.messages import field, milliseconds
 
@@ -21,31 +21,31 @@ FENCED_SINCE: Final = 4
 NOBODY: Final = Producer(-1, -1)
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Give the next free id, or let the coordinator of a transactional id decide."""
     transactional_id = request.body.transactional_id
     if transactional_id is None:
-        return _give_any(broker, request)
+        return _give_any(context, request)
     knows_id = field(request.body, "producer_id", -1) >= 0
     knows_epoch = field(request.body, "producer_epoch", -1) >= 0
     if not transactional_id or knows_id != knows_epoch:
         return _refused(request, ErrorCode.invalid_request)
     later = request.park()
-    _with_producer_id_at_hand(broker, request, lambda: _ask(broker, request))
+    _with_producer_id_at_hand(context, request, lambda: _ask(context, request))
     return later
 
 
 def _with_producer_id_at_hand(
-    broker: BrokerState, request: Request, then: Callable[[], None]
+    context: TransactionsContext, request: Request, then: Callable[[], None]
 ) -> None:
     """Go on once the coordinator can give out a producer id; without one it refuses."""
-    if broker.producer_ids.has_any:
+    if context.producer_ids.has_any:
         then()
     else:
-        broker.producer_ids.refill(request.now, lambda refusal: then())
+        context.producer_ids.refill(request.now, lambda refusal: then())
 
 
-def _ask(broker: BrokerState, request: Request) -> None:
+def _ask(context: TransactionsContext, request: Request) -> None:
     body = request.body
     producer_id = field(body, "producer_id", -1)
     expected = None
@@ -65,7 +65,7 @@ def _ask(broker: BrokerState, request: Request) -> None:
         else:
             request.answer(_given(*outcome))
 
-    broker.transactions.ask(
+    context.transactions.ask(
         request.now,
         asked.transactional_id,
         lambda shard: shard.initialise(asked, request.now),
@@ -73,20 +73,20 @@ def _ask(broker: BrokerState, request: Request) -> None:
     )
 
 
-def _give_any(broker: BrokerState, request: Request) -> Fields | Later:
-    producer_id = broker.producer_ids.take()
+def _give_any(context: TransactionsContext, request: Request) -> Fields | Later:
+    producer_id = context.producer_ids.take()
     if producer_id is not None:
         return _given(Producer(producer_id, 0))
     later = request.park()
 
     def block_arrived(refusal: Refusal | None) -> None:
-        taken = None if refusal is not None else broker.producer_ids.take()
+        taken = None if refusal is not None else context.producer_ids.take()
         if taken is None:
             request.answer(_refused(request, ErrorCode.coordinator_load_in_progress))
         else:
             request.answer(_given(Producer(taken, 0)))
 
-    broker.producer_ids.refill(request.now, block_arrived)
+    context.producer_ids.refill(request.now, block_arrived)
     return later
 
 

@@ -7,17 +7,17 @@ from typing import Final
 from tidelog.coordinator.groups.classic.joining import JoinWish
 from tidelog.coordinator.groups.classic.replies import JoinReply
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field, milliseconds
 
 NAMELESS_PROTOCOL_SINCE: Final = 7
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Join; the answer comes when the generation begins."""
     wish = _wish(request)
-    error = _refused(broker, wish)
+    error = _refused(context, wish)
     if error is not None:
         return _fields(request, JoinReply(error=error, member_id=wish.member_id))
     later = request.park()
@@ -28,7 +28,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if reply is not None:
             request.answer(_fields(request, reply))
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         wish.group_id,
         lambda shard: shard.join(wish, answer, request.now),
@@ -53,10 +53,10 @@ def _wish(request: Request) -> JoinWish:
     )
 
 
-def _refused(broker: BrokerState, wish: JoinWish) -> ErrorCode | None:
+def _refused(context: GroupsContext, wish: JoinWish) -> ErrorCode | None:
     if not wish.group_id:
         return ErrorCode.invalid_group_id
-    config = broker.config
+    config = context.cluster.config
     shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest <= wish.session_timeout_ms <= longest:
         return ErrorCode.invalid_session_timeout

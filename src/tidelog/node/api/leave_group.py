@@ -6,14 +6,14 @@ from typing import Final
 
 from tidelog.coordinator.groups.classic.syncing import Leaver
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 MANY_SINCE: Final = 3
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Let each of them go."""
     body = request.body
     leavers = _leavers(request)
@@ -24,7 +24,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
         request.answer(_fields(request, leavers, outcome))
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         body.group_id,
         lambda shard: shard.leave(body.group_id, leavers, request.now),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
 
@@ -15,7 +15,7 @@ CLIENT_METRICS: Final = 16
 KNOWN: Final = (TOPIC_CONFIG, BROKER_CONFIG, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG)
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """List topics, brokers, and groups that have settings.
 
     Version 0 asks for client metrics alone, which we do not have.
@@ -29,18 +29,18 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     if TOPIC_CONFIG in asked:
         resources += [
             {"resource_name": name, "resource_type": TOPIC_CONFIG}
-            for name in sorted(broker.image.topics_by_name)
+            for name in sorted(context.cluster.image.topics_by_name)
         ]
     for kind in (BROKER_CONFIG, BROKER_LOGGER):
         if kind in asked:
             resources += [
                 {"resource_name": str(node), "resource_type": kind}
-                for node in sorted(broker.image.brokers)
+                for node in sorted(context.cluster.image.brokers)
             ]
     if GROUP_CONFIG in asked:
         resources += [
             {"resource_name": name, "resource_type": kind}
-            for kind, name in sorted(broker.image.configs)
+            for kind, name in sorted(context.cluster.image.configs)
             if kind == GROUP_CONFIG
         ]
     return {"error_code": ErrorCode.none, "config_resources": resources}

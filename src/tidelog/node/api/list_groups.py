@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """List them all, or those of some states and types."""
-    if broker.groups.are_loading:
+    if context.groups.are_loading:
         return {"error_code": ErrorCode.coordinator_load_in_progress, "groups": []}
     states = {state.lower() for state in field(request.body, "states_filter", ())}
     kinds = {kind.lower() for kind in field(request.body, "types_filter", ())}
@@ -23,7 +23,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                 "group_state": group.state,
                 "group_type": group.kind,
             }
-            for shard in broker.groups.active()
+            for shard in context.groups.active()
             for group in shard.list_groups()
             if (not states or group.state.lower() in states)
             and (not kinds or group.kind.lower() in kinds)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import NO_EPOCH, TopicPartition
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 from tidelog.records.batch import CorruptBatch
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """Answer each partition on its own."""
     body = request.body
     asked = Counter(
@@ -60,7 +60,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             {
                 "name": topic.name,
                 "partitions": [
-                    _answer(broker, request, topic.name, partition, twice)
+                    _answer(context, request, topic.name, partition, twice)
                     for partition in topic.partitions
                 ],
             }
@@ -70,7 +70,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
 
 def _answer(
-    broker: BrokerState,
+    context: RecordsContext,
     request: Request,
     topic: str,
     asked: Any,
@@ -82,7 +82,7 @@ def _answer(
     elif asked.timestamp < 0 and request.api_version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
         found = ErrorCode.unsupported_version
     else:
-        found = _find(broker, request.body, name, asked)
+        found = _find(context, request.body, name, asked)
     if found is ErrorCode.offset_not_available and (
         request.api_version < OFFSET_NOT_AVAILABLE_SINCE
     ):
@@ -92,8 +92,10 @@ def _answer(
     return {"partition_index": asked.partition_index, **found._asdict()}
 
 
-def _find(broker: BrokerState, body: Any, name: TopicPartition, asked: Any) -> Found | ErrorCode:
-    partition = broker.replicas.locate(broker.image, name, None)
+def _find(
+    context: RecordsContext, body: Any, name: TopicPartition, asked: Any
+) -> Found | ErrorCode:
+    partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return partition
     fenced = partition.fence(field(asked, "current_leader_epoch", NO_EPOCH))

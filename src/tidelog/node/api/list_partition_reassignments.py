@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tidelog.controller.reassignment import OngoingTopics
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """What is under way in the partitions that are named, or in all."""
     named = request.body.topics
     wishes = None if named is None else [(topic.name, topic.partition_indexes) for topic in named]
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.list_partition_reassignments(wishes),
         _answer,

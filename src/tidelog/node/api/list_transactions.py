@@ -5,14 +5,14 @@ from __future__ import annotations
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """List those that pass every filter; an empty filter lets all pass."""
-    if broker.transactions.are_loading:
+    if context.transactions.are_loading:
         return _refused(ErrorCode.coordinator_load_in_progress)
     pattern = field(request.body, "transactional_id_pattern", None)
     try:
@@ -30,7 +30,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
                 "producer_id": transaction.producer.producer_id,
                 "transaction_state": transaction.state.title,
             }
-            for shard in broker.transactions.active()
+            for shard in context.transactions.active()
             for transaction in shard.transactions()
             if _passes(transaction, request)
             and (expression is None or expression.matches(transaction.transactional_id))

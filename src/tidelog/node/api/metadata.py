@@ -16,7 +16,7 @@ from tidelog.controller.topics import NewTopic
 from tidelog.coordinator.internal_topics import internal_topic
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.coordination.coordinators import as_new_topic
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
@@ -28,45 +28,45 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 TOPIC_IDS_SINCE: Final = 12
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request) -> Reply:
     """Answer at once, or after the missing topics have been created."""
     if request.api_version < TOPIC_IDS_SINCE and _asks_by_id(request):
         return _refused(request)
-    missing = _to_create(broker, request)
+    missing = _to_create(context, request)
     if not missing:
-        return _answer_when_decided(broker, request)
+        return _answer_when_decided(context, request)
     later = request.park()
-    broker.control.create_topics(
+    context.control.create_topics(
         request.now,
-        [_wish(broker, name) for name in missing],
+        [_wish(context, name) for name in missing],
         lambda refusals: request.answer(
-            _answer(broker, request, {name: why.code for name, why in refusals.items()})
+            _answer(context, request, {name: why.code for name, why in refusals.items()})
         ),
     )
     return later
 
 
-def _answer_when_decided(broker: BrokerState, request: Request) -> Reply:
+def _answer_when_decided(context: ClusterContext, request: Request) -> Reply:
     """At once, unless the answer would have to leave out a leader that is about to be replaced."""
-    doubtful = _leaders_in_doubt(broker, request)
+    doubtful = _leaders_in_doubt(context, request)
     if not doubtful:
-        return _answer(broker, request, {})
-    departures = broker.departures
+        return _answer(context, request, {})
+    departures = context.departures
     ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
-    return broker.held.hold(
+    return context.held.hold(
         request,
-        lambda: bool(_leaders_in_doubt(broker, request)),
-        lambda: _answer(broker, request, {}),
+        lambda: bool(_leaders_in_doubt(context, request)),
+        lambda: _answer(context, request, {}),
         max(ends_ms) - request.now.monotonic_ms,
     )
 
 
-def _leaders_in_doubt(broker: BrokerState, request: Request) -> set[int]:
+def _leaders_in_doubt(context: ClusterContext, request: Request) -> set[int]:
     """Of the leaders that the answer names, those who may be gone."""
-    in_doubt = set(broker.departures.in_doubt)
+    in_doubt = set(context.departures.in_doubt)
     if not in_doubt:
         return in_doubt
-    image, asked = broker.image, request.body.topics
+    image, asked = context.cluster.image, request.body.topics
     if asked is None or (request.api_version == 0 and not asked):
         topics = list(image.topics_by_name.values())
     else:
@@ -81,8 +81,8 @@ def _leaders_in_doubt(broker: BrokerState, request: Request) -> set[int]:
     return leaders & in_doubt
 
 
-def _wish(broker: BrokerState, name: str) -> NewTopic:
-    internal = internal_topic(name, broker.config)
+def _wish(context: ClusterContext, name: str) -> NewTopic:
+    internal = internal_topic(name, context.cluster.config)
     return NewTopic(name) if internal is None else as_new_topic(internal)
 
 
@@ -103,37 +103,38 @@ def _refused(request: Request) -> Fields:
     }
 
 
-def _to_create(broker: BrokerState, request: Request) -> list[str]:
+def _to_create(context: ClusterContext, request: Request) -> list[str]:
     topics = request.body.topics
     allowed = field(request.body, "allow_auto_topic_creation", True)
-    if not topics or not allowed or not broker.config.auto_create_topics_enable:
+    if not topics or not allowed or not context.cluster.config.auto_create_topics_enable:
         return []
     missing = {
         topic.name: None
         for topic in topics
         if topic.name is not None
         and field(topic, "topic_id", None) is None
-        and topic.name not in broker.image.topics_by_name
+        and topic.name not in context.cluster.image.topics_by_name
     }
     return list(missing)
 
 
-def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]) -> Fields:
+def _answer(context: ClusterContext, request: Request, refused: dict[str, ErrorCode]) -> Fields:
     version, listener = request.api_version, request.connection.listener
     asked = request.body.topics
     if asked is None or (version == 0 and not asked):
-        topics = broker.encoded_topics.all(version, listener)
+        topics = context.encoded_topics.all(version, listener)
     else:
-        topics = _asked_topics(broker, request, refused)
+        topics = _asked_topics(context, request, refused)
     with_operations = field(request.body, "include_topic_authorized_operations", False)
     with_cluster = field(request.body, "include_cluster_authorized_operations", False)
     return {
         "brokers": [
             {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
-            for node in broker.listed_brokers(listener)
+            for node in context.cluster.brokers(listener)
+            if not node.is_fenced or context.departures.is_lately_fenced(node.node_id)
         ],
-        "cluster_id": broker.cluster_id,
-        "controller_id": broker.passes_on(listener),
+        "cluster_id": context.cluster.cluster_id,
+        "controller_id": context.cluster.passes_on(listener),
         "topics": topics_array(
             topics, version, TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED
         ),
@@ -145,10 +146,10 @@ def _answer(broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
 
 
 def _asked_topics(
-    broker: BrokerState, request: Request, refused: dict[str, ErrorCode]
+    context: ClusterContext, request: Request, refused: dict[str, ErrorCode]
 ) -> list[bytes]:
     """The topics that were named, each once, and what is wrong with those that are not there."""
-    version, image = request.api_version, broker.image
+    version, image = request.api_version, context.cluster.image
     named = dict.fromkeys(
         (entry.name, field(entry, "topic_id", None)) for entry in request.body.topics
     )
@@ -162,7 +163,7 @@ def _asked_topics(
         )
         is not None
     }
-    encoded = broker.encoded_topics.some(found.values(), version, request.connection.listener)
+    encoded = context.encoded_topics.some(found.values(), version, request.connection.listener)
     there = dict(zip(found, encoded, strict=True))
     return [
         there[each] if each in there else encode_topic(_missing(*each, refused), version)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Answer a follower of the log now, or when there is something new for it."""
-    return broker.control_plane.fetches.handle(request)
+    return context.plane.fetches.handle(request)

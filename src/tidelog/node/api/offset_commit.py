@@ -7,7 +7,7 @@ from typing import Any, Final
 from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.messages import field, milliseconds
@@ -15,16 +15,16 @@ from tidelog.protocol.messages import field, milliseconds
 BY_ID_SINCE: Final = 10
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Commit the offsets of partitions that exist; the answer waits until they are safe."""
     topics = request.body.topics
     refused: list[ErrorCode | None] = []
     wishes: list[OffsetWish] = []
     for topic in topics:
-        name, topic_id, error = _topic(broker, request, topic)
+        name, topic_id, error = _topic(context, request, topic)
         for partition in topic.partitions:
             unknown = error
-            if broker.image.partition(name, partition.partition_index) is None:
+            if context.cluster.image.partition(name, partition.partition_index) is None:
                 unknown = error or ErrorCode.unknown_topic_or_partition
             refused.append(unknown)
             if unknown is None:
@@ -48,7 +48,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         request.answer(offset_verdicts(topics, refused, outcome))
 
     wish = _wish(request, wishes)
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         wish.group_id,
         lambda shard: shard.commit_offsets(wish, request.now),
@@ -57,14 +57,16 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return later
 
 
-def _topic(broker: BrokerState, request: Request, topic: Any) -> tuple[str, Any, ErrorCode | None]:
+def _topic(
+    context: GroupsContext, request: Request, topic: Any
+) -> tuple[str, Any, ErrorCode | None]:
     """The topic by name and id, or why there is none."""
     if request.api_version >= BY_ID_SINCE:
-        name = None if topic.topic_id is None else broker.topic_name(topic.topic_id)
+        name = None if topic.topic_id is None else context.cluster.topic_name(topic.topic_id)
         if name is None:
             return "", ZERO_UUID, ErrorCode.unknown_topic_id
         return name, topic.topic_id, None
-    known = broker.image.topics_by_name.get(topic.name)
+    known = context.cluster.image.topics_by_name.get(topic.name)
     if known is None:
         return topic.name, ZERO_UUID, ErrorCode.unknown_topic_or_partition
     return topic.name, known.topic_id, None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Forget what can be forgotten."""
     body = request.body
     if not body.group_id:
@@ -20,7 +20,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         for partition in topic.partitions
     ]
     refused = [
-        ErrorCode.unknown_topic_or_partition if broker.image.partition(*each) is None else None
+        ErrorCode.unknown_topic_or_partition
+        if context.cluster.image.partition(*each) is None
+        else None
         for each in asked
     ]
     known = [each for each, why in zip(asked, refused, strict=True) if why is None]
@@ -33,7 +35,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             verdicts = offset_verdicts(body.topics, refused, outcome)
             request.answer({"error_code": ErrorCode.none, **verdicts})
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         body.group_id,
         lambda shard: shard.delete_offsets(body.group_id, known),

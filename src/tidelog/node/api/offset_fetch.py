@@ -10,7 +10,7 @@ from uuid import UUID
 from tidelog.coordinator.groups.offset_reads import FetchedOffset, WantedOffset
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
@@ -23,7 +23,7 @@ BY_ID_SINCE: Final = 10
 class _Question:
     """What is asked of one group."""
 
-    def __init__(self, broker: BrokerState, asked: Any) -> None:
+    def __init__(self, context: GroupsContext, asked: Any) -> None:
         self.group_id: str = asked.group_id
         self.member_id: str | None = field(asked, "member_id", None)
         self.member_epoch: int = field(asked, "member_epoch", -1)
@@ -34,13 +34,15 @@ class _Question:
         if asked.topics is not None:
             self._topics = []
             for topic in asked.topics:
-                self._ask_for(self._topics, broker, topic)
+                self._ask_for(self._topics, context, topic)
 
-    def _ask_for(self, topics: list[list[WantedOffset]], broker: BrokerState, topic: Any) -> None:
+    def _ask_for(
+        self, topics: list[list[WantedOffset]], context: GroupsContext, topic: Any
+    ) -> None:
         topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
         name = field(topic, "name", None)
         if name is None:
-            name = broker.topic_name(topic_id)
+            name = context.cluster.topic_name(topic_id)
         partitions = [TopicPartition(name or "", index) for index in topic.partition_indexes]
         if name is None:
             error = ErrorCode.unknown_topic_id
@@ -63,27 +65,27 @@ class _Question:
         return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._unknown]
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Answer for every group once what it tells is safe."""
     body = request.body
     asked = body.groups if request.api_version >= MANY_SINCE else [body]
-    questions = [_Question(broker, each) for each in asked]
+    questions = [_Question(context, each) for each in asked]
     stable_only = field(body, "require_stable", False)
     later = request.park()
 
     def answer(outcomes: list[list[FetchedOffset] | Refusal]) -> None:
         if request.api_version < MANY_SINCE:
-            request.answer(_group(broker, request, questions[0], outcomes[0]))
+            request.answer(_group(context, request, questions[0], outcomes[0]))
             return
         groups = [
-            {"group_id": question.group_id, **_group(broker, request, question, outcome)}
+            {"group_id": question.group_id, **_group(context, request, question, outcome)}
             for question, outcome in zip(questions, outcomes, strict=True)
         ]
         request.answer({"groups": groups})
 
     gather(
         questions,
-        lambda question, then: broker.groups.ask(
+        lambda question, then: context.groups.ask(
             request.now,
             question.group_id,
             lambda shard: shard.fetch_offsets(
@@ -101,7 +103,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
 
 
 def _group(
-    broker: BrokerState,
+    context: GroupsContext,
     request: Request,
     question: _Question,
     outcome: list[FetchedOffset] | Refusal,
@@ -117,20 +119,20 @@ def _group(
         "topics": [
             {**identity, "partitions": [_partition(each) for each in offsets]}
             for topic in question.by_topic(outcome)
-            for identity, offsets in groupby(topic, lambda each: _identity(broker, request, each))
+            for identity, offsets in groupby(topic, lambda each: _identity(context, request, each))
             if identity
         ],
     }
 
 
-def _identity(broker: BrokerState, request: Request, fetched: FetchedOffset) -> Fields:
+def _identity(context: GroupsContext, request: Request, fetched: FetchedOffset) -> Fields:
     """What a topic goes by; nothing if that is an id, and it has none any more."""
     name = fetched.partition.topic
     if request.api_version < BY_ID_SINCE:
         return {"name": name}
     if fetched.topic_id != ZERO_UUID or not name:
         return {"topic_id": fetched.topic_id}
-    known = broker.image.topics_by_name.get(name)
+    known = context.cluster.image.topics_by_name.get(name)
     return {} if known is None else {"topic_id": known.topic_id}
 
 

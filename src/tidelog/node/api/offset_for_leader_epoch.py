@@ -10,39 +10,39 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 CATCHES_UP_MS: Final = 250
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """Answer each partition on its own."""
-    if _is_ahead_of_us(broker, request):
-        return broker.held.hold(
+    if _is_ahead_of_us(context, request):
+        return context.held.hold(
             request,
-            lambda: _is_ahead_of_us(broker, request),
-            lambda: _answers(broker, request),
+            lambda: _is_ahead_of_us(context, request),
+            lambda: _answers(context, request),
             CATCHES_UP_MS,
         )
-    return _answers(broker, request)
+    return _answers(context, request)
 
 
-def _is_ahead_of_us(broker: BrokerState, request: Request) -> bool:
+def _is_ahead_of_us(context: RecordsContext, request: Request) -> bool:
     """Whether a consumer names a leader epoch that is not known here yet."""
     if field(request.body, "replica_id", -1) >= 0:
         return False
     for topic in request.body.topics:
         for asked in topic.partitions:
-            partition = broker.replicas.get(TopicPartition(topic.topic, asked.partition))
+            partition = context.replicas.get(TopicPartition(topic.topic, asked.partition))
             epoch = field(asked, "current_leader_epoch", -1)
             if partition is not None and epoch > partition.leader_epoch:
                 return True
     return False
 
 
-def _answers(broker: BrokerState, request: Request) -> Fields:
+def _answers(context: RecordsContext, request: Request) -> Fields:
     return {
         "topics": [
             {
@@ -50,7 +50,7 @@ def _answers(broker: BrokerState, request: Request) -> Fields:
                 "partitions": [
                     {
                         "partition": asked.partition,
-                        **_answer(broker, TopicPartition(topic.topic, asked.partition), asked),
+                        **_answer(context, TopicPartition(topic.topic, asked.partition), asked),
                     }
                     for asked in topic.partitions
                 ],
@@ -60,8 +60,8 @@ def _answers(broker: BrokerState, request: Request) -> Fields:
     }
 
 
-def _answer(broker: BrokerState, name: TopicPartition, asked: Any) -> Fields:
-    partition = broker.replicas.locate(broker.image, name, None)
+def _answer(context: RecordsContext, name: TopicPartition, asked: Any) -> Fields:
+    partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return {"error_code": partition}
     fenced = partition.fence(field(asked, "current_leader_epoch", -1))

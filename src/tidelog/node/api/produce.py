@@ -15,8 +15,8 @@ from uuid import UUID
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.transactional_produce import OPEN, Gate, wait_for_coordinator
+from tidelog.node.api.contexts import RecordsContext
+from tidelog.node.coordination.transactional_produce import OPEN, Gate
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.request import Later, Reply, Request
 from tidelog.protocol.produce import (
@@ -48,27 +48,27 @@ class Held(NamedTuple):
     end_offset: int
     """What the mark must reach; -1 when a flush is enough."""
 
-    def turns_into(self, code: ErrorCode, broker: BrokerState) -> None:
+    def turns_into(self, code: ErrorCode, context: RecordsContext) -> None:
         """The result is known."""
         if code:
             index, leader = self.results[self.slot].index, None
             if code is ErrorCode.not_leader_or_follower:
-                leader = broker.current_leader(self.partition.name)
+                leader = context.cluster.current_leader(self.partition.name)
             self.results[self.slot] = ProducedPartition(
                 index, code, NO_OFFSET, current_leader=leader
             )
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
     if request.body.transactional_id is not None:
-        later = wait_for_coordinator(broker, request, _produce)
+        later = context.transaction_gate.wait(request, partial(_produce, context))
         if later is not None:
             return later
-    return _produce(broker, request, OPEN)
+    return _produce(context, request, OPEN)
 
 
-def _produce(broker: BrokerState, request: Request, gate: Gate) -> Reply:
+def _produce(context: RecordsContext, request: Request, gate: Gate) -> Reply:
     produce: ProduceRequest = request.body
     answers: Answers = []
     held: list[Held] = []
@@ -80,13 +80,13 @@ def _produce(broker: BrokerState, request: Request, gate: Gate) -> Reply:
         if whole_refused is not None:
             results += [_refused(index, whole_refused) for index, _ in topic.partitions]
         else:
-            _append_topic(broker, request, produce.acks, topic, results, held, gate)
+            _append_topic(context, request, produce.acks, topic, results, held, gate)
         failed = failed or any(result.error for result in results)
     if produce.acks == 0:
         return Later.HANG_UP if failed else Later.NO_REPLY
     if held:
-        return _answer_later(broker, request, answers, held, produce.timeout_ms)
-    return [_encode(broker, request, answers)]
+        return _answer_later(context, request, answers, held, produce.timeout_ms)
+    return [_encode(context, request, answers)]
 
 
 def _refuse_request(produce: ProduceRequest) -> Refusal | None:
@@ -110,7 +110,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 
 def _append_topic(
-    broker: BrokerState,
+    context: RecordsContext,
     request: Request,
     acks: int,
     topic: ProduceTopic,
@@ -120,14 +120,14 @@ def _append_topic(
 ) -> None:
     name, topic_id = topic.name, topic.topic_id
     if topic_id is not None:
-        name = broker.topic_name(topic_id)
+        name = context.cluster.topic_name(topic_id)
     topic_refused = _refuse_topic(request, acks, name)
     for index, records in topic.partitions:
         target = None if name is None else TopicPartition(name, index)
-        found = broker.replicas.locate(broker.image, target, topic_id)
+        found = context.replicas.locate(context.cluster.image, target, topic_id)
         if topic_refused is not None or isinstance(found, ErrorCode) or not found.is_leader:
             results.append(
-                _refused_unread(broker, request, index, records, target, topic_refused, found)
+                _refused_unread(context, request, index, records, target, topic_refused, found)
             )
             continue
         if found.name in gate.refusals:
@@ -136,7 +136,7 @@ def _append_topic(
         question = gate.questions.get(found.name)
         end_offset = _append(request, found, index, records, acks, results, question)
         if found.owed_flush is not None:
-            broker.flushes.begin_owed(found)
+            context.flushes.begin_owed(found)
         if end_offset is None:
             continue
         result = Held(results, len(results) - 1, found, found.leader_epoch, NO_OFFSET)
@@ -145,7 +145,7 @@ def _append_topic(
             if code is None:
                 held.append(result._replace(end_offset=end_offset))
             else:
-                result.turns_into(code, broker)
+                result.turns_into(code, context)
         elif found.flushes_under_way:
             held.append(result)
 
@@ -160,7 +160,7 @@ def _refuse_topic(request: Request, acks: int, name: str | None) -> Refusal | No
 
 
 def _refused_unread(
-    broker: BrokerState,
+    context: RecordsContext,
     request: Request,
     index: int,
     records: memoryview | None,
@@ -180,7 +180,7 @@ def _refused_unread(
     error = found if isinstance(found, ErrorCode) else ErrorCode.not_leader_or_follower
     leader = None
     if error is ErrorCode.not_leader_or_follower:
-        leader = broker.current_leader(target)
+        leader = context.cluster.current_leader(target)
     return ProducedPartition(index, error, NO_OFFSET, current_leader=leader)
 
 
@@ -214,7 +214,7 @@ def _refused(
 
 
 def _answer_later(
-    broker: BrokerState, request: Request, answers: Answers, held: list[Held], timeout_ms: int
+    context: RecordsContext, request: Request, answers: Answers, held: list[Held], timeout_ms: int
 ) -> Later:
     later = request.park()
     request.body = None  # the batches lie in a buffer that is not ours for that long
@@ -224,11 +224,11 @@ def _answer_later(
     def known(result: Held, code: ErrorCode) -> None:
         nonlocal waiting
         waiting -= 1
-        result.turns_into(code, broker)
+        result.turns_into(code, context)
         if waiting == 0:
             if deadline is not None:
                 deadline.cancel()
-            request.answer([_encode(broker, request, answers)])
+            request.answer([_encode(context, request, answers)])
 
     def flushed(result: Held, error: str | None) -> None:
         if error is not None:
@@ -241,7 +241,7 @@ def _answer_later(
     parked = []
     for result in held:
         if result.end_offset == NO_OFFSET:
-            broker.flushes.after_owed(result.partition, partial(flushed, result))
+            context.flushes.after_owed(result.partition, partial(flushed, result))
         else:
             parked.append(result.partition.wait_for(result.end_offset, partial(known, result)))
     if parked:
@@ -250,11 +250,13 @@ def _answer_later(
             for each in parked:
                 each.time_out()
 
-        deadline = broker.deadlines.at(request.now.monotonic_ms + max(0, timeout_ms), time_is_up)
+        deadline = context.runtime.deadlines.at(
+            request.now.monotonic_ms + max(0, timeout_ms), time_is_up
+        )
     return later
 
 
-def _encode(broker: BrokerState, request: Request, answers: Answers) -> bytes:
+def _encode(context: RecordsContext, request: Request, answers: Answers) -> bytes:
     leaders = [
         result.current_leader[0]
         for _, _, results in answers
@@ -265,6 +267,6 @@ def _encode(broker: BrokerState, request: Request, answers: Answers) -> bytes:
         request.api_version,
         request.correlation_id,
         answers,
-        broker.leader_endpoints(leaders, request.connection.listener),
+        context.cluster.leader_endpoints(leaders, request.connection.listener),
         0,
     )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from tidelog.controller.decision import Decision
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.add_raft_voter import voter_answer, wrong_cluster
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.voter_changes import RemoveVoter
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Answer when it is committed that the node does not vote, unless it is the only one."""
     body = request.body
-    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+    if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return voter_answer(wrong_cluster(body.cluster_id))
     change = RemoveVoter(ReplicaKey(body.voter_id, body.voter_directory_id or ZERO_UUID))
-    return broker.control.decide(
+    return context.control.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.change_voters(change, request.now)),
+        lambda controller: Decision((), context.own_plane.change_voters(change, request.now)),
         voter_answer,
         voter_answer,
     )

@@ -7,7 +7,7 @@ from typing import Final
 from tidelog.coordinator.groups.classic.replies import SyncReply
 from tidelog.coordinator.groups.classic.syncing import SyncWish
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
@@ -15,7 +15,7 @@ PROTOCOL_SINCE: Final = 5
 """Members say which protocol they speak (KIP-559)."""
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request) -> Reply:
     """Answer once the leader's assignment is stored."""
     body = request.body
     wish = SyncWish(
@@ -39,7 +39,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         if reply is not None:
             request.answer(_fields(reply))
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         wish.group_id,
         lambda shard: shard.sync(wish, answer, request.now),

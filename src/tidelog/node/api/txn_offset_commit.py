@@ -17,9 +17,9 @@ from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
-from tidelog.node.coordination.transaction_joining import Verdicts, ask_coordinator
+from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
@@ -38,16 +38,19 @@ _COORDINATOR_IS_AWAY: Final = (
 class _Question:
     """What can be committed of a request, and why the rest cannot."""
 
-    def __init__(self, broker: BrokerState, request: Request) -> None:
+    def __init__(self, context: TransactionsContext, request: Request) -> None:
         self._topics = request.body.topics
         self._refused: list[ErrorCode | None] = []
         self.wishes: list[OffsetWish] = []
         for topic in self._topics:
             for partition in topic.partitions:
-                exists = broker.image.partition(topic.name, partition.partition_index) is not None
+                exists = (
+                    context.cluster.image.partition(topic.name, partition.partition_index)
+                    is not None
+                )
                 self._refused.append(None if exists else ErrorCode.unknown_topic_or_partition)
                 if exists:
-                    self.wishes.append(_wish(broker, topic.name, partition))
+                    self.wishes.append(_wish(context, topic.name, partition))
 
     def answer(self, outcome: tuple[ErrorCode, ...] | ErrorCode) -> Fields:
         """The verdicts on the wishes, or the one on all of them, beside what was refused."""
@@ -55,22 +58,22 @@ class _Question:
         return offset_verdicts(self._topics, self._refused, codes)
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
     if not body.group_id:
         return _refuse_all(body.topics, ErrorCode.invalid_group_id)
-    asked = _Question(broker, request)
+    asked = _Question(context, request)
     if not asked.wishes:
         return asked.answer(())
-    group_partition = broker.groups.partition_of(body.group_id)
-    partition = broker.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
+    group_partition = context.groups.partition_of(body.group_id)
+    partition = context.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
     if partition is None or not partition.is_leader:
         return asked.answer(ErrorCode.not_coordinator)
     later = request.park()
     producer = Producer(body.producer_id, body.producer_epoch)
     adds = request.api_version >= ADDS_SINCE
-    asks = adds or broker.config.transaction_partition_verification_enable
+    asks = adds or context.cluster.config.transaction_partition_verification_enable
     producers = partition.log.producers
     question = None
     if asks:
@@ -81,7 +84,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         request.answer(asked.answer(question.code))
         return later
     if question is None:
-        _commit(broker, request, producer)
+        _commit(context, request, producer)
         return later
 
     def answered(verdicts: Verdicts, now: Now) -> None:
@@ -92,17 +95,17 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         elif not producers.is_confirmed(*producer, question):
             request.answer(asked.answer(ErrorCode.invalid_txn_state))
         else:
-            _commit(broker, request, producer)
+            _commit(context, request, producer)
 
     version = EPOCH_PER_TRANSACTION if adds else 0
     joining = Joining(body.transactional_id, producer, frozenset({partition.name}), version)
-    ask_coordinator(broker, request.now, joining, adds=adds, then=answered)
+    context.joining.ask(request.now, joining, adds=adds, then=answered)
     return later
 
 
-def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
+def _commit(context: TransactionsContext, request: Request, producer: Producer) -> None:
     body = request.body
-    asked = _Question(broker, request)
+    asked = _Question(context, request)
     wish = CommitWish(
         version=request.api_version,
         group_id=body.group_id,
@@ -122,7 +125,7 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
         else:
             request.answer(asked.answer(outcome))
 
-    broker.groups.ask(
+    context.groups.ask(
         request.now,
         body.group_id,
         lambda shard: shard.commit_offsets(wish, request.now),
@@ -130,14 +133,14 @@ def _commit(broker: BrokerState, request: Request, producer: Producer) -> None:
     )
 
 
-def _wish(broker: BrokerState, topic: str, partition: Any) -> OffsetWish:
+def _wish(context: TransactionsContext, topic: str, partition: Any) -> OffsetWish:
     return OffsetWish(
         topic,
         partition.partition_index,
         partition.committed_offset,
         field(partition, "committed_leader_epoch", -1),
         partition.committed_metadata,
-        broker.image.topics_by_name[topic].topic_id,
+        context.cluster.image.topics_by_name[topic].topic_id,
     )
 
 

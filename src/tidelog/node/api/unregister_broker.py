@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.control.decision_events import UNREGISTERED
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Take the broker out of every in-sync set and drop its registration."""
     broker_id = request.body.broker_id
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.unregister_broker(broker_id),
         _answer,

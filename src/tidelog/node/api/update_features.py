@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tidelog.controller.features import FeatureUpdate, UpgradeType
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request) -> Reply:
     """Validate or carry out; one error stands for all, since nothing is changed then."""
     updates = [
         FeatureUpdate(update.feature, update.max_version_level, _upgrade_type(update))
         for update in request.body.feature_updates
     ]
     validate_only = field(request.body, "validate_only", False)
-    return broker.control.decide(
+    return context.control.decide(
         request,
         lambda controller: controller.update_features(updates, validate_only=validate_only),
         _answer,

@@ -5,25 +5,25 @@ from __future__ import annotations
 from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoint
 from tidelog.quorum.voter_changes import UpdateVoter
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Answer when that is committed, with who leads if it is not us."""
     body = request.body
 
     def answer(outcome: Refusal | None) -> Fields:
-        leader_id, leader_epoch = broker.control_plane.fetches.leader
+        leader_id, leader_epoch = context.plane.fetches.leader
         error = ErrorCode.none if outcome is None else outcome.code
         return {
             "error_code": error,
             "current_leader": {"leader_id": leader_id, "leader_epoch": leader_epoch},
         }
 
-    if body.cluster_id is not None and body.cluster_id != broker.cluster_id:
+    if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return answer(Refusal(ErrorCode.inconsistent_cluster_id, "another cluster"))
     supported = body.k_raft_version_feature
     voter = Voter(
@@ -39,9 +39,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         ),
     )
     change = UpdateVoter(voter, body.current_leader_epoch)
-    return broker.control_plane.decide(
+    return context.plane.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.change_voters(change, request.now)),
+        lambda controller: Decision((), context.plane.change_voters(change, request.now)),
         answer,
         answer,
     )

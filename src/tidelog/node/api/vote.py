@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.quorum_letters import vote_asked, vote_response
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request) -> Reply:
     """Give the vote or not; what is promised is on disk before the answer leaves."""
-    asked = vote_asked(request.body, broker.cluster_id)
+    asked = vote_asked(request.body, context.cluster.cluster_id)
     if isinstance(asked, ErrorCode):
         return vote_response(asked)
     reply = request.park()
-    broker.control_plane.member.vote_asked(
+    context.plane.member.vote_asked(
         asked, request.now, lambda answer: request.answer(vote_response(answer))
     )
     return reply

@@ -11,14 +11,14 @@ from typing import Any
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.marker_writing import ANY_LEADER_EPOCH, MarkerOrder, write_marker
+from tidelog.node.api.contexts import TransactionsContext
+from tidelog.node.coordination.marker_writing import ANY_LEADER_EPOCH, MarkerOrder
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.protocol.messages import field
 from tidelog.replication.written_ends import TransactionEnd
 
 
-def handle(broker: BrokerState, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request) -> Reply:
     """Write every marker, and answer when the outcome of each is known."""
     outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
     wanted = {
@@ -36,7 +36,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
             request.answer(_fields(request, outcomes))
 
     for place, order in wanted.items():
-        write_marker(broker, request.now, place[1], order, partial(written, place))
+        context.markers.write(request.now, place[1], order, partial(written, place))
     if len(outcomes) == len(wanted):
         return _fields(request, outcomes)
     waits = request.park()

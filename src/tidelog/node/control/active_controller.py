@@ -17,7 +17,6 @@ from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_channel import ControllerChannel, Proposals
 from tidelog.node.control.remote_controller import RemoteController
@@ -31,15 +30,16 @@ class ActiveController:
 
     def __init__(
         self,
-        broker: BrokerState,
         plane: ControlPlane,
         local: ControllerChannel,
         remote: RemoteController,
+        controller_names: frozenset[str],
     ) -> None:
-        self._broker = broker
+        """`controller_names` are the listeners on which this very controller is meant."""
         self._plane = plane
         self._local = local
         self._remote = remote
+        self._controller_names = controller_names
 
     @property
     def _current(self) -> ControllerChannel:
@@ -88,7 +88,7 @@ class ActiveController:
         refused: Callable[[Refusal], Fields],
         why: str = "",
     ) -> Reply:
-        if request.connection.listener in self._broker.controller_names:
+        if request.connection.listener in self._controller_names:
             # Who asks on a controller's listener wants this very controller.
             return self._local.decide(request, decide, answer, refused, why)
         if not self._plane.is_active:

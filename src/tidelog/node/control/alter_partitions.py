@@ -20,7 +20,8 @@ from tidelog.controller.alter_partition import (
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_channel import ControllerChannel
+from tidelog.node.core.runtime import Runtime
 from tidelog.replication.messages import (
     InSyncReplicasAltered,
     ProposalFate,
@@ -34,8 +35,9 @@ RETRY_MS: Final = 50
 class AlterPartitions:
     """What this broker's leaders want of the controller."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(self, runtime: Runtime, control: ControllerChannel) -> None:
+        self._runtime = runtime
+        self._control = control
         self._waiting: dict[TopicPartition, tuple[Partition, ProposeInSyncReplicas]] = {}
         self._under_way = False
         self._resting = False
@@ -69,7 +71,7 @@ class AlterPartitions:
                 self._settle(sent, outcome, now)
             self.send(now)
 
-        self._broker.control.alter_partitions(now, list(by_topic.items()), answered)
+        self._control.alter_partitions(now, list(by_topic.items()), answered)
 
     def _settle(
         self,
@@ -103,7 +105,7 @@ class AlterPartitions:
             self._waiting.setdefault(partition.name, (partition, proposal))
         if standing and not self._resting:
             self._resting = True
-            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self._rested)
+            self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self._rested)
 
     def _rested(self, now: Now) -> None:
         self._resting = False

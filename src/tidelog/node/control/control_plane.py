@@ -21,10 +21,11 @@ from tidelog.controller.decision import Decision
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.controller_chores import ControllerChores
 from tidelog.node.control.decision_events import events_of
 from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_fetches import MetadataFetches
 from tidelog.node.metadata.quorum_member import QuorumMember
@@ -34,7 +35,6 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import Event
-from tidelog.quorum.description import QuorumDescription
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.voter_changes import VoterChange
 
@@ -58,14 +58,16 @@ class ControlPlane:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
         quorum: Quorum[MetadataRecord],
         member: QuorumMember,
         feed: MetadataFeed,
         bootstrap: tuple[MetadataRecord, ...],
         on_active: Callable[[Now], None],
     ) -> None:
-        self._broker = broker
+        self._runtime = runtime
+        self._cluster = cluster
         self._quorum = quorum
         self._feed = feed
         self._bootstrap = bootstrap
@@ -77,7 +79,7 @@ class ControlPlane:
         self.member = member
         self.chores: ControllerChores | None = None
         """What the active controller does by the clock."""
-        self.fetches = MetadataFetches(broker, quorum, self._has_applied, member.settle)
+        self.fetches = MetadataFetches(runtime, cluster, quorum, self._has_applied, member.settle)
         self.last_append_ms = 0
 
     @property
@@ -94,10 +96,6 @@ class ControlPlane:
     def next_offset(self) -> int:
         """Where the next record of the metadata log will stand."""
         return self._quorum.end_offset
-
-    def describe(self, now: Now) -> QuorumDescription | None:
-        """The quorum as DescribeQuorum shows it; None where another node leads it."""
-        return self._quorum.describe(now)
 
     def _has_applied(self, replica_id: int, offset: int) -> None:
         if self.chores is not None:
@@ -225,27 +223,28 @@ class ControlPlane:
             committed.append(self._pending.popleft())
         for pending in committed:  # what the controller decided, before what comes of it
             for event in pending.events:
-                self._broker.announce(event)
+                self._runtime.announce(event)
         self._feed.catch_up(now)
-        self._has_applied(self._broker.node_id, mark - 1)
+        self._has_applied(self._cluster.node_id, mark - 1)
         for pending in committed:
             pending.then(now)
 
     def _activate(self, now: Now) -> None:
-        broker = self._broker
-        image = broker.image.copy()
-        controller = Controller(image, broker.entropy, broker.config, broker.cluster_id)
+        image = self._cluster.image.copy()
+        controller = Controller(
+            image, self._runtime.entropy, self._cluster.config, self._cluster.cluster_id
+        )
         self._controller = controller
         self._epoch = self._quorum.epoch
-        broker.announce(
+        self._runtime.announce(
             ControllerActivated(
-                node_id=broker.node_id,
+                node_id=self._cluster.node_id,
                 epoch=self._epoch,
                 cause=f"it leads the quorum and has applied the log up to {self._feed.applied}",
             )
         )
         decision = controller.activate(now, self._bootstrap)
-        self.chores = ControllerChores(broker, self, controller, now)
+        self.chores = ControllerChores(self._runtime, self._cluster, self, controller, now)
         lost_leader = self._quorum.take_lost_leader()
         if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
@@ -263,10 +262,9 @@ class ControlPlane:
         if self.chores is not None:
             self.chores.stop()
             self.chores = None
-        broker = self._broker
-        broker.announce(
+        self._runtime.announce(
             ControllerDeactivated(
-                node_id=broker.node_id,
+                node_id=self._cluster.node_id,
                 epoch=self._epoch,
                 cause=f"it is {self._quorum.role.name} in epoch {self._quorum.epoch}",
             )

@@ -12,24 +12,43 @@ Invariant  The end of a connection is evidence that a broker is gone only if it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, TypeVar
 
 from tidelog.controller.brokers import Heartbeat
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.elections import ElectionPass
-from tidelog.controller.records import NoOpRecord
+from tidelog.controller.records import MetadataRecord, NoOpRecord
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.deadlines import Action, Deadline
-
-if TYPE_CHECKING:
-    from tidelog.node.control.control_plane import ControlPlane
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 
 ASLEEP_MS: Final = 100
 """A look at the sessions that comes this much too late tells that we did not listen."""
+
+
+R = TypeVar("R")
+
+
+class DecidingPlane(Protocol):
+    """What the chores need of the control plane whose controller they serve."""
+
+    last_append_ms: int
+
+    def propose(
+        self,
+        now: Now,
+        decide: Callable[[Controller], Decision[R]],
+        then: Callable[[R | Refusal, Now], None],
+        why: str = "",
+    ) -> None: ...
+
+    def append(
+        self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True
+    ) -> int: ...
 
 
 class _HeartbeatConnections:
@@ -64,9 +83,15 @@ class ControllerChores:
     """Built anew each time the controller of this node becomes the active one."""
 
     def __init__(
-        self, broker: BrokerState, plane: ControlPlane, controller: Controller, now: Now
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        plane: DecidingPlane,
+        controller: Controller,
+        now: Now,
     ) -> None:
-        self._broker = broker
+        self._runtime = runtime
+        self._cluster = cluster
         self._plane = plane
         self._controller = controller
         self._stopped = False
@@ -75,7 +100,7 @@ class ControllerChores:
         self._lenient_until_ms = 0
         self._lenient_for_ms = 0
         """How much time all looks that came too late, since the last one in time, have given."""
-        config = broker.config
+        config = cluster.config
         idle_ms = config.metadata_max_idle_interval_ms
         if idle_ms > 0:
             self._at(now.monotonic_ms + idle_ms, self._write_when_idle)
@@ -95,7 +120,7 @@ class ControllerChores:
             if not self._stopped:
                 action(now)
 
-        return self._broker.deadlines.at(due_ms, act)
+        return self._runtime.deadlines.at(due_ms, act)
 
     # Sessions
 
@@ -134,7 +159,7 @@ class ControllerChores:
         known = None if broker_id is None else self._heartbeats.get(broker_id)
         if broker_id is None or known is None:
             return
-        given_up_after_ms = self._broker.config.heartbeat_timeout_ms
+        given_up_after_ms = self._cluster.config.heartbeat_timeout_ms
         if known.closed(connection, now.monotonic_ms, given_up_after_ms):
             self._controller.broker_disconnected(broker_id, now)
             self.watch_sessions()
@@ -153,7 +178,7 @@ class ControllerChores:
     def _look_at_sessions(self, now: Now) -> None:
         late_ms = 0 if self._watch is None else now.monotonic_ms - self._watch.due_ms
         self._watch = None
-        left_ms = self._broker.config.broker_session_timeout_ms - self._lenient_for_ms
+        left_ms = self._cluster.config.broker_session_timeout_ms - self._lenient_for_ms
         if late_ms > ASLEEP_MS and left_ms > 0:
             more_ms = min(late_ms, left_ms)
             self._lenient_for_ms += more_ms
@@ -175,9 +200,9 @@ class ControllerChores:
 
     def _note_own_broker(self, controller: Controller, now: Now) -> None:
         """The broker in this node lives, even if its heartbeat waits for a slow disk of ours."""
-        node_id = self._broker.node_id
+        node_id = self._cluster.node_id
         own = controller.image.brokers.get(node_id)
-        if own is not None and own.broker_epoch == self._broker.broker_epoch:
+        if own is not None and own.broker_epoch == self._cluster.broker_epoch:
             controller.sessions.touch(node_id, now.monotonic_ms)
 
     # Elections
@@ -208,7 +233,7 @@ class ControllerChores:
 
     def _write_when_idle(self, now: Now) -> None:
         """A record that says nothing, so that whoever follows the log can tell it is alive."""
-        idle_ms = self._broker.config.metadata_max_idle_interval_ms
+        idle_ms = self._cluster.config.metadata_max_idle_interval_ms
         self._at(now.monotonic_ms + idle_ms, self._write_when_idle)
         if now.monotonic_ms - self._plane.last_append_ms >= idle_ms:
             self._plane.append((NoOpRecord(),), now)

@@ -11,11 +11,12 @@ from uuid import UUID
 from tidelog.controller.controllers import ControllerJoining
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_locator import ControllerLocator
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.opening import registered_endpoints, supported_features
 from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.control_records import VoterEndpoint
@@ -30,18 +31,20 @@ class ControllersJoining:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
         plane: ControlPlane,
         locator: ControllerLocator,
         endpoints: tuple[VoterEndpoint, ...],
         incarnation: UUID,
     ) -> None:
         """`endpoints` are where the quorum finds this controller."""
-        self._broker = broker
+        self._runtime = runtime
+        self._cluster = cluster
         self._plane = plane
         self._locator = locator
         self._joining = ControllerJoining(
-            broker.node_id,
+            cluster.node_id,
             incarnation,
             registered_endpoints(endpoints),
             supported_features(),
@@ -56,7 +59,7 @@ class ControllersJoining:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-        known = self._broker.image.controllers.get(self._broker.node_id)
+        known = self._cluster.image.controllers.get(self._cluster.node_id)
         is_known = known is not None and known.incarnation_id == self._joining.incarnation_id
         if is_known or self._under_way:
             return
@@ -66,17 +69,17 @@ class ControllersJoining:
             self._plane.propose(
                 now, lambda controller: controller.register_controller(self._joining), self._joined
             )
-        elif address is None or self._locator.leader_id == self._broker.node_id:
+        elif address is None or self._locator.leader_id == self._cluster.node_id:
             self._wait(now)
         else:
             self._under_way = True
-            self._broker.links.to(address, PURPOSE).ask(
+            self._runtime.links.to(address, PURPOSE).ask(
                 now,
                 ApiKey.CONTROLLER_REGISTRATION,
                 VERSION,
                 self._fields(),
                 self._answered,
-                timeout_ms=self._broker.config.request_timeout_ms,
+                timeout_ms=self._cluster.config.request_timeout_ms,
             )
 
     def _fields(self) -> dict[str, Any]:
@@ -121,4 +124,4 @@ class ControllersJoining:
             self._wait(now)
 
     def _wait(self, now: Now) -> None:
-        self._again = self._broker.deadlines.at(now.monotonic_ms + AGAIN_MS, self.join)
+        self._again = self._runtime.deadlines.at(now.monotonic_ms + AGAIN_MS, self.join)

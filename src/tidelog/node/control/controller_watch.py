@@ -10,18 +10,17 @@ Invariant  The active controller counts as heard of while a majority follows it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.time import Now
 from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.observe.cluster_events import ControllerFound, ControllerMissing
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import Quorum
-
-if TYPE_CHECKING:
-    from tidelog.node.broker_state import BrokerState
 
 ASLEEP_MS: Final = 500
 """A look that comes this much too late tells that we did not listen."""
@@ -31,10 +30,15 @@ class ControllerWatch:
     """Notes who answers, and looks every few seconds whether a controller was among them."""
 
     def __init__(
-        self, broker: BrokerState, quorum: Quorum[MetadataRecord], locator: ControllerLocator
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        quorum: Quorum[MetadataRecord],
+        locator: ControllerLocator,
     ) -> None:
-        config = broker.config
-        self._broker = broker
+        config = cluster.config
+        self._runtime = runtime
+        self._cluster = cluster
         self._quorum = quorum
         self._locator = locator
         self._patience_ms = (
@@ -61,7 +65,7 @@ class ControllerWatch:
         if self.missing is not None:
             self.missing = None
             seconds = (now.monotonic_ms - self._heard_ms) / 1000
-            self._broker.announce(
+            self._runtime.announce(
                 ControllerFound(
                     controller_id=self._quorum.leader_id,
                     epoch=self._quorum.epoch,
@@ -76,7 +80,7 @@ class ControllerWatch:
         def look(now: Now) -> None:
             self._look_now(due_ms, now)
 
-        self._broker.deadlines.at(due_ms, look)
+        self._runtime.deadlines.at(due_ms, look)
 
     def _look_now(self, due_ms: int, now: Now) -> None:
         now_ms = now.monotonic_ms
@@ -92,8 +96,8 @@ class ControllerWatch:
         is_news = self.missing is None
         self.missing = self._why_missing()
         if is_news:
-            self._broker.announce(
-                ControllerMissing(node_id=self._broker.node_id, cause=self.missing)
+            self._runtime.announce(
+                ControllerMissing(node_id=self._cluster.node_id, cause=self.missing)
             )
         self._look_at(now_ms + self._patience_ms)
 
@@ -102,7 +106,7 @@ class ControllerWatch:
         silent = sorted(
             each for each in others if self._answered_ms.get(each, -1) <= self._heard_ms
         )
-        total = len(others) + self._broker.config.is_controller
+        total = len(others) + self._cluster.config.is_controller
         reached, needed = total - len(silent), total // 2 + 1
         where = ", ".join(f"{host}:{port}" for host, port in silent)
         company = "none of them leads"

@@ -10,6 +10,7 @@ Invariant  One request is under way at a time; what could not be told, or was re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -18,8 +19,11 @@ from tidelog.controller.partition_image import PartitionImage
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import DIRECTORY_LOST, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_channel import ControllerChannel
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.replication.partition import Partition
+from tidelog.storage.log_directory import LogDirectory
 
 RETRY_MS: Final = 100
 
@@ -27,20 +31,29 @@ RETRY_MS: Final = 100
 class DirectoryAssignments:
     """Replicas that the metadata has in another directory than they are in."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        directories: Sequence[LogDirectory],
+        control: ControllerChannel,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._directories = directories
+        self._control = control
         self._waiting: dict[TopicPartition, ReplicaPlace] = {}
         self._under_way = False
 
     def compare(self, partition: Partition, image: PartitionImage) -> None:
         """The metadata says where a replica lies; the directory it is in knows better."""
-        broker, name = self._broker, partition.name
+        name, node_id = partition.name, self._cluster.node_id
         [actual] = [
             directory.identity.directory_id
-            for directory in broker.directories
+            for directory in self._directories
             if name in directory.logs
-        ] or [image.directory_of(broker.node_id)]
-        if actual == image.directory_of(broker.node_id):
+        ] or [image.directory_of(node_id)]
+        if actual == image.directory_of(node_id):
             self._waiting.pop(name, None)
         else:
             topic_id = partition.log.topic_id
@@ -48,11 +61,10 @@ class DirectoryAssignments:
 
     def lost(self, name: TopicPartition, topic_id: UUID, image: PartitionImage) -> None:
         """A replica cannot be here, and if the metadata believes that it is, its leader is none."""
-        broker = self._broker
-        known = image.directory_of(broker.node_id)
+        known = image.directory_of(self._cluster.node_id)
         failed = {
             directory.identity.directory_id
-            for directory in broker.directories
+            for directory in self._directories
             if directory.offline_reason is not None
         }
         if known == DIRECTORY_LOST or known in failed:  # the heartbeat tells of those
@@ -66,7 +78,7 @@ class DirectoryAssignments:
 
     def send(self, now: Now) -> None:
         """Tell the controller about all of them at once."""
-        if not self._waiting or self._under_way or self._broker.broker_epoch < 0:
+        if not self._waiting or self._under_way or self._cluster.broker_epoch < 0:
             return
         sent = dict(self._waiting)
         self._under_way = True
@@ -81,9 +93,9 @@ class DirectoryAssignments:
             if accepted.issuperset(sent.values()):
                 self._under_way = False
             else:
-                self._broker.deadlines.at(later.monotonic_ms + RETRY_MS, self._rested)
+                self._runtime.deadlines.at(later.monotonic_ms + RETRY_MS, self._rested)
 
-        self._broker.control.assign_directories(now, [*sent.values()], told)
+        self._control.assign_directories(now, [*sent.values()], told)
 
     def _rested(self, now: Now) -> None:
         self._under_way = False

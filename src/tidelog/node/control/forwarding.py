@@ -16,10 +16,12 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.control.controller_watch import ControllerWatch
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Later, Request
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.primitives import compact_string_bytes
 
@@ -37,8 +39,16 @@ ANONYMOUS: Final = (
 class Forwarding:
     """Requests on their way to the controller and back."""
 
-    def __init__(self, broker: BrokerState, locator: ControllerLocator) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        controller_watch: ControllerWatch,
+        locator: ControllerLocator,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._controller_watch = controller_watch
         self._locator = locator
 
     def forward(self, request: Request, refused: Callable[[Refusal], Fields]) -> Later:
@@ -55,8 +65,16 @@ class Forwarding:
             "request_principal": ANONYMOUS,
             "client_host_address": _address_bytes(request.connection.peer_host),
         }
-        due_ms = request.now.monotonic_ms + self._broker.config.request_timeout_ms
-        return Forwarded(self._broker, self._locator, request, refused, envelope, due_ms)
+        due_ms = request.now.monotonic_ms + self._cluster.config.request_timeout_ms
+        return Forwarded(
+            self._runtime,
+            self._controller_watch,
+            self._locator,
+            request,
+            refused,
+            envelope,
+            due_ms,
+        )
 
 
 class Forwarded:
@@ -64,14 +82,16 @@ class Forwarded:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        controller_watch: ControllerWatch,
         locator: ControllerLocator,
         request: Request,
         refused: Callable[[Refusal], Fields],
         envelope: dict[str, bytes],
         due_ms: int,
     ) -> None:
-        self._broker = broker
+        self._runtime = runtime
+        self._controller_watch = controller_watch
         self._locator = locator
         self._request = request
         self._refused = refused
@@ -86,17 +106,17 @@ class Forwarded:
             self._refuse(Refusal(ErrorCode.request_timed_out, why))
             return
         asks_for_quorum = self._request.api_key == ApiKey.DESCRIBE_QUORUM
-        missing = self._broker.controller_watch.missing
+        missing = self._controller_watch.missing
         if asks_for_quorum and missing is not None:
             self._refuse(Refusal(ErrorCode.not_controller, f"there is no controller: {missing}"))
             return
         address = self._locator.address
         if address is None:
-            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
+            self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
             return
         # It has a link of its own, since its impatience costs whatever else waits on the link.
         purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
-        self._broker.links.to(address, purpose).ask(
+        self._runtime.links.to(address, purpose).ask(
             now,
             ApiKey.ENVELOPE,
             ENVELOPE_VERSION,
@@ -110,7 +130,7 @@ class Forwarded:
             self._request.let_go()
             return
         if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
-            self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
+            self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
         elif answer.error_code == ErrorCode.unsupported_version:
             self._request.let_go()
             self._request.connection.close("the controller does not know this version")

@@ -14,7 +14,7 @@ Invariant  One heartbeat is under way at a time, or a pause before the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -22,13 +22,16 @@ from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import OpenListeners
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.housekeeping import Housekeeping
 from tidelog.node.replicas.opening import registered_endpoints, supported_features
 from tidelog.observe.events import NodeStarted
+from tidelog.storage.log_directory import LogDirectory
 
 JOIN_AGAIN_MS: Final = 100
 STARTING_MS: Final = 10
@@ -51,11 +54,23 @@ NO_CONTROLLER_YET: Final = frozenset({ErrorCode.not_controller, ErrorCode.networ
 class Lifecycle:
     """From the start of the process to its end, as the controller sees it."""
 
-    def __init__(self, broker: BrokerState, hosting: Hosting, housekeeping: Housekeeping) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        directories: Sequence[LogDirectory],
+        control: ControllerChannel,
+        hosting: Hosting,
+        housekeeping: Housekeeping,
+        incarnation: UUID,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._directories = directories
+        self._control = control
         self._hosting = hosting
         self._housekeeping = housekeeping
-        self.incarnation = broker.entropy.uuid()
+        self.incarnation = incarnation
         self._join_until_ms = 0
         self._is_loading = self._is_loaded = False
         self._is_serving = False
@@ -73,7 +88,7 @@ class Lifecycle:
     def begin(self, now: Now) -> None:
         """Be ready to join: once a controller is known, or to find out why there is none."""
         self._join_until_ms = now.monotonic_ms + self._join_within_ms
-        self._next = self._broker.deadlines.at(now.monotonic_ms + JOIN_AGAIN_MS, self._register)
+        self._next = self._runtime.deadlines.at(now.monotonic_ms + JOIN_AGAIN_MS, self._register)
 
     def join(self, now: Now) -> None:
         """Ask for a place in the cluster."""
@@ -82,30 +97,29 @@ class Lifecycle:
 
     @property
     def _join_within_ms(self) -> int:
-        return self._broker.config.initial_broker_registration_timeout_ms
+        return self._cluster.config.initial_broker_registration_timeout_ms
 
     def _register(self, now: Now) -> None:
-        broker = self._broker
         registration = Registration(
-            broker_id=broker.node_id,
-            cluster_id=broker.cluster_id,
+            broker_id=self._cluster.node_id,
+            cluster_id=self._cluster.cluster_id,
             incarnation_id=self.incarnation,
-            endpoints=registered_endpoints(broker.config.advertised_endpoints),
+            endpoints=registered_endpoints(self._cluster.config.advertised_endpoints),
             features=supported_features(),
-            rack=broker.config.broker_rack,
+            rack=self._cluster.config.broker_rack,
             log_dirs=tuple(
-                sorted(directory.identity.directory_id for directory in broker.directories)
+                sorted(directory.identity.directory_id for directory in self._directories)
             ),
             previous_broker_epoch=self._hosting.previous_broker_epoch,
         )
         self._in_flight = True
         self._next = None
-        broker.control.register_broker(now, registration, self._registered)
+        self._control.register_broker(now, registration, self._registered)
 
     def _registered(self, outcome: int | Refusal, now: Now) -> None:
         self._in_flight = False
         if not isinstance(outcome, Refusal):
-            self._broker.broker_epoch = outcome
+            self._cluster.broker_epoch = outcome
             self._load_if_caught_up(now)
             self._heartbeat(now)
         elif outcome.code in HOPELESS:
@@ -113,14 +127,14 @@ class Lifecycle:
         elif now.monotonic_ms >= self._join_until_ms:
             self.failure = f"this broker could not join the cluster in time: {outcome.why}"
         else:
-            self._next = self._broker.deadlines.at(
+            self._next = self._runtime.deadlines.at(
                 now.monotonic_ms + self._ask_again_ms(outcome), self._register
             )
 
     def _ask_again_ms(self, refusal: Refusal) -> int:
         if refusal.code in NO_CONTROLLER_YET:
-            return self._broker.config.controller_quorum_retry_backoff_ms
-        return min(JOIN_AGAIN_MS, self._broker.config.broker_heartbeat_interval_ms)
+            return self._cluster.config.controller_quorum_retry_backoff_ms
+        return min(JOIN_AGAIN_MS, self._cluster.config.broker_heartbeat_interval_ms)
 
     def controller_changed(self, now: Now) -> None:
         """Another controller leads: let it hear from us, rather than wait until we are due."""
@@ -135,14 +149,13 @@ class Lifecycle:
 
     def metadata_changed(self, delta: ImageDelta, now: Now) -> None:
         """The image holds something new, perhaps about this broker."""
-        if self._broker.node_id in delta.brokers:
+        if self._cluster.node_id in delta.brokers:
             self._load_if_caught_up(now)
             self._serve_if_unfenced()
 
     def _load_if_caught_up(self, now: Now) -> None:
-        broker = self._broker
-        own = broker.image.brokers.get(broker.node_id)
-        if self._is_loading or own is None or own.broker_epoch != broker.broker_epoch:
+        own = self._cluster.image.brokers.get(self._cluster.node_id)
+        if self._is_loading or own is None or own.broker_epoch != self._cluster.broker_epoch:
             return
         self._is_loading = True
         self._hosting.load(now, self._loaded)
@@ -155,26 +168,27 @@ class Lifecycle:
             self._heartbeat(now)
 
     def _serve_if_unfenced(self) -> None:
-        broker = self._broker
-        own = broker.image.brokers.get(broker.node_id)
+        own = self._cluster.image.brokers.get(self._cluster.node_id)
         if (
             self._is_serving
             or not self._is_loaded
             or own is None
-            or own.broker_epoch != broker.broker_epoch
+            or own.broker_epoch != self._cluster.broker_epoch
             or own.fenced
         ):
             return
         self._is_serving = True
-        broker.effects.append(
-            OpenListeners(tuple(endpoint.name for endpoint in broker.config.broker_endpoints))
+        self._runtime.effects.append(
+            OpenListeners(
+                tuple(endpoint.name for endpoint in self._cluster.config.broker_endpoints)
+            )
         )
-        broker.announce(
+        self._runtime.announce(
             NodeStarted(
-                node_id=broker.node_id,
-                cluster_id=broker.cluster_id,
-                roles=broker.config.process_roles,
-                cause=f"unfenced in broker epoch {broker.broker_epoch}",
+                node_id=self._cluster.node_id,
+                cluster_id=self._cluster.cluster_id,
+                roles=self._cluster.config.process_roles,
+                cause=f"unfenced in broker epoch {self._cluster.broker_epoch}",
             )
         )
 
@@ -182,12 +196,12 @@ class Lifecycle:
 
     def hung_up(self, now: Now) -> None:
         """The connection of our heartbeats is gone: let the controller hear from us at once."""
-        if not self._in_flight and self._broker.broker_epoch >= 0:
+        if not self._in_flight and self._cluster.broker_epoch >= 0:
             self._heartbeat(now)
 
     def tell_failures(self, now: Now) -> None:
         """Let the controller hear of failed directories before the next heartbeat is due."""
-        if self._has_failures and not self._in_flight and self._broker.broker_epoch >= 0:
+        if self._has_failures and not self._in_flight and self._cluster.broker_epoch >= 0:
             self._heartbeat(now)
 
     @property
@@ -196,21 +210,20 @@ class Lifecycle:
         return self._hosting.offline_directories() != self._told_offline
 
     def _heartbeat(self, now: Now) -> None:
-        broker = self._broker
         if self._next is not None:
             self._next.cancel()
             self._next = None
         heartbeat = Heartbeat(
-            broker_id=broker.node_id,
-            broker_epoch=broker.broker_epoch,
-            metadata_offset=broker.image.end_offset - 1,
+            broker_id=self._cluster.node_id,
+            broker_epoch=self._cluster.broker_epoch,
+            metadata_offset=self._cluster.image.end_offset - 1,
             want_fence=not self._is_loaded,
             want_shut_down=self._left is not None,
             offline_log_dirs=self._hosting.offline_directories(),
         )
         self._told_offline = heartbeat.offline_log_dirs
         self._in_flight = True
-        broker.control.heartbeat(now, heartbeat, self._heard)
+        self._control.heartbeat(now, heartbeat, self._heard)
 
     def _heard(self, outcome: HeartbeatReply | Refusal, now: Now) -> None:
         self._in_flight = False
@@ -233,29 +246,32 @@ class Lifecycle:
             return
         pause_ms = self._pause_ms
         if isinstance(outcome, Refusal) and outcome.code in NO_CONTROLLER_YET:
-            pause_ms = min(pause_ms, self._broker.config.controller_quorum_retry_backoff_ms)
-        self._next = self._broker.deadlines.at(now.monotonic_ms + pause_ms, self._heartbeat)
+            pause_ms = min(pause_ms, self._cluster.config.controller_quorum_retry_backoff_ms)
+        self._next = self._runtime.deadlines.at(now.monotonic_ms + pause_ms, self._heartbeat)
 
     @property
     def _pause_ms(self) -> int:
         if self._left is not None:
             return LEAVING_MS
         if self._has_failures:
-            return min(STARTING_MS, self._broker.config.broker_heartbeat_interval_ms)
-        interval_ms = self._broker.config.broker_heartbeat_interval_ms
+            return min(STARTING_MS, self._cluster.config.broker_heartbeat_interval_ms)
+        interval_ms = self._cluster.config.broker_heartbeat_interval_ms
         return interval_ms if self._is_serving else min(STARTING_MS, interval_ms)
 
     # Leaving
 
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Let our leaderships move to others, if there are any; then, or in time, call `left`."""
-        broker = self._broker
         others = any(
             other.active
-            for other in broker.image.brokers.values()
-            if other.broker_id != broker.node_id
+            for other in self._cluster.image.brokers.values()
+            if other.broker_id != self._cluster.node_id
         )
-        if not self._is_serving or not others or not broker.config.controlled_shutdown_enable:
+        if (
+            not self._is_serving
+            or not others
+            or not self._cluster.config.controlled_shutdown_enable
+        ):
             left(now)
             return
         has_left = False
@@ -269,6 +285,8 @@ class Lifecycle:
         self._left = once
         self._leave_alone_ms = now.monotonic_ms + LEAVE_ALONE_MS
         # After a whole session without a heartbeat we would be fenced anyway.
-        broker.deadlines.at(now.monotonic_ms + broker.config.broker_session_timeout_ms, once)
+        self._runtime.deadlines.at(
+            now.monotonic_ms + self._cluster.config.broker_session_timeout_ms, once
+        )
         if not self._in_flight:
             self._heartbeat(now)

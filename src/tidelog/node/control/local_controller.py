@@ -14,11 +14,11 @@ from tidelog.controller.producer_ids import ProducerIdBlock
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_channel import Proposals
 from tidelog.node.control.decision_events import REGISTERED, heartbeat_words
 from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.metadata.cluster_view import ClusterView
 
 R = TypeVar("R")
 
@@ -26,8 +26,8 @@ R = TypeVar("R")
 class LocalController:
     """A `ControllerChannel` that goes nowhere."""
 
-    def __init__(self, broker: BrokerState, plane: ControlPlane) -> None:
-        self._broker = broker
+    def __init__(self, cluster: ClusterView, plane: ControlPlane) -> None:
+        self._cluster = cluster
         self._plane = plane
 
     @property
@@ -61,7 +61,7 @@ class LocalController:
     def alter_partitions(
         self, now: Now, proposals: Proposals, then: Callable[[AlteredTopics | Refusal, Now], None]
     ) -> None:
-        node_id, epoch = self._broker.node_id, self._broker.broker_epoch
+        node_id, epoch = self._cluster.node_id, self._cluster.broker_epoch
         self._plane.propose(
             now, lambda controller: controller.alter_partition(node_id, epoch, proposals), then
         )
@@ -73,7 +73,7 @@ class LocalController:
             else:
                 then(outcome)
 
-        node_id, epoch = self._broker.node_id, self._broker.broker_epoch
+        node_id, epoch = self._cluster.node_id, self._cluster.broker_epoch
         self._plane.propose(
             now, lambda controller: controller.allocate_producer_ids(node_id, epoch), allocated
         )
@@ -84,7 +84,7 @@ class LocalController:
         places: Sequence[ReplicaPlace],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
-        node_id, epoch = self._broker.node_id, self._broker.broker_epoch
+        node_id, epoch = self._cluster.node_id, self._cluster.broker_epoch
         self._plane.propose(
             now,
             lambda controller: controller.assign_replicas_to_directories(node_id, epoch, places),

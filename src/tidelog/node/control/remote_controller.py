@@ -19,12 +19,15 @@ from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.controller_channel import Proposals
 from tidelog.node.control.controller_locator import ControllerLocator
 from tidelog.node.control.forwarding import Forwarding
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.signal import Signal
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.messages import Address
 
@@ -48,16 +51,22 @@ class RemoteController:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
+        metadata: MetadataFeed,
         locator: ControllerLocator,
-        hung_up: Callable[[Now], None],
+        forwarding: Forwarding,
+        hung_up: Signal[[Now]],
     ) -> None:
-        self._broker = broker
+        """`hung_up` tells that the connection of our heartbeats is gone."""
+        self._runtime = runtime
+        self._cluster = cluster
+        self._metadata = metadata
         self._hung_up = hung_up
         self._locator = locator
-        self.forwarding = Forwarding(broker, locator)
-        self._heartbeat_timeout_ms = broker.config.heartbeat_timeout_ms
-        self._timeout_ms = broker.config.request_timeout_ms
+        self.forwarding = forwarding
+        self._heartbeat_timeout_ms = cluster.config.heartbeat_timeout_ms
+        self._timeout_ms = cluster.config.request_timeout_ms
         self._address: Address | None = None
 
     @property
@@ -130,8 +139,8 @@ class RemoteController:
         self, now: Now, proposals: Proposals, then: Callable[[AlteredTopics | Refusal, Now], None]
     ) -> None:
         fields = {
-            "broker_id": self._broker.node_id,
-            "broker_epoch": self._broker.broker_epoch,
+            "broker_id": self._cluster.node_id,
+            "broker_epoch": self._cluster.broker_epoch,
             "topics": [
                 {
                     "topic_id": topic_id,
@@ -160,7 +169,7 @@ class RemoteController:
         self._ask(now, ApiKey.ALTER_PARTITION, ALTER_PARTITION_VERSION, fields, altered)
 
     def allocate_producer_ids(self, now: Now, then: Callable[[range | Refusal], None]) -> None:
-        fields = {"broker_id": self._broker.node_id, "broker_epoch": self._broker.broker_epoch}
+        fields = {"broker_id": self._cluster.node_id, "broker_epoch": self._cluster.broker_epoch}
 
         def allocated(answer: Any, later: Now) -> None:
             refusal = _refusal(answer, "producer ids")
@@ -180,8 +189,8 @@ class RemoteController:
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         fields = {
-            "broker_id": self._broker.node_id,
-            "broker_epoch": self._broker.broker_epoch,
+            "broker_id": self._cluster.node_id,
+            "broker_epoch": self._cluster.broker_epoch,
             "directories": [
                 {
                     "id_": place.directory_id,
@@ -233,7 +242,7 @@ class RemoteController:
                 if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists)
             }
             there = {wish.name for wish in wishes} - set(refusals)
-            self._broker.metadata.once(
+            self._metadata.once(
                 lambda image: there <= image.topics_by_name.keys(),
                 later,
                 _IMAGE_WITHIN_MS,
@@ -276,14 +285,14 @@ class RemoteController:
     ) -> None:
         address = self._locator.address
         if address is None:
-            self._broker.deadlines.at(
+            self._runtime.deadlines.at(
                 now.monotonic_ms + RETRY_MS, lambda later: then(NOBODY_LEADS, later)
             )
             return
         self._address = address
-        link = self._broker.links.to(address, purpose)
+        link = self._runtime.links.to(address, purpose)
         if purpose == HEARTBEAT:
-            link.on_lost = self._hung_up
+            link.on_lost = self._hung_up.tell
             link.speaks_for_us = True
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         link.ask(now, api_key, version, fields, then, timeout_ms=timeout_ms)
@@ -294,7 +303,7 @@ class RemoteController:
         if before is not None and address is not None and before != address:
             self._address = address
             for purpose in (HEARTBEAT, CONTROL):
-                self._broker.links.to(before, purpose).close(now, "another controller leads")
+                self._runtime.links.to(before, purpose).close(now, "another controller leads")
 
 
 def _code(answer: Any) -> ErrorCode:

@@ -22,9 +22,10 @@ from tidelog.coordinator.internal_topics import InternalTopic
 from tidelog.coordinator.shard import Marker, Shard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.coordination.shard_log import ReplayedLog
 from tidelog.node.coordination.shard_timers import ShardTimers
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.protocol.schema import MalformedMessage
 from tidelog.records.builder import NewRecord, build_batch
@@ -65,16 +66,18 @@ class CoordinatedPartition(Generic[S]):
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        flushes: Flushes,
         topic: InternalTopic,
         partition: Partition,
         make_shard: Callable[[Partition, ShardTimers], S],
     ) -> None:
-        self._broker = broker
+        self._runtime = runtime
+        self._flushes = flushes
         self._topic = topic
         self._partition = partition
         self.leader_epoch = partition.leader_epoch
-        self._timers = ShardTimers(broker.deadlines, self._run_timer)
+        self._timers = ShardTimers(runtime.deadlines, self._run_timer)
         self.shard = make_shard(partition, self._timers)
         self._log = ReplayedLog(partition.log, self.shard, topic.load_bytes)
         self.state = State.LOADING
@@ -86,14 +89,14 @@ class CoordinatedPartition(Generic[S]):
         if self.state is not State.LOADING:
             return
         if not self._log.replay_piece():
-            self._broker.deadlines.at(now.monotonic_ms + NEXT_PIECE_MS, self.load)
+            self._runtime.deadlines.at(now.monotonic_ms + NEXT_PIECE_MS, self.load)
             return
         if self._log.damage is not None:
             self.end(self._log.damage)
             return
         self.state = State.ACTIVE
         if self._log.records:
-            self._broker.announce(
+            self._runtime.announce(
                 CoordinatorLoaded(
                     partition=self._partition.name,
                     leader_epoch=self.leader_epoch,
@@ -111,7 +114,7 @@ class CoordinatedPartition(Generic[S]):
         self._timers.cancel_all()
         self.shard.unloaded(NOT_OURS)
         if self._partition.log.end_offset > self._partition.log.start_offset:
-            self._broker.announce(
+            self._runtime.announce(
                 CoordinatorUnloaded(
                     partition=self._partition.name, leader_epoch=self.leader_epoch, cause=cause
                 )
@@ -202,7 +205,7 @@ class CoordinatedPartition(Generic[S]):
 
     def _begin_owed_flush(self) -> None:
         if self._partition.owed_flush is not None:
-            self._broker.flushes.begin_owed(self._partition)
+            self._flushes.begin_owed(self._partition)
 
     # -- waiting for the mark ------------------------------------------------------------------
 
@@ -225,7 +228,7 @@ class CoordinatedPartition(Generic[S]):
             then(_failure(code, appended))
 
         parked = partition.wait_for(end_offset, settled)
-        deadline = self._broker.deadlines.at(
+        deadline = self._runtime.deadlines.at(
             now.monotonic_ms + self._topic.write_timeout_ms, lambda later: parked.time_out()
         )
 

@@ -16,9 +16,12 @@ from tidelog.coordinator.shard import Shard
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.coordination.coordinated_partition import NOT_OURS, CoordinatedPartition, State
 from tidelog.node.coordination.shard_timers import ShardTimers
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import InternalTopicMissing
 from tidelog.replication.partition import Partition
 
@@ -31,12 +34,18 @@ class Coordinators(Generic[S]):
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
+        control: ControllerChannel,
+        flushes: Flushes,
         topic: InternalTopic,
         make_shard: Callable[[Partition, ShardTimers], S],
     ) -> None:
         """`make_shard` is given the partition, led by this node, and the timers of a new one."""
-        self._broker = broker
+        self._runtime = runtime
+        self._cluster = cluster
+        self._control = control
+        self._flushes = flushes
         self._topic = topic
         self._make_shard = make_shard
         self._led: dict[int, CoordinatedPartition[S]] = {}
@@ -47,17 +56,17 @@ class Coordinators(Generic[S]):
 
     def partition_of(self, key: str) -> int:
         """The partition that keeps a key."""
-        topic = self._broker.image.topics_by_name.get(self._topic.name)
+        topic = self._cluster.image.topics_by_name.get(self._topic.name)
         return partition_of(key, self._topic.partitions if topic is None else len(topic.partitions))
 
     def coordinator_of(self, key: str) -> int:
         """The broker that answers for a key; -1 while there is none."""
-        partition = self._broker.image.partition(self._topic.name, self.partition_of(key))
+        partition = self._cluster.image.partition(self._topic.name, self.partition_of(key))
         return NO_LEADER if partition is None else partition.leader
 
     @property
     def topic_exists(self) -> bool:
-        return self._topic.name in self._broker.image.topics_by_name
+        return self._topic.name in self._cluster.image.topics_by_name
 
     def create_topic(self, now: Now) -> None:
         """Ask the controller for the internal topic, unless that is under way."""
@@ -69,13 +78,13 @@ class Coordinators(Generic[S]):
             self._being_created = False
             self._tell_trouble(refusals.get(self._topic.name))
 
-        self._broker.control.create_topics(now, [as_new_topic(self._topic)], created)
+        self._control.create_topics(now, [as_new_topic(self._topic)], created)
 
     def _tell_trouble(self, refusal: Refusal | None) -> None:
         """Say once why the topic cannot be created: clients only hear that they must wait."""
         trouble = None if refusal is None else refusal.why
         if trouble is not None and trouble != self._trouble:
-            self._broker.announce(InternalTopicMissing(topic=self._topic.name, cause=trouble))
+            self._runtime.announce(InternalTopicMissing(topic=self._topic.name, cause=trouble))
         self._trouble = trouble
 
     def at(self, partition: int) -> CoordinatedPartition[S] | None:
@@ -122,7 +131,9 @@ class Coordinators(Generic[S]):
             return
         self.forget(partition.name, f"epoch {partition.leader_epoch} began")
         if partition.is_leader:
-            led = CoordinatedPartition(self._broker, self._topic, partition, self._make_shard)
+            led = CoordinatedPartition(
+                self._runtime, self._flushes, self._topic, partition, self._make_shard
+            )
             self._led[partition.name.partition] = led
             led.load(now)
 

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.coordinators import Coordinators
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.replicas.flushes import Flushes
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 
@@ -40,21 +45,76 @@ class MarkerOrder(NamedTuple):
     leader_epoch: int = ANY_LEADER_EPOCH
 
 
-def write_marker(
-    broker: BrokerState, now: Now, name: TopicPartition, order: MarkerOrder, written: Written
-) -> None:
-    """Append the marker and tell when it is safe, or why it is not."""
-    partition = broker.replicas.locate(broker.image, name, None)
-    if isinstance(partition, ErrorCode):
-        written(partition)
-    elif not partition.is_leader:
-        written(ErrorCode.not_leader_or_follower)
-    elif (stale := _stale(order.leader_epoch, partition)) is not None:
-        written(stale)
-    elif name.topic == OFFSETS_TOPIC:
-        _write_offsets_marker(broker, now, name, order, written)
-    else:
-        _write_data_marker(broker, now, partition, order, written)
+class MarkerWriting:
+    """Writes markers into the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        replicas: Replicas,
+        flushes: Flushes,
+        groups: Coordinators[GroupShard],
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._replicas = replicas
+        self._flushes = flushes
+        self._groups = groups
+
+    def write(self, now: Now, name: TopicPartition, order: MarkerOrder, written: Written) -> None:
+        """Append the marker and tell when it is safe, or why it is not."""
+        partition = self._replicas.locate(self._cluster.image, name, None)
+        if isinstance(partition, ErrorCode):
+            written(partition)
+        elif not partition.is_leader:
+            written(ErrorCode.not_leader_or_follower)
+        elif (stale := _stale(order.leader_epoch, partition)) is not None:
+            written(stale)
+        elif name.topic == OFFSETS_TOPIC:
+            self._write_to_offsets(now, name, order, written)
+        else:
+            self._write_to_data(now, partition, order, written)
+
+    def _write_to_offsets(
+        self, now: Now, name: TopicPartition, order: MarkerOrder, written: Written
+    ) -> None:
+        """The group coordinator must learn which offsets count from now on."""
+        led = self._groups.at(name.partition)
+        if led is None:
+            written(ErrorCode.not_leader_or_follower)
+            return
+
+        def known(refusal: Refusal | None) -> None:
+            code = ErrorCode.none if refusal is None else refusal.code
+            written(ErrorCode.not_leader_or_follower if code in _AS_LEADER else code)
+
+        led.write_marker(now, order.end, known)
+
+    def _write_to_data(
+        self, now: Now, partition: Partition, order: MarkerOrder, written: Written
+    ) -> None:
+        appended = partition.append_end(order.end, now)
+        if isinstance(appended, Refusal):
+            written(appended.code)
+            return
+        if partition.owed_flush is not None:
+            self._flushes.begin_owed(partition)
+        end_offset = appended.last_offset + 1
+        code = partition.acknowledgement(end_offset)
+        if code is not None:
+            written(code)
+            return
+
+        def settled(outcome: ErrorCode) -> None:
+            deadline.cancel()
+            written(outcome)
+
+        parked = partition.wait_for(end_offset, settled)
+        deadline = self._runtime.deadlines.at(
+            now.monotonic_ms + self._cluster.config.request_timeout_ms,
+            lambda later: parked.time_out(),
+        )
 
 
 def _stale(leader_epoch: int, partition: Partition) -> ErrorCode | None:
@@ -63,44 +123,3 @@ def _stale(leader_epoch: int, partition: Partition) -> ErrorCode | None:
     if leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
     return ErrorCode.unknown_leader_epoch
-
-
-def _write_offsets_marker(
-    broker: BrokerState, now: Now, name: TopicPartition, order: MarkerOrder, written: Written
-) -> None:
-    """The group coordinator must learn which offsets count from now on."""
-    led = broker.groups.at(name.partition)
-    if led is None:
-        written(ErrorCode.not_leader_or_follower)
-        return
-
-    def known(refusal: Refusal | None) -> None:
-        code = ErrorCode.none if refusal is None else refusal.code
-        written(ErrorCode.not_leader_or_follower if code in _AS_LEADER else code)
-
-    led.write_marker(now, order.end, known)
-
-
-def _write_data_marker(
-    broker: BrokerState, now: Now, partition: Partition, order: MarkerOrder, written: Written
-) -> None:
-    appended = partition.append_end(order.end, now)
-    if isinstance(appended, Refusal):
-        written(appended.code)
-        return
-    if partition.owed_flush is not None:
-        broker.flushes.begin_owed(partition)
-    end_offset = appended.last_offset + 1
-    code = partition.acknowledgement(end_offset)
-    if code is not None:
-        written(code)
-        return
-
-    def settled(outcome: ErrorCode) -> None:
-        deadline.cancel()
-        written(outcome)
-
-    parked = partition.wait_for(end_offset, settled)
-    deadline = broker.deadlines.at(
-        now.monotonic_ms + broker.config.request_timeout_ms, lambda later: parked.time_out()
-    )

@@ -18,8 +18,10 @@ from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
 
 ADD_PARTITIONS_VERSION: Final = 5
@@ -28,104 +30,113 @@ Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
 Then: TypeAlias = Callable[[Verdicts, Now], None]
 
 
-def ask_coordinator(
-    broker: BrokerState, now: Now, asked: Joining, *, adds: bool, then: Then
-) -> None:
-    """Verify the partitions, or add them if they are not there yet."""
-    config = broker.config
-    give_up_ms = now.monotonic_ms + config.add_partitions_to_txn_retry_backoff_max_ms
+class TransactionJoining:
+    """Asks wherever the coordinator is."""
 
-    def answered(verdicts: Verdicts, later: Now) -> None:
-        again_ms = later.monotonic_ms + config.add_partitions_to_txn_retry_backoff_ms
-        ending = ErrorCode.concurrent_transactions in verdicts.values()
-        if adds and ending and again_ms <= give_up_ms:
-            broker.deadlines.at(again_ms, ask)
-        else:
-            then(verdicts, later)
+    def __init__(
+        self, runtime: Runtime, cluster: ClusterView, transactions: Coordinators[TransactionShard]
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._transactions = transactions
 
-    def ask(at: Now) -> None:
-        if broker.transactions.coordinator_of(asked.transactional_id) == broker.node_id:
-            _ask_here(broker, at, asked, adds, answered)
-        else:
-            _ask_there(broker, at, asked, adds, answered)
+    def ask(self, now: Now, asked: Joining, *, adds: bool, then: Then) -> None:
+        """Verify the partitions, or add them if they are not there yet."""
+        config = self._cluster.config
+        give_up_ms = now.monotonic_ms + config.add_partitions_to_txn_retry_backoff_max_ms
 
-    ask(now)
+        def answered(verdicts: Verdicts, later: Now) -> None:
+            again_ms = later.monotonic_ms + config.add_partitions_to_txn_retry_backoff_ms
+            ending = ErrorCode.concurrent_transactions in verdicts.values()
+            if adds and ending and again_ms <= give_up_ms:
+                self._runtime.deadlines.at(again_ms, ask)
+            else:
+                then(verdicts, later)
 
+        def ask(at: Now) -> None:
+            coordinator = self._transactions.coordinator_of(asked.transactional_id)
+            if coordinator == self._cluster.node_id:
+                self._ask_own(at, asked, adds, answered)
+            else:
+                self._ask_other(coordinator, at, asked, adds, answered)
 
-def ask_here(
-    broker: BrokerState,
-    now: Now,
-    asked: Joining,
-    *,
-    adds: bool,
-    then: Callable[[Verdicts], None],
-) -> None:
-    """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
-    unknown = _unknown(broker, asked) if adds else {}
-    if unknown:
-        then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
-        return
+        ask(now)
 
-    tell = once(then)
+    def ask_here(
+        self, now: Now, asked: Joining, *, adds: bool, then: Callable[[Verdicts], None]
+    ) -> None:
+        """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
+        unknown = self._unknown(asked) if adds else {}
+        if unknown:
+            then({**_same(asked, ErrorCode.operation_not_attempted), **unknown})
+            return
+        tell = once(then)
 
-    def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
-        if outcome is None:
-            tell(_same(asked, ErrorCode.none))
-        elif isinstance(outcome, Refusal):
-            tell(_same(asked, outcome.code))
-        elif not isinstance(outcome, KeptWaiting):
-            tell(outcome)
+        def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
+            if outcome is None:
+                tell(_same(asked, ErrorCode.none))
+            elif isinstance(outcome, Refusal):
+                tell(_same(asked, outcome.code))
+            elif not isinstance(outcome, KeptWaiting):
+                tell(outcome)
 
-    def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
-        if not asked.transactional_id:
-            return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
-        return shard.join(asked, known, now) if adds else shard.verify(asked)
+        def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
+            if not asked.transactional_id:
+                return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
+            return shard.join(asked, known, now) if adds else shard.verify(asked)
 
-    broker.transactions.ask(now, asked.transactional_id, decide, known)
+        self._transactions.ask(now, asked.transactional_id, decide, known)
 
+    def _unknown(self, asked: Joining) -> Verdicts:
+        return {
+            partition: ErrorCode.unknown_topic_or_partition
+            for partition in asked.partitions
+            if self._cluster.image.partition(*partition) is None
+        }
 
-def _ask_here(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
-    def known(verdicts: Verdicts) -> None:
-        # Whoever brought the answer about is in the middle of something else.
-        broker.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
+    def _ask_own(self, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+        def known(verdicts: Verdicts) -> None:
+            # Whoever brought the answer about is in the middle of something else.
+            self._runtime.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
 
-    ask_here(broker, now, asked, adds=adds, then=known)
+        self.ask_here(now, asked, adds=adds, then=known)
 
+    def _ask_other(
+        self, coordinator: int, now: Now, asked: Joining, adds: bool, then: Then
+    ) -> None:
+        config = self._cluster.config
+        address = self._cluster.endpoint(coordinator, config.inter_broker_name)
+        if address is None:
+            then(_same(asked, ErrorCode.coordinator_not_available), now)
+            return
 
-def _ask_there(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
-    coordinator = broker.transactions.coordinator_of(asked.transactional_id)
-    address = broker.endpoint(coordinator, broker.config.inter_broker_name)
-    if address is None:
-        then(_same(asked, ErrorCode.coordinator_not_available), now)
-        return
+        def answered(answer: Any, later: Now) -> None:
+            if isinstance(answer, LinkLost):
+                then(_same(asked, ErrorCode.network_exception), later)
+            elif answer.error_code:
+                then(_same(asked, answer.error_code), later)
+            else:
+                then(_read(asked, answer), later)
 
-    def answered(answer: Any, later: Now) -> None:
-        if isinstance(answer, LinkLost):
-            then(_same(asked, ErrorCode.network_exception), later)
-        elif answer.error_code:
-            then(_same(asked, answer.error_code), later)
-        else:
-            then(_read(asked, answer), later)
-
-    producer = asked.producer
-    transaction = {
-        "transactional_id": asked.transactional_id,
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.producer_epoch,
-        "verify_only": not adds,
-        "topics": [
-            {"name": topic, "partitions": numbers}
-            for topic, numbers in by_topic(asked.partitions).items()
-        ],
-    }
-    broker.links.to(address, "transactions").ask(
-        now,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ADD_PARTITIONS_VERSION,
-        {"transactions": [transaction]},
-        answered,
-        timeout_ms=broker.config.request_timeout_ms,
-    )
+        producer = asked.producer
+        transaction = {
+            "transactional_id": asked.transactional_id,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "verify_only": not adds,
+            "topics": [
+                {"name": topic, "partitions": numbers}
+                for topic, numbers in by_topic(asked.partitions).items()
+            ],
+        }
+        self._runtime.links.to(address, "transactions").ask(
+            now,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            ADD_PARTITIONS_VERSION,
+            {"transactions": [transaction]},
+            answered,
+            timeout_ms=config.request_timeout_ms,
+        )
 
 
 def _read(asked: Joining, answer: Any) -> Verdicts:
@@ -137,14 +148,6 @@ def _read(asked: Joining, answer: Any) -> Verdicts:
     }
     missing = ErrorCode.unknown_server_error
     return {partition: told.get(partition, missing) for partition in asked.partitions}
-
-
-def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
-    return {
-        partition: ErrorCode.unknown_topic_or_partition
-        for partition in asked.partitions
-        if broker.image.partition(*partition) is None
-    }
 
 
 def _same(asked: Joining, code: ErrorCode) -> Verdicts:

@@ -8,18 +8,23 @@ Invariant  The coordinator hears that an end is complete after the last marker, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.coordinator.transactions.markers import EndedTransaction
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.marker_writing import ANY_LEADER_EPOCH, MarkerOrder, write_marker
+from tidelog.node.coordination.marker_writing import (
+    ANY_LEADER_EPOCH,
+    MarkerOrder,
+    MarkerWriting,
+)
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
 from tidelog.replication.written_ends import TransactionEnd
 
@@ -27,6 +32,9 @@ WRITE_MARKERS_VERSION: Final = 2
 RETRY_MS: Final = 50
 _WRITTEN: Final = (ErrorCode.none, ErrorCode.invalid_producer_epoch)
 """A partition that knows a later epoch has left this transaction behind."""
+
+
+Complete: TypeAlias = Callable[[EndedTransaction, Now, Callable[[Refusal | None], None]], None]
 
 
 class _Pending:
@@ -45,8 +53,18 @@ class _Pending:
 class TransactionMarkers:
     """All ends under way of the coordinators on this broker; sent when a tick ends."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        markers: MarkerWriting,
+        complete: Complete,
+    ) -> None:
+        """`complete` lets the coordinator store that an end is written everywhere."""
+        self._runtime = runtime
+        self._cluster = cluster
+        self._markers = markers
+        self._store_completion = complete
         self._pending: dict[str, _Pending] = {}
         self._has_news = False
 
@@ -73,7 +91,7 @@ class TransactionMarkers:
             for leader, partitions in self._by_leader(pending, now).items():
                 by_leader.setdefault(leader, []).append((pending, partitions))
         for leader, orders in sorted(by_leader.items()):
-            if leader == self._broker.node_id:
+            if leader == self._cluster.node_id:
                 self._write_here(orders, now)
             else:
                 self._ask(leader, orders, now)
@@ -81,7 +99,7 @@ class TransactionMarkers:
     def _by_leader(self, pending: _Pending, now: Now) -> dict[int, list[TopicPartition]]:
         found: dict[int, list[TopicPartition]] = {}
         for name in sorted(pending.due - pending.asked):
-            known = self._broker.image.partition(*name)
+            known = self._cluster.image.partition(*name)
             if known is None:
                 self._answered(pending, name, ErrorCode.none, now)
             elif known.leader == NO_LEADER:
@@ -96,7 +114,7 @@ class TransactionMarkers:
             for name in partitions:
                 written = partial(self._written, pending, name, now)
                 order = MarkerOrder(_end_of(pending.ended))
-                write_marker(self._broker, now, name, order, written)
+                self._markers.write(now, name, order, written)
 
     def _written(
         self, pending: _Pending, name: TopicPartition, asked_at: Now, code: ErrorCode
@@ -106,20 +124,19 @@ class TransactionMarkers:
     def _ask(
         self, leader: int, orders: list[tuple[_Pending, list[TopicPartition]]], now: Now
     ) -> None:
-        broker = self._broker
-        address = broker.endpoint(leader, broker.config.inter_broker_name)
+        address = self._cluster.endpoint(leader, self._cluster.config.inter_broker_name)
         if address is None:
             for pending, partitions in orders:
                 pending.asked.difference_update(partitions)
             self._again_later(now)
             return
-        broker.links.to(address, "transaction markers").ask(
+        self._runtime.links.to(address, "transaction markers").ask(
             now,
             ApiKey.WRITE_TXN_MARKERS,
             WRITE_MARKERS_VERSION,
             {"markers": [self._marker(pending.ended, names) for pending, names in orders]},
             lambda answer, later: self._heard(orders, answer, later),
-            timeout_ms=broker.config.request_timeout_ms,
+            timeout_ms=self._cluster.config.request_timeout_ms,
         )
 
     def _marker(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> dict[str, Any]:
@@ -141,7 +158,7 @@ class TransactionMarkers:
         }
 
     def _leader_epoch(self, topic: str, number: int) -> int:
-        known = self._broker.image.partition(topic, number)
+        known = self._cluster.image.partition(topic, number)
         return ANY_LEADER_EPOCH if known is None else known.leader_epoch
 
     def _heard(
@@ -187,9 +204,7 @@ class TransactionMarkers:
             else:
                 self._again_later(now)
 
-        self._broker.transactions.ask(
-            now, ended.transactional_id, lambda shard: shard.complete(ended, now), stored
-        )
+        self._store_completion(ended, now, stored)
 
     def _drop(self, pending: _Pending) -> None:
         """Done with, or the business of a newer coordinator."""
@@ -198,7 +213,7 @@ class TransactionMarkers:
             del self._pending[transactional_id]
 
     def _again_later(self, now: Now) -> None:
-        self._broker.deadlines.at(now.monotonic_ms + RETRY_MS, self._remind)
+        self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self._remind)
 
     def _remind(self, now: Now) -> None:
         self._has_news = True

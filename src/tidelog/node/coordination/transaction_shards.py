@@ -5,15 +5,21 @@ from __future__ import annotations
 from tidelog.controller.features import TRANSACTION_VERSION
 from tidelog.coordinator.shard import Timers
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.producer_ids import ProducerIds
+from tidelog.node.coordination.transaction_markers import TransactionMarkers
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.replication.partition import Partition
 
 
 def transaction_shard(
-    broker: BrokerState, partition: Partition, timers: Timers
+    cluster: ClusterView,
+    markers: TransactionMarkers,
+    producer_ids: ProducerIds,
+    partition: Partition,
+    timers: Timers,
 ) -> TransactionShard:
     """A new coordinator; the epoch in which it leads fences the one before it."""
-    config = broker.config
+    config = cluster.config
     return TransactionShard(
         timers,
         TransactionRules(
@@ -25,8 +31,8 @@ def transaction_shard(
             two_phase_enabled=config.transaction_two_phase_commit_enable,
         ),
         partition.leader_epoch,
-        broker.transaction_markers,
-        lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
-        lambda: broker.producer_ids.take(),
+        markers,
+        lambda: cluster.image.features.get(TRANSACTION_VERSION, 0),
+        producer_ids.take,
         lambda: partition.rules.largest_batch,
     )

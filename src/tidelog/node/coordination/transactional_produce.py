@@ -22,9 +22,10 @@ from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
-from tidelog.node.coordination.transaction_joining import Verdicts, ask_coordinator
+from tidelog.node.coordination.transaction_joining import TransactionJoining, Verdicts
 from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.protocol.produce import ProduceRequest, ProduceTopic
 from tidelog.records.batch import BatchHeader, CorruptBatch, read_header
 from tidelog.storage.transaction_verification import Verification
@@ -64,79 +65,86 @@ class Gate(NamedTuple):
 OPEN: Final = Gate({}, {})
 
 
-def wait_for_coordinator(
-    broker: BrokerState,
-    request: Request,
-    produce: Callable[[BrokerState, Request, Gate], Reply],
-) -> Reply | None:
-    """Ask about the transactions that begin here, then `produce`; None when none begins."""
-    body: ProduceRequest = request.body
-    batches = _transactional_batches(broker, body)
-    producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
-    if len(producers) > 1:
-        return produce(broker, request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
-    adds = request.api_version >= ADDS_SINCE
-    if not adds and not broker.config.transaction_partition_verification_enable:
-        return None
-    questions: dict[TopicPartition, Verification] = {}
-    stale: dict[TopicPartition, Refusal] = {}
-    for name, header in batches:
-        partition = broker.replicas.locate(broker.image, name, None)
-        if isinstance(partition, ErrorCode) or not partition.is_leader:
-            continue
-        question = partition.log.producers.begin_verification(
-            header, request.now.wall_ms, epoch_per_transaction=adds
-        )
-        if isinstance(question, Refusal):
-            stale[name] = question
-        elif question is not None:
-            questions[name] = question
-    if not questions or body.transactional_id is None:
-        return None if not stale else produce(broker, request, Gate({}, stale))
-    if request.connection.memory.is_full:
-        refusals = stale | dict.fromkeys(questions, _TOO_MUCH_WAITS)
-        return produce(broker, request, Gate({}, refusals))
-    request.body = _kept(body)
-    request.hold(_size_of(body))
-    later = Later.NO_REPLY if body.acks == 0 else request.park()
+class TransactionGate:
+    """Lets batches pass once it is known that their transactions are under way."""
 
-    def answered(verdicts: Verdicts, now: Now) -> None:
-        request.now = now
-        request.let_go()
-        refusals = stale | {
-            name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
-            for name, code in verdicts.items()
-            if code
-        }
-        reply = produce(broker, request, Gate(questions, refusals))
-        if reply is Later.HANG_UP:
-            request.connection.close("a request without acknowledgement failed")
-        elif not isinstance(reply, Later):
-            request.answer(reply)
+    def __init__(
+        self, cluster: ClusterView, replicas: Replicas, joining: TransactionJoining
+    ) -> None:
+        self._cluster = cluster
+        self._replicas = replicas
+        self._joining = joining
 
-    version = EPOCH_PER_TRANSACTION if adds else 0
-    (producer,) = producers
-    asked = Joining(body.transactional_id, producer, frozenset(questions), version)
-    ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
-    return later
-
-
-def _transactional_batches(
-    broker: BrokerState, body: ProduceRequest
-) -> list[tuple[TopicPartition, BatchHeader]]:
-    found = []
-    for topic in body.topics:
-        name = topic.name if topic.topic_id is None else broker.topic_name(topic.topic_id)
-        for index, records in topic.partitions:
-            if name is None or records is None:
+    def wait(self, request: Request, produce: Callable[[Request, Gate], Reply]) -> Reply | None:
+        """Ask about the transactions that begin here, then `produce`; None when none begins."""
+        body: ProduceRequest = request.body
+        batches = self._transactional_batches(body)
+        producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
+        if len(producers) > 1:
+            return produce(request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
+        adds = request.api_version >= ADDS_SINCE
+        if not adds and not self._cluster.config.transaction_partition_verification_enable:
+            return None
+        questions: dict[TopicPartition, Verification] = {}
+        stale: dict[TopicPartition, Refusal] = {}
+        for name, header in batches:
+            partition = self._replicas.locate(self._cluster.image, name, None)
+            if isinstance(partition, ErrorCode) or not partition.is_leader:
                 continue
-            try:
-                header = read_header(records)
-            except CorruptBatch:  # refused when it is looked at more closely
-                continue
-            if header.is_transactional and not header.is_control and header.has_producer_id:
-                found.append((TopicPartition(name, index), header))
-    return found
+            question = partition.log.producers.begin_verification(
+                header, request.now.wall_ms, epoch_per_transaction=adds
+            )
+            if isinstance(question, Refusal):
+                stale[name] = question
+            elif question is not None:
+                questions[name] = question
+        if not questions or body.transactional_id is None:
+            return None if not stale else produce(request, Gate({}, stale))
+        if request.connection.memory.is_full:
+            refusals = stale | dict.fromkeys(questions, _TOO_MUCH_WAITS)
+            return produce(request, Gate({}, refusals))
+        request.body = _kept(body)
+        request.hold(_size_of(body))
+        later = Later.NO_REPLY if body.acks == 0 else request.park()
+
+        def answered(verdicts: Verdicts, now: Now) -> None:
+            request.now = now
+            request.let_go()
+            refusals = stale | {
+                name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
+                for name, code in verdicts.items()
+                if code
+            }
+            reply = produce(request, Gate(questions, refusals))
+            if reply is Later.HANG_UP:
+                request.connection.close("a request without acknowledgement failed")
+            elif not isinstance(reply, Later):
+                request.answer(reply)
+
+        version = EPOCH_PER_TRANSACTION if adds else 0
+        (producer,) = producers
+        asked = Joining(body.transactional_id, producer, frozenset(questions), version)
+        self._joining.ask(request.now, asked, adds=adds, then=answered)
+        return later
+
+    def _transactional_batches(
+        self, body: ProduceRequest
+    ) -> list[tuple[TopicPartition, BatchHeader]]:
+        found = []
+        for topic in body.topics:
+            name = (
+                topic.name if topic.topic_id is None else self._cluster.topic_name(topic.topic_id)
+            )
+            for index, records in topic.partitions:
+                if name is None or records is None:
+                    continue
+                try:
+                    header = read_header(records)
+                except CorruptBatch:  # refused when it is looked at more closely
+                    continue
+                if header.is_transactional and not header.is_control and header.has_producer_id:
+                    found.append((TopicPartition(name, index), header))
+        return found
 
 
 def _kept(body: ProduceRequest) -> ProduceRequest:

@@ -5,13 +5,14 @@ Invariant  A frame that cannot be read closes its own connection and touches not
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from tidelog.model.time import Now
-from tidelog.node.api import CONTROLLER_HANDLERS, HANDLERS
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.connections import Connection
-from tidelog.node.core.request import Later, Request
+from tidelog.node.core.listeners import Listeners
+from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
 from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey
 from tidelog.protocol.fetch import decode_fetch
@@ -22,32 +23,50 @@ from tidelog.protocol.produce import decode_produce
 _NO_FRAME: Final = memoryview(b"")
 
 
-def frame_arrived(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> None:
-    """Work on one request."""
-    try:
-        request = _decode(broker, now, connection, frame)
-    except MalformedRequest as error:
-        broker.announce(
-            ConnectionDropped(
-                listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
+Handler: TypeAlias = Callable[[Request], Reply]
+
+
+class Requests:
+    """Every request that arrives at a node."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        listeners: Listeners,
+        of_brokers: Mapping[ApiKey, Handler],
+        of_controllers: Mapping[ApiKey, Handler],
+    ) -> None:
+        self._runtime = runtime
+        self._listeners = listeners
+        self._of_brokers = of_brokers
+        self._of_controllers = of_controllers
+
+    def frame_arrived(self, now: Now, connection: Connection, frame: memoryview) -> None:
+        """Work on one request."""
+        try:
+            request = _decode(self._listeners, now, connection, frame)
+        except MalformedRequest as error:
+            self._runtime.announce(
+                ConnectionDropped(
+                    listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
+                )
             )
-        )
-        connection.close(str(error))
-        return
-    is_controllers = connection.listener in broker.controller_names
-    handlers = CONTROLLER_HANDLERS if is_controllers else HANDLERS
-    reply = handlers[request.api_key](broker, request)
-    if isinstance(reply, Later):
-        if reply is Later.HANG_UP:
-            connection.close("a request without acknowledgement failed")
-        return
-    connection.answer_now(request.encode(reply))
+            connection.close(str(error))
+            return
+        is_controllers = connection.listener in self._listeners.controller_names
+        handlers = self._of_controllers if is_controllers else self._of_brokers
+        reply = handlers[request.api_key](request)
+        if isinstance(reply, Later):
+            if reply is Later.HANG_UP:
+                connection.close("a request without acknowledgement failed")
+            return
+        connection.answer_now(request.encode(reply))
 
 
-def _decode(broker: BrokerState, now: Now, connection: Connection, frame: memoryview) -> Request:
+def _decode(listeners: Listeners, now: Now, connection: Connection, frame: memoryview) -> Request:
     header = read_request_header(frame)
     key, version = header.api_key, header.api_version
-    if key not in broker.served_on(connection.listener):
+    if key not in listeners.served_on(connection.listener):
         raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
     body = frame[header.body_offset :]
     decoded: object

@@ -13,14 +13,16 @@ Invariant  A consumer that is ahead of a new leader, of its high watermark or of
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.model.errors import DiskError, ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.replicas.awaited_followers import AwaitedFollowers
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 from tidelog.records.batch import CorruptBatch
 from tidelog.records.compression import Codec
@@ -40,11 +42,22 @@ SOON_OVER: Final = (ErrorCode.offset_not_available, ErrorCode.unknown_leader_epo
 LEADER_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
+class ReadingContext(NamedTuple):
+    """What reading for a fetch needs of the node."""
+
+    cluster: ClusterView
+    replicas: Replicas
+    awaited: AwaitedFollowers
+    fetch_max_bytes: int
+    selects_by_rack: bool
+    """Whether consumers are sent to a replica in their own rack."""
+
+
 class Look:
     """What a fetch finds now. `urgent` says that it must be answered whatever its size."""
 
     __slots__ = (
-        "_broker",
+        "_context",
         "_fetch",
         "_heard",
         "_patient",
@@ -58,7 +71,7 @@ class Look:
 
     def __init__(
         self,
-        broker: BrokerState,
+        context: ReadingContext,
         fetch: FetchRequest,
         version: int,
         heard: Now | None,
@@ -67,11 +80,11 @@ class Look:
     ) -> None:
         """`heard` is when a follower's fetch arrived; None for another look at a parked one."""
         self._patient = not time_is_up and fetch.replica_id < 0 and fetch.min_bytes > 0
-        self._broker = broker
+        self._context = context
         self._heard = heard
         self._fetch = fetch
         self._version = version
-        self._remaining = min(fetch.max_bytes, broker.fetch_max_bytes)
+        self._remaining = min(fetch.max_bytes, context.fetch_max_bytes)
         self._wanted_bytes = min(fetch.min_bytes, self._remaining)
         self.found: list[tuple[WantedPartition, FetchedPartition]] = []
         self.size_bytes = 0
@@ -88,13 +101,13 @@ class Look:
 
     def at(self, context: FetchContext) -> Look:
         """Read every ready partition, in order."""
-        broker = self._broker
         keeps_watch = context.is_session
+        cluster, replicas = self._context.cluster, self._context.replicas
         for entry in list(context.ready):
             if entry.name is None:
-                entry.name = _known_name(broker, entry.topic_id, entry.wanted.partition)
-            hosted = broker.replicas.locate(
-                broker.image, entry.name, entry.topic_id, other_id=ErrorCode.inconsistent_topic_id
+                entry.name = _known_name(cluster, entry.topic_id, entry.wanted.partition)
+            hosted = replicas.locate(
+                cluster.image, entry.name, entry.topic_id, other_id=ErrorCode.inconsistent_topic_id
             )
             if isinstance(hosted, ErrorCode):
                 entry.watch(None)
@@ -164,13 +177,13 @@ class Look:
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
         """The in-sync replica in the consumer's own rack, if we are not in it (KIP-392)."""
         rack, leader = self._fetch.rack_id, partition.leader
-        if not rack or leader is None or self._heard is None or not self._broker.selects_by_rack:
+        if not rack or leader is None or self._heard is None or not self._context.selects_by_rack:
             return None
-        brokers = self._broker.image.brokers
+        brokers = self._context.cluster.image.brokers
         near = {
             candidate.broker_id: candidate
             for candidate in leader.read_candidates(offset, self._heard)
-            if self._broker.is_live(candidate.broker_id)
+            if self._context.cluster.is_live(candidate.broker_id)
             and brokers[candidate.broker_id].rack == rack
         }
         if not near or partition.node_id in near:
@@ -190,8 +203,8 @@ class Look:
 
         Noted before the mark is read, so that the answer tells of the mark that moved by it.
         """
-        if self._broker.awaited:
-            self._broker.awaited.heard(self._fetch.replica_id, partition.name)
+        if self._context.awaited:
+            self._context.awaited.heard(self._fetch.replica_id, partition.name)
         return partition.follower_fetched(
             FollowerFetch(
                 replica_id=self._fetch.replica_id,
@@ -269,7 +282,7 @@ class Look:
             error = ErrorCode.not_leader_or_follower
         leader = None
         if name is not None and self._version >= LEADER_HINTS_SINCE and error in LEADER_HINTED:
-            leader = self._broker.current_leader(name)
+            leader = self._context.cluster.current_leader(name)
         return FetchedPartition(wanted.partition, error, -1, current_leader=leader)
 
 
@@ -284,9 +297,9 @@ def _nothing_yet(partition: Partition, wanted: FetchPartition) -> FetchedPartiti
     )
 
 
-def _known_name(broker: BrokerState, topic_id: UUID | None, index: int) -> TopicPartition | None:
+def _known_name(cluster: ClusterView, topic_id: UUID | None, index: int) -> TopicPartition | None:
     """A session may name a topic id before this broker has heard of it."""
-    name = None if topic_id is None else broker.topic_name(topic_id)
+    name = None if topic_id is None else cluster.topic_name(topic_id)
     return None if name is None else TopicPartition(name, index)
 
 

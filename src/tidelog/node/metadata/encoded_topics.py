@@ -14,17 +14,16 @@ Invariant  As many forms (version and listener) are kept as a few generations of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.departures import Departures
 from tidelog.protocol.metadata_response import MetadataPartition, MetadataTopic, encode_topic
-
-if TYPE_CHECKING:
-    from tidelog.node.broker_state import BrokerState
 
 FORMS_MAX: Final = 8
 LISTENER_NOT_FOUND_SINCE: Final = 6
@@ -86,8 +85,9 @@ class Form:
 class EncodedTopics:
     """The topics of a node's image, in the forms that clients ask for."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(self, cluster: ClusterView, departures: Departures) -> None:
+        self._cluster = cluster
+        self._departures = departures
         self.forms: dict[tuple[int, str], Form] = {}
         self.encoded = 0
         """How many topics had to be encoded so far."""
@@ -95,7 +95,7 @@ class EncodedTopics:
     def all(self, version: int, listener: str) -> list[bytes]:
         """Every topic, by name."""
         form = self._form(version, listener)
-        image = self._broker.image
+        image = self._cluster.image
         kept = form.everything
         if kept is not None and kept[0] is image and kept[1] == image.end_offset:
             return kept[2]
@@ -131,7 +131,7 @@ class EncodedTopics:
         self.forms[version, listener] = form  # the latest used is the last
         if len(self.forms) > FORMS_MAX:
             del self.forms[next(iter(self.forms))]
-        view = brokers_view(self._broker, version, listener)
+        view = brokers_view(self._cluster, self._departures, version, listener)
         changed = view.differs_in(form.view)
         if changed:
             form.topics = {
@@ -143,24 +143,31 @@ class EncodedTopics:
         return form
 
     def _forget_deleted(self, form: Form) -> None:
-        topics = self._broker.image.topics_by_id
+        topics = self._cluster.image.topics_by_id
         if len(form.topics) > len(topics):
             form.topics = {key: entry for key, entry in form.topics.items() if key in topics}
 
 
-def brokers_view(broker: BrokerState, version: int, listener: str) -> BrokersView:
+def brokers_view(
+    cluster: ClusterView, departures: Departures, version: int, listener: str
+) -> BrokersView:
     """Every registered broker as a client of this listener may see it."""
     return BrokersView(
-        {node: _seen(broker, node, version, listener) for node in broker.image.brokers}
+        {
+            node: _seen(cluster, departures, node, version, listener)
+            for node in cluster.image.brokers
+        }
     )
 
 
-def _seen(broker: BrokerState, node: int, version: int, listener: str) -> SeenBroker:
-    if not broker.is_live(node):
+def _seen(
+    cluster: ClusterView, departures: Departures, node: int, version: int, listener: str
+) -> SeenBroker:
+    if not cluster.is_live(node):
         return UNKNOWN
-    if broker.departures.is_in_doubt(node):
+    if departures.is_in_doubt(node):
         return SeenBroker(True, ErrorCode.leader_not_available)
-    if broker.endpoint(node, listener) is not None:
+    if cluster.endpoint(node, listener) is not None:
         return SeenBroker(True, ErrorCode.none)
     if version >= LISTENER_NOT_FOUND_SINCE:
         return SeenBroker(True, ErrorCode.listener_not_found)

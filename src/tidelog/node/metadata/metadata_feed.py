@@ -7,7 +7,7 @@ Invariant  Every committed record is replayed once, in order; whoever is to act 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
@@ -15,12 +15,12 @@ from tidelog.controller.image_difference import difference
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.signal import Signal
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.quorum.replica import MetadataReplica
-
-Apply: TypeAlias = Callable[[ImageDelta, Now], None]
 
 
 class _Waiting(NamedTuple):
@@ -35,11 +35,17 @@ class MetadataFeed:
     """Reads one replica of the metadata log."""
 
     def __init__(
-        self, broker: BrokerState, replica: MetadataReplica[MetadataRecord], apply: Apply
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        replica: MetadataReplica[MetadataRecord],
+        changed: Signal[[ImageDelta, Now]],
     ) -> None:
-        self._broker = broker
+        """`changed` tells that the image holds something new."""
+        self._runtime = runtime
+        self._cluster = cluster
         self._replica = replica
-        self._apply = apply
+        self._image_changed = changed
         self._snapshotting = False
         self._waiting: list[_Waiting] = []
         self.applied = 0
@@ -54,8 +60,8 @@ class MetadataFeed:
         last = snapshot.end_offset - 1
         image = ClusterImage()
         image.replay_all((last, record) for record in snapshot.records)
-        delta = difference(self._broker.image, image)
-        self._broker.image = image
+        delta = difference(self._cluster.image, image)
+        self._cluster.image = image
         self._changed(delta, now)
 
     def catch_up(self, now: Now) -> None:
@@ -65,7 +71,7 @@ class MetadataFeed:
             return
         committed = self._replica.committed_since(self.applied)
         self.applied = mark
-        image = self._broker.image
+        image = self._cluster.image
         self._changed(image.replay_all((each.offset, each.record) for each in committed), now)
 
     def once(
@@ -76,7 +82,7 @@ class MetadataFeed:
         then: Callable[[], None],
     ) -> None:
         """Go on when the image holds something, or without it when that takes too long."""
-        if is_so(self._broker.image):
+        if is_so(self._cluster.image):
             then()
             return
 
@@ -84,13 +90,13 @@ class MetadataFeed:
             self._waiting.remove(waiting)
             then()
 
-        deadline = self._broker.deadlines.at(now.monotonic_ms + within_ms, time_is_up)
+        deadline = self._runtime.deadlines.at(now.monotonic_ms + within_ms, time_is_up)
         waiting = _Waiting(is_so, then, deadline)
         self._waiting.append(waiting)
 
     def _changed(self, delta: ImageDelta, now: Now) -> None:
-        self._apply(delta, now)
-        ready = [waiting for waiting in self._waiting if waiting.is_so(self._broker.image)]
+        self._image_changed.tell(delta, now)
+        ready = [waiting for waiting in self._waiting if waiting.is_so(self._cluster.image)]
         for waiting in ready:
             self._waiting.remove(waiting)
             waiting.deadline.cancel()
@@ -98,7 +104,7 @@ class MetadataFeed:
 
     def take_snapshot_if_due(self, now: Now) -> None:
         """Write the committed state as a snapshot once enough has happened since the last."""
-        image = self._broker.image
+        image = self._cluster.image
         if self._snapshotting or image.in_transaction or not self._replica.snapshot_due(now):
             return
         self._snapshotting = True
@@ -110,4 +116,4 @@ class MetadataFeed:
                 raise DiskError(f"the metadata snapshot could not be written: {error}")
             self._replica.snapshot_written(job, now)
 
-        self._broker.jobs.run(Lane.LONG, job.run, written)
+        self._runtime.jobs.run(Lane.LONG, job.run, written)

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.quorum_messages import asked_for, fetch_response
 from tidelog.protocol.fetch import FetchRequest, Part, encode_fetch_response
 from tidelog.quorum.quorum import Quorum
@@ -34,7 +35,7 @@ class _Parked:
         self.fetches = fetches
         self.request = request
         self.asked = asked
-        self.deadline = fetches.broker.deadlines.at(due_ms, self._time_is_up)
+        self.deadline = fetches.deadlines.at(due_ms, self._time_is_up)
         request.connection.waiting[self] = None
 
     def cancel(self) -> None:
@@ -51,14 +52,16 @@ class MetadataFetches:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
         quorum: Quorum[MetadataRecord],
         applied: Callable[[int, int], None],
         fetched: Callable[[Now], None],
     ) -> None:
         """`applied` hears up to which offset a follower has applied the log; `fetched` that the
         quorum may have changed by a fetch."""
-        self.broker = broker
+        self.deadlines = runtime.deadlines
+        self._cluster = cluster
         self._applied = applied
         self._fetched = fetched
         self.parked: dict[_Parked, None] = {}
@@ -69,7 +72,7 @@ class MetadataFetches:
     def handle(self, request: Request) -> Reply:
         """Answer a fetch now, or park it."""
         fetch: FetchRequest = request.body
-        asked = asked_for(fetch, self.broker.cluster_id)
+        asked = asked_for(fetch, self._cluster.cluster_id)
         if isinstance(asked, ErrorCode):
             version, correlation_id = request.api_version, request.correlation_id
             return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)

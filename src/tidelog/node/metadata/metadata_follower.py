@@ -14,11 +14,13 @@ from typing import Any, Final, NamedTuple
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.control.controller_watch import ControllerWatch
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.quorum_messages import (
@@ -55,13 +57,17 @@ class MetadataFollower:
 
     def __init__(
         self,
-        broker: BrokerState,
+        runtime: Runtime,
+        cluster: ClusterView,
+        controller_watch: ControllerWatch,
         quorum: Quorum[MetadataRecord],
         member: QuorumMember,
         feed: MetadataFeed,
         locator: ControllerLocator,
     ) -> None:
-        self._broker = broker
+        self._runtime = runtime
+        self._cluster = cluster
+        self._controller_watch = controller_watch
         self._quorum = quorum
         self._member = member
         self._feed = feed
@@ -76,7 +82,7 @@ class MetadataFollower:
 
     def look(self, now: Now) -> None:
         """Ask, unless that is under way already, or of no use."""
-        config = self._broker.config
+        config = self._cluster.config
         asked = self._quorum.wants(config.controller_quorum_fetch_max_bytes)
         address = self._locator.who_knows
         before = self._under_way
@@ -91,10 +97,10 @@ class MetadataFollower:
         # Who does not know the leader wants to hear of it, not to wait for records.
         longest_ms = longest_wait_ms(config)
         max_wait_ms = longest_ms if address == self._quorum.leader_address else 0
-        self._broker.links.to(address, PURPOSE).ask_fetch(
+        self._runtime.links.to(address, PURPOSE).ask_fetch(
             now,
             FETCH_VERSION,
-            fetch_request(asked, self._broker.cluster_id, max_wait_ms),
+            fetch_request(asked, self._cluster.cluster_id, max_wait_ms),
             lambda answer, later: self._answered(question, asked, answer, later),
             timeout_ms=longest_ms + config.controller_quorum_request_timeout_ms,
         )
@@ -108,7 +114,7 @@ class MetadataFollower:
     ) -> None:
         if question is not self._under_way:
             return
-        watch = self._broker.controller_watch
+        watch = self._controller_watch
         if isinstance(response, LinkLost):
             if response.by_peer and question.address == self._quorum.leader_address:
                 self._quorum.leader_hung_up(now)
@@ -135,11 +141,11 @@ class MetadataFollower:
 
     def _is_stranger(self, address: Address) -> None:
         """A controller is of another cluster: it, or this node, was formatted for the wrong one."""
-        own, (host, port) = self._broker.cluster_id, address
+        own, (host, port) = self._cluster.cluster_id, address
         if address not in self._strangers:
             self._strangers.add(address)
             cause = f"it refuses the cluster id {own} of this node (inconsistent_cluster_id)"
-            self._broker.announce(StrangeController(address=f"{host}:{port}", cause=cause))
+            self._runtime.announce(StrangeController(address=f"{host}:{port}", cause=cause))
         if self._locator.are_most(self._strangers):
             where = ", ".join(f"{host}:{port}" for host, port in sorted(self._strangers))
             self.failure = (
@@ -162,14 +168,14 @@ class MetadataFollower:
 
         # While we rest, the question stands as if it were under way: only news end the rest.
         self._under_way = question._replace(address=self._locator.who_knows)
-        pause_ms = self._broker.config.controller_quorum_retry_backoff_ms
-        self._rests = self._broker.deadlines.at(now.monotonic_ms + pause_ms, rested)
+        pause_ms = self._cluster.config.controller_quorum_retry_backoff_ms
+        self._rests = self._runtime.deadlines.at(now.monotonic_ms + pause_ms, rested)
 
     # Snapshots
 
     def _fetch_piece(self, question: _UnderWay, download: SnapshotDownload, now: Now) -> None:
-        config = self._broker.config
-        self._broker.links.to(question.address, PURPOSE).ask(
+        config = self._cluster.config
+        self._runtime.links.to(question.address, PURPOSE).ask(
             now,
             ApiKey.FETCH_SNAPSHOT,
             SNAPSHOT_VERSION,
@@ -177,7 +183,7 @@ class MetadataFollower:
                 download,
                 self._quorum.identity,
                 question.epoch,
-                self._broker.cluster_id,
+                self._cluster.cluster_id,
                 config.controller_quorum_fetch_snapshot_max_bytes,
             ),
             lambda answer, later: self._piece_arrived(question, download, answer, later),
@@ -196,7 +202,7 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._quorum.leader_answered(now)
-        self._broker.controller_watch.heard(now)
+        self._controller_watch.heard(now)
         download.append(piece.data)
         if download.position < piece.size:
             self._fetch_piece(question, download, now)
@@ -215,11 +221,11 @@ class MetadataFollower:
                 return
             lowering = self._quorum.lowering_for_snapshot(download.id)
             if lowering is not None:
-                lower(self._broker.jobs, lowering, install)
+                lower(self._runtime.jobs, lowering, install)
                 return
             self._quorum.install(download.id, later)
             self._feed.load_snapshot(later)
             self._under_way = None
             self._member.settle(later)
 
-        self._broker.jobs.run(Lane.QUORUM, download.finish, finished)
+        self._runtime.jobs.run(Lane.QUORUM, download.finish, finished)

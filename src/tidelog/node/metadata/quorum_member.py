@@ -14,10 +14,13 @@ from typing import Any, Final, TypeAlias
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.controller_watch import ControllerWatch
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.signal import Signal
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.quorum_letters import answer_in, request_of
 from tidelog.node.replicas.checkpointing import lower
 from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
@@ -33,8 +36,17 @@ LEAVE_WITHIN_MS: Final = 100
 class QuorumMember:
     """Runs one quorum in one node."""
 
-    def __init__(self, broker: BrokerState, quorum: Quorum[MetadataRecord], listener: str) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        controller_watch: ControllerWatch,
+        quorum: Quorum[MetadataRecord],
+        listener: str,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._controller_watch = controller_watch
         self._quorum = quorum
         self._listener = listener
         self._timer: Deadline | None = None
@@ -42,10 +54,10 @@ class QuorumMember:
         self._left: Callable[[Now], None] | None = None
         self._unsaid: list[Callable[[], None]] = []
         """Answers that wait for a promise to be on disk."""
-        self.on_change: list[Callable[[Now], None]] = []
-        """Called whenever the quorum may have changed, in this order."""
-        self.on_leader: list[Callable[[Now], None]] = []
-        """Called when somebody else leads, or nobody, or in another epoch."""
+        self.changed: Signal[[Now]] = Signal()
+        """The quorum may have changed."""
+        self.leader_changed: Signal[[Now]] = Signal()
+        """Somebody else leads, or nobody, or in another epoch."""
 
     def start(self, now: Now) -> None:
         """Take part."""
@@ -75,7 +87,7 @@ class QuorumMember:
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""
         self._left = left
-        self._broker.deadlines.at(now.monotonic_ms + LEAVE_WITHIN_MS, self._has_left)
+        self._runtime.deadlines.at(now.monotonic_ms + LEAVE_WITHIN_MS, self._has_left)
         self._quorum.resign(now)
         self.settle(now)
 
@@ -93,13 +105,11 @@ class QuorumMember:
             self._send(letter, now)
         self.sync()
         self._lower()
-        for look in self.on_change:
-            look(now)
+        self.changed.tell(now)
         leader = (self._quorum.leader_id, self._quorum.epoch)
         if leader != self._leader:
             self._leader = leader
-            for tell in self.on_leader:
-                tell(now)
+            self.leader_changed.tell(now)
         self._set_timer()
         if self._left is not None and self._quorum.has_handed_over:
             self._has_left(now)
@@ -116,7 +126,7 @@ class QuorumMember:
             self._quorum.synced(job)
             self.settle(now)
 
-        self._broker.jobs.run(Lane.QUORUM, job.run, synced)
+        self._runtime.jobs.run(Lane.QUORUM, job.run, synced)
 
     def _keep_promise(self) -> None:
         job = self._quorum.promise_job()
@@ -132,7 +142,7 @@ class QuorumMember:
                         say()
                 self.settle(now)
 
-            self._broker.jobs.run(Lane.QUORUM, job.run, kept)
+            self._runtime.jobs.run(Lane.QUORUM, job.run, kept)
 
     def _lower(self) -> None:
         lowering = self._quorum.lowering()
@@ -142,7 +152,7 @@ class QuorumMember:
                 self._quorum.lowered()
                 self.settle(now)
 
-            lower(self._broker.jobs, lowering, lowered)
+            lower(self._runtime.jobs, lowering, lowered)
 
     def _set_timer(self) -> None:
         due_ms = self._quorum.due_ms
@@ -152,7 +162,7 @@ class QuorumMember:
             self._timer.cancel()
             self._timer = None
         if due_ms < NEVER_MS:
-            self._timer = self._broker.deadlines.at(due_ms, self._time_passed)
+            self._timer = self._runtime.deadlines.at(due_ms, self._time_passed)
 
     def _time_passed(self, now: Now) -> None:
         self._quorum.time_passed(now)
@@ -161,24 +171,24 @@ class QuorumMember:
     def _send(self, letter: Letter, now: Now) -> None:
         address = letter.to.address(self._listener)
         if address is None:
-            self._broker.deadlines.at(
-                now.monotonic_ms + self._broker.config.controller_quorum_request_timeout_ms,
+            self._runtime.deadlines.at(
+                now.monotonic_ms + self._cluster.config.controller_quorum_request_timeout_ms,
                 lambda later: self._answered(letter, LinkLost("it listens nowhere"), later),
             )
             return
-        api_key, version, fields = request_of(letter, self._broker.cluster_id, self._listener)
-        self._broker.links.to(address, PURPOSE).ask(
+        api_key, version, fields = request_of(letter, self._cluster.cluster_id, self._listener)
+        self._runtime.links.to(address, PURPOSE).ask(
             now,
             api_key,
             version,
             fields,
             lambda answer, later: self._heard(letter, address, answer, later),
-            timeout_ms=self._broker.config.controller_quorum_request_timeout_ms,
+            timeout_ms=self._cluster.config.controller_quorum_request_timeout_ms,
         )
 
     def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
         if not isinstance(answer, LinkLost):
-            self._broker.controller_watch.answered(address, now)
+            self._controller_watch.answered(address, now)
         self._answered(letter, answer, now)
 
     def _answered(self, letter: Letter, answer: Any, now: Now) -> None:

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.control_records import KRaftVersionRange
 from tidelog.quorum.quorum import Quorum
@@ -28,8 +29,11 @@ PURPOSE: Final = "quorum"
 class VoterUpdates:
     """Looks whenever the quorum changed."""
 
-    def __init__(self, broker: BrokerState, quorum: Quorum[MetadataRecord]) -> None:
-        self._broker = broker
+    def __init__(
+        self, runtime: Runtime, cluster: ClusterView, quorum: Quorum[MetadataRecord]
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
         self._quorum = quorum
         self._next_ms = 0
 
@@ -42,13 +46,13 @@ class VoterUpdates:
         if asking is None:
             return
         api_key, version, fields = asking
-        config = self._broker.config
+        config = self._cluster.config
         self._next_ms = now.monotonic_ms + config.controller_quorum_fetch_timeout_ms
-        self._broker.links.to(address, PURPOSE).ask(
+        self._runtime.links.to(address, PURPOSE).ask(
             now,
             api_key,
             version,
-            {"cluster_id": self._broker.cluster_id, **fields},
+            {"cluster_id": self._cluster.cluster_id, **fields},
             _told,
             timeout_ms=config.controller_quorum_request_timeout_ms,
         )
@@ -58,14 +62,14 @@ class VoterUpdates:
         own = quorum.identity
         if quorum.is_described_wrongly:
             return ApiKey.UPDATE_RAFT_VOTER, UPDATE_VERSION, self._description()
-        if not self._broker.config.controller_quorum_auto_join_enable or not quorum.may_join:
+        if not self._cluster.config.controller_quorum_auto_join_enable or not quorum.may_join:
             return None
         before = quorum.voters.by_id(own.id)
         if before is not None:
             who = {"voter_id": own.id, "voter_directory_id": before.voter_directory_id}
             return ApiKey.REMOVE_RAFT_VOTER, REMOVE_VERSION, who
         joining = {
-            "timeout": self._broker.config.controller_quorum_request_timeout_ms,
+            "timeout": self._cluster.config.controller_quorum_request_timeout_ms,
             "voter_id": own.id,
             "voter_directory_id": own.directory_id,
             "listeners": self._listeners(),

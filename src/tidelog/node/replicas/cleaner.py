@@ -9,6 +9,7 @@ Invariant  How far a log is cleaned is written down only after the swapped names
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -16,9 +17,11 @@ from typing import Final
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.effects import Lane
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.checkpointing import write_down
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.replication.partition import Partition
 from tidelog.storage.cleanable import (
@@ -39,15 +42,24 @@ RETRY_MS: Final = 300_000
 class Cleaner:
     """Looks for work by the clock; starts once the logs are loaded."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        directories: Sequence[LogDirectory],
+        replicas: Replicas,
+    ) -> None:
+        self._runtime = runtime
+        self._cluster = cluster
+        self._directories = directories
+        self._replicas = replicas
         self._not_before_ms: dict[TopicPartition, int] = {}
         self._stopping = False
 
     def start(self, now: Now) -> None:
         """Begin to look for dirty logs."""
-        if self._broker.config.log_cleaner_enable:
-            self._look_after(self._broker.config.log_cleaner_backoff_ms, now)
+        if self._cluster.config.log_cleaner_enable:
+            self._look_after(self._cluster.config.log_cleaner_backoff_ms, now)
 
     def stop(self) -> None:
         """Let the slice under way be the last one."""
@@ -55,10 +67,10 @@ class Cleaner:
 
     def _look_after(self, pause_ms: int, now: Now) -> None:
         # At least a little, or one look would follow the other within the same moment.
-        self._broker.deadlines.at(now.monotonic_ms + max(1, pause_ms), self._look)
+        self._runtime.deadlines.at(now.monotonic_ms + max(1, pause_ms), self._look)
 
     def _memory(self) -> CleanerMemory:
-        config = self._broker.config
+        config = self._cluster.config
         return CleanerMemory(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         )
@@ -66,7 +78,7 @@ class Cleaner:
     def _look(self, now: Now) -> None:
         found = self._dirtiest(now)
         if found is None:
-            self._look_after(self._broker.config.log_cleaner_backoff_ms, now)
+            self._look_after(self._cluster.config.log_cleaner_backoff_ms, now)
             return
         partition, dirty = found
         with suppress(DiskError), partition.log.health:
@@ -78,7 +90,7 @@ class Cleaner:
 
     def _dirtiest(self, now: Now) -> tuple[Partition, DirtyRange] | None:
         found: list[tuple[bool, float, Partition, DirtyRange]] = []
-        for partition in self._broker.replicas:
+        for partition in self._replicas:
             log = partition.log
             if not log.config.cleanup_compact or log.health.offline_reason is not None:
                 continue
@@ -107,7 +119,7 @@ class Cleaner:
                     self._failed(partition, str(problem), now)
             self._give_up(partition, compaction, now)
 
-        self._broker.jobs.run(Lane.LONG, compaction.run_slice, finished)
+        self._runtime.jobs.run(Lane.LONG, compaction.run_slice, finished)
 
     def _took_over(self, partition: Partition, compaction: Compaction, now: Now) -> bool:
         """Swap in what a slice finished; False when the log has changed too much for that."""
@@ -135,7 +147,7 @@ class Cleaner:
         log.flushes.ended()
         if log.flushes.generation == compaction.plan.generation:
             log.first_dirty_offset = compaction.cleaned_to
-        self._broker.announce(
+        self._runtime.announce(
             LogCleaned(
                 partition=partition.name,
                 cleaned_to=compaction.cleaned_to,
@@ -153,11 +165,11 @@ class Cleaner:
         else:
             jobs = directory.checkpoints.first_dirty_jobs()
             go_on = partial(self._look_after, 0)
-            write_down(self._broker.jobs, now, directory, jobs, go_on)
+            write_down(self._runtime.jobs, now, directory, jobs, go_on)
 
     def _failed(self, partition: Partition, error: str, now: Now) -> None:
         self._not_before_ms[partition.name] = now.monotonic_ms + RETRY_MS
-        self._broker.announce(
+        self._runtime.announce(
             CleaningFailed(partition=partition.name, retry_ms=RETRY_MS, cause=error)
         )
 
@@ -171,14 +183,14 @@ class Cleaner:
         if self._stopping:
             partition.log.flushes.ended()
         else:
-            self._broker.jobs.run(Lane.LONG, compaction.abandon, removed)
+            self._runtime.jobs.run(Lane.LONG, compaction.abandon, removed)
 
     def _directory_of(self, partition: Partition) -> LogDirectory | None:
         """The one that the log is in, unless it was deleted meanwhile."""
-        for directory in self._broker.directories:
+        for directory in self._directories:
             if directory.logs.get(partition.name) is partition.log:
                 return directory
         return None
 
     def _is_hosted(self, partition: Partition) -> bool:
-        return self._broker.replicas.get(partition.name) is partition
+        return self._replicas.get(partition.name) is partition

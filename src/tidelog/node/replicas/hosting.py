@@ -12,9 +12,10 @@ Invariant  A new log gets the name of a deleted one only after the disk has forg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
@@ -23,10 +24,20 @@ from tidelog.controller.partition_image import PartitionImage
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.control.alter_partitions import AlterPartitions
+from tidelog.node.control.directory_assignments import DirectoryAssignments
 from tidelog.node.core.effects import Lane
+from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.signal import Signal
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.departures import Departures
+from tidelog.node.replicas.awaited_followers import AwaitedFollowers
 from tidelog.node.replicas.checkpointing import lower
+from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.live_brokers import LiveBrokers
+from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
+from tidelog.node.replicas.replicas import Replicas
 from tidelog.node.replicas.topic_rules import TopicRules
 from tidelog.observe.events import (
     LogDirectoryOffline,
@@ -42,20 +53,41 @@ from tidelog.storage.log_directory import Loading, LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
 
+class HostingContext(NamedTuple):
+    """What hosting needs of the node."""
+
+    runtime: Runtime
+    cluster: ClusterView
+    directories: Sequence[LogDirectory]
+    replicas: Replicas
+    flushes: Flushes
+    fetchers: ReplicaFetchers
+    awaited: AwaitedFollowers
+    departures: Departures
+    held: HeldRequests
+    assignments: DirectoryAssignments
+    alter_partitions: AlterPartitions
+
+
 class Hosting:
     """Creates, loads, deletes and flushes the logs of this node."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
-        self._rules = TopicRules(broker)
+    def __init__(self, context: HostingContext) -> None:
+        runtime, cluster = context.runtime, context.cluster
+        self._context = context
+        self._rules = TopicRules(cluster)
         self._surroundings = Surroundings(
-            eligibility=LiveBrokers(broker),
-            propose=broker.alter_partitions.propose,
-            announce=broker.announce,
-            identify=broker.flushes.identify,
-            lag_max_ms=broker.config.replica_lag_time_max_ms,
-            fetch_backoff_ms=broker.config.replica_fetch_backoff_ms,
+            eligibility=LiveBrokers(cluster),
+            propose=context.alter_partitions.propose,
+            announce=runtime.announce,
+            identify=context.flushes.identify,
+            lag_max_ms=cluster.config.replica_lag_time_max_ms,
+            fetch_backoff_ms=cluster.config.replica_fetch_backoff_ms,
         )
+        self.role_changed: Signal[[Partition, Now]] = Signal()
+        """An epoch of a partition began here."""
+        self.removed: Signal[[TopicPartition, str]] = Signal()
+        """A partition is no longer hosted, and why."""
         self._loaded = False
         self._loading: Loading | None = None
         self._found: list[tuple[LogDirectory, Loading]] = []
@@ -68,7 +100,7 @@ class Hosting:
     @property
     def previous_broker_epoch(self) -> int:
         """Of the last clean stop, if all directories tell of the same one."""
-        epochs = {directory.previous_broker_epoch for directory in self._broker.directories}
+        epochs = {directory.previous_broker_epoch for directory in self._context.directories}
         return epochs.pop() if len(epochs) == 1 else -1
 
     # -- loading -------------------------------------------------------------------------------
@@ -79,7 +111,7 @@ class Hosting:
         What was loaded is compared with the metadata when all of it is there, at once: what changes
         while the next directory is loaded would be missed otherwise.
         """
-        self._load_next(iter(self._broker.directories), now, then)
+        self._load_next(iter(self._context.directories), now, then)
 
     def _load_next(
         self, directories: Iterator[LogDirectory], now: Now, then: Callable[[Now], None]
@@ -95,8 +127,9 @@ class Hosting:
         found, self._found = self._found, []
         for directory, loading in found:
             self._take_over(directory, loading)
-        broker = self._broker
-        for topic, index, partition in list(broker.image.partitions_of(broker.node_id)):
+        for topic, index, partition in list(
+            self._context.cluster.image.partitions_of(self._context.cluster.node_id)
+        ):
             name = TopicPartition(topic.name, index)
             self._take_role(name, topic.topic_id, partition, now, is_new=False)
         then(now)
@@ -112,7 +145,7 @@ class Hosting:
                     self._found.append((directory, loading))
                 then(now)
 
-        self._broker.jobs.run(Lane.LONG, loading.run, finished)
+        self._context.runtime.jobs.run(Lane.LONG, loading.run, finished)
 
     def give_up_loading(self) -> None:
         """The node is about to stop: what is not loaded yet need not be."""
@@ -132,17 +165,17 @@ class Hosting:
                 self._host(log, mark)
 
     def _is_stray(self, log: PartitionLog) -> bool:
-        topic = self._broker.image.topics_by_name.get(log.partition.topic)
+        topic = self._context.cluster.image.topics_by_name.get(log.partition.topic)
         if topic is None or topic.topic_id != log.topic_id:
             return True
         partition = topic.partitions.get(log.partition.partition)
-        return partition is None or self._broker.node_id not in partition.replicas
+        return partition is None or self._context.cluster.node_id not in partition.replicas
 
     def _config_of(self, name: TopicPartition) -> LogConfig:
         return self._rules.of(name.topic).log
 
     def _tell_recovery(self, log: PartitionLog) -> None:
-        self._broker.announce(
+        self._context.runtime.announce(
             LogRecovered(
                 partition=log.partition,
                 start_offset=log.start_offset,
@@ -163,11 +196,11 @@ class Hosting:
         if not self._loaded:
             return
         for topic in delta.topics_deleted.values():
-            self._broker.announce(
+            self._context.runtime.announce(
                 TopicDeleted(topic=topic.name, topic_id=topic.topic_id, cause="metadata")
             )
         for topic in delta.topics_created.values():
-            self._broker.announce(
+            self._context.runtime.announce(
                 TopicCreated(
                     topic=topic.name,
                     topic_id=topic.topic_id,
@@ -178,25 +211,25 @@ class Hosting:
             )
         for key, change in delta.partitions.items():
             name = TopicPartition(change.topic, key.partition)
-            if change.after is None or self._broker.node_id not in change.after.replicas:
+            if change.after is None or self._context.cluster.node_id not in change.after.replicas:
                 self._delete(name, key.topic_id, now)
         for is_leader in (True, False):
             for key, change in delta.partitions.items():
                 after, name = change.after, TopicPartition(change.topic, key.partition)
                 if (
                     after is not None
-                    and self._broker.node_id in after.replicas
-                    and (after.leader == self._broker.node_id) is is_leader
+                    and self._context.cluster.node_id in after.replicas
+                    and (after.leader == self._context.cluster.node_id) is is_leader
                 ):
                     is_new = change.before is None
                     self._take_role(name, key.topic_id, after, now, is_new=is_new)
         self._apply_configs(delta, now)
         if delta.brokers:
-            self._broker.departures.apply(delta.brokers, now)
-            self._broker.fetchers.brokers_changed(now)
-            for partition in self._broker.replicas:
+            self._context.departures.apply(delta.brokers, now)
+            self._context.fetchers.brokers_changed(now)
+            for partition in self._context.replicas:
                 partition.look_again(now)
-        self._broker.held.look_again(now)
+        self._context.held.look_again(now)
 
     def _forget_rules(self, delta: ImageDelta) -> None:
         for kind, name in delta.configs:
@@ -208,16 +241,15 @@ class Hosting:
             self._rules.forget(topic.name)
 
     def _delete(self, name: TopicPartition, topic_id: UUID, now: Now) -> None:
-        hosted = self._broker.replicas.get(name)
+        hosted = self._context.replicas.get(name)
         if hosted is not None and hosted.log.topic_id != topic_id:
             return
         self._awaited.pop(name, None)
-        self._broker.fetchers.forget(name)
-        self._broker.assignments.forget(name)
-        self._broker.replicas.abandon(name)
-        for coordinators in self._broker.coordinators:
-            coordinators.forget(name, "this broker no longer hosts the partition")
-        for directory in self._broker.directories:
+        self._context.fetchers.forget(name)
+        self._context.assignments.forget(name)
+        self._context.replicas.abandon(name)
+        self.removed.tell(name, "this broker no longer hosts the partition")
+        for directory in self._context.directories:
             if name in directory.logs:
                 with suppress(DiskError):  # noted in `offline_reason`
                     directory.delete_log(name, now)
@@ -231,18 +263,17 @@ class Hosting:
         *,
         is_new: bool,
     ) -> None:
-        broker = self._broker
-        partition = broker.replicas.get(name)
+        partition = self._context.replicas.get(name)
         if partition is None:
             if name in self._awaited:
                 return
             partition = self._create(name, topic_id, image, now, is_new=is_new)
         if partition is None:
             if name not in self._awaited:
-                broker.replicas.lose(name)
-                broker.assignments.lost(name, topic_id, image)
+                self._context.replicas.lose(name)
+                self._context.assignments.lost(name, topic_id, image)
             return
-        broker.assignments.compare(partition, image)
+        self._context.assignments.compare(partition, image)
         began = partition.apply(
             Leadership(
                 leader=image.leader,
@@ -257,12 +288,11 @@ class Hosting:
             now,
         )
         if began:
-            broker.fetchers.role_changed(partition, now)
+            self._context.fetchers.role_changed(partition, now)
             if partition.is_leader:
-                live = [each for each in image.replicas if broker.is_live(each)]
-                broker.awaited.leads(name, image.leader_epoch, live, now)
-            for coordinators in broker.coordinators:
-                coordinators.role_changed(partition, now)
+                live = [each for each in image.replicas if self._context.cluster.is_live(each)]
+                self._context.awaited.leads(name, image.leader_epoch, live, now)
+            self.role_changed.tell(partition, now)
 
     def _create(
         self,
@@ -274,14 +304,17 @@ class Hosting:
         is_new: bool,
     ) -> Partition | None:
         """An empty replica; None when its directory failed, or when it must wait for the disk."""
-        broker = self._broker
-        directory = self._directory_for(image.directory_of(broker.node_id), is_new=is_new)
+        directory = self._directory_for(
+            image.directory_of(self._context.cluster.node_id), is_new=is_new
+        )
         if directory is None:
             return None
         forgetting = directory.forgetting(name)
         if forgetting is not None:
             self._awaited[name] = is_new
-            lower(broker.jobs, forgetting, lambda later: self._create_now(name, later))
+            lower(
+                self._context.runtime.jobs, forgetting, lambda later: self._create_now(name, later)
+            )
             return None
         with suppress(DiskError):  # noted in `offline_reason`
             log = directory.create_log(name, topic_id, self._rules.of(name.topic).log, now)
@@ -291,11 +324,11 @@ class Hosting:
     def _create_now(self, name: TopicPartition, now: Now) -> None:
         """The disk has forgotten a log of that name: make the new one, if it is still wanted."""
         is_new = self._awaited.pop(name, None)
-        topic = self._broker.image.topics_by_name.get(name.topic)
+        topic = self._context.cluster.image.topics_by_name.get(name.topic)
         image = None if topic is None else topic.partitions.get(name.partition)
         if is_new is None or topic is None or image is None:
             return
-        if self._broker.node_id in image.replicas:
+        if self._context.cluster.node_id in image.replicas:
             self._take_role(name, topic.topic_id, image, now, is_new=is_new)
 
     def _directory_for(self, directory_id: UUID, *, is_new: bool) -> LogDirectory | None:
@@ -303,7 +336,7 @@ class Hosting:
 
         A replica that is not new and not here may lie in a directory that failed.
         """
-        directories = self._broker.directories
+        directories = self._context.directories
         online = [directory for directory in directories if directory.offline_reason is None]
         for directory in directories:
             if directory.identity.directory_id == directory_id:
@@ -314,18 +347,18 @@ class Hosting:
 
     def _host(self, log: PartitionLog, high_watermark: int) -> Partition:
         log.producers.verify_transactions = (
-            self._broker.config.transaction_partition_verification_enable
+            self._context.cluster.config.transaction_partition_verification_enable
         )
         rules = self._rules.of(log.partition.topic)
         partition = Partition(
             log,
-            self._broker.node_id,
+            self._context.cluster.node_id,
             high_watermark,
             rules.batches,
             rules.min_in_sync,
             self._surroundings,
         )
-        self._broker.replicas.host(partition)
+        self._context.replicas.host(partition)
         return partition
 
     def _apply_configs(self, delta: ImageDelta, now: Now) -> None:
@@ -333,7 +366,7 @@ class Hosting:
         everything = any(kind == BROKER_CONFIG for kind, _ in delta.configs)
         if not changed and not everything:
             return
-        for partition in self._broker.replicas:
+        for partition in self._context.replicas:
             topic = partition.name.topic
             if everything or topic in changed:
                 partition.configure(*self._rules.of(topic), now)
@@ -344,7 +377,7 @@ class Hosting:
         """Directories that have failed, for the controller to know."""
         return tuple(
             directory.identity.directory_id
-            for directory in self._broker.directories
+            for directory in self._context.directories
             if directory.offline_reason is not None
         )
 
@@ -353,22 +386,24 @@ class Hosting:
 
         Asked at the end of every tick.
         """
-        for directory in self._broker.directories:
+        for directory in self._context.directories:
             reason = directory.health.offline_reason
             if reason is not None and directory.path not in self._failed:
                 self._failed.add(directory.path)
-                self._broker.announce(LogDirectoryOffline(directory=directory.path, cause=reason))
-                for partition in self._broker.replicas:
+                self._context.runtime.announce(
+                    LogDirectoryOffline(directory=directory.path, cause=reason)
+                )
+                for partition in self._context.replicas:
                     if partition.log.health is directory.health:
                         self._went_offline(partition)
-                if directory.path == self._broker.config.metadata_directory:
+                if directory.path == self._context.cluster.config.metadata_directory:
                     return f"the directory of the metadata log failed: {reason}"
         return None
 
     def _went_offline(self, partition: Partition) -> None:
         """Its directory failed: it asks for nothing more, lest its leader take it for one in sync
         that has nothing to wait for."""
-        self._broker.fetchers.forget(partition.name)
+        self._context.fetchers.forget(partition.name)
         partition.went_offline()
 
     def close(self, broker_epoch: int) -> None:
@@ -376,7 +411,7 @@ class Hosting:
 
         Blocks: it is the node's last job.
         """
-        for directory in self._broker.directories:
-            directory.close(broker_epoch, self._broker.replicas.high_watermarks(directory.logs))
-        for directory in self._broker.directories:
+        for directory in self._context.directories:
+            directory.close(broker_epoch, self._context.replicas.high_watermarks(directory.logs))
+        for directory in self._context.directories:
             directory.health.require()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.model.ids import NO_EPOCH
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.replication.surroundings import BrokerEligibility
 
 UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=NO_EPOCH)
@@ -12,11 +12,11 @@ UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=NO_EPOCH)
 class LiveBrokers:
     """The image's registrations, as replicas ask for them."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
 
     def of(self, broker_id: int) -> BrokerEligibility:
-        registration = self._broker.image.brokers.get(broker_id)
+        registration = self._cluster.image.brokers.get(broker_id)
         if registration is None:
             return UNREGISTERED
         return BrokerEligibility(registration.active, registration.broker_epoch)

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.links import Link, LinkLost
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
 from tidelog.replication.messages import BackOff, FetchState, FollowerStep, LeaderOffsets
 from tidelog.replication.partition import Partition
@@ -28,9 +28,9 @@ class OffsetQuestion:
     """Two questions to the leader, then one step of the follower."""
 
     def __init__(
-        self, broker: BrokerState, partition: Partition, state: FetchState, then: Told
+        self, cluster: ClusterView, partition: Partition, state: FetchState, then: Told
     ) -> None:
-        self._broker = broker
+        self._cluster = cluster
         self._then = then
         self._heard: list[int | str] = []
         """Where the leader's log ends and where it begins, or why that is not known."""
@@ -47,7 +47,7 @@ class OffsetQuestion:
                 "timestamp": timestamp,
             }
             fields = {
-                "replica_id": self._broker.node_id,
+                "replica_id": self._cluster.node_id,
                 "topics": [{"name": name.topic, "partitions": [asked]}],
             }
             link.ask(
@@ -56,7 +56,7 @@ class OffsetQuestion:
                 LIST_OFFSETS_VERSION,
                 fields,
                 self._answered,
-                timeout_ms=self._broker.config.replica_socket_timeout_ms,
+                timeout_ms=self._cluster.config.replica_socket_timeout_ms,
             )
 
     def _answered(self, answer: Any, now: Now) -> None:
@@ -75,7 +75,7 @@ class OffsetQuestion:
         return self.partition.offsets_told(told, now)
 
     def _pause(self, why: str) -> BackOff:
-        return BackOff(self._broker.config.replica_fetch_backoff_ms, why)
+        return BackOff(self._cluster.config.replica_fetch_backoff_ms, why)
 
 
 def _offset_in(answer: Any) -> int | str:

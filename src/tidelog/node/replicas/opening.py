@@ -6,7 +6,7 @@ Invariant  A directory that is not formatted, or that belongs to another node or
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tidelog.controller.features import NODE_FEATURES
@@ -23,7 +23,7 @@ from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.runtime import Runtime
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.messages import ReplicaKey
@@ -52,23 +52,24 @@ def open_directories(config: NodeConfig, files: FileSystem, entropy: Entropy) ->
     return directories
 
 
-def open_quorum(broker: BrokerState, now: Now) -> Quorum[MetadataRecord]:
+def open_quorum(
+    runtime: Runtime, config: NodeConfig, directories: Sequence[LogDirectory], now: Now
+) -> Quorum[MetadataRecord]:
     """This node's part in the quorum, with a vote or without."""
-    config = broker.config
-    home = _metadata_home(broker)
-    own = ReplicaKey(broker.node_id, home.identity.directory_id)
+    home = _metadata_home(config, directories)
+    own = ReplicaKey(config.node_id, home.identity.directory_id)
     endpoints = tuple(
         VoterEndpoint(name=point.name, host=point.host, port=point.port)
         for point in config.advertised_controller_endpoints
     )
     return Quorum(
-        files=broker.files,
-        log=_load_metadata_log(broker, home, now),
+        files=runtime.files,
+        log=_load_metadata_log(config, home, now),
         own=own,
         endpoints=endpoints,
         listener=quorum_listener(config),
         codec=CODEC,
-        entropy=broker.entropy,
+        entropy=runtime.entropy,
         now=now,
         rules=_snapshot_rules(config),
         static_voters=_static_voters(config, own),
@@ -102,8 +103,7 @@ def _static_voters(config: NodeConfig, own: ReplicaKey) -> tuple[Voter, ...]:
     )
 
 
-def _load_metadata_log(broker: BrokerState, home: LogDirectory, now: Now) -> PartitionLog:
-    config = broker.config
+def _load_metadata_log(config: NodeConfig, home: LogDirectory, now: Now) -> PartitionLog:
     return home.load_metadata_log(
         now, metadata_log_config(config.metadata_log_segment_bytes, config.metadata_log_segment_ms)
     )
@@ -139,15 +139,17 @@ def supported_features() -> tuple[FeatureRange, ...]:
     )
 
 
-def bootstrap_records(broker: BrokerState) -> tuple[MetadataRecord, ...]:
+def bootstrap_records(
+    runtime: Runtime, config: NodeConfig, directories: Sequence[LogDirectory]
+) -> tuple[MetadataRecord, ...]:
     """The records that formatting left for the first controller."""
-    stored = read_bootstrap(broker.files, _metadata_home(broker).path)
+    stored = read_bootstrap(runtime.files, _metadata_home(config, directories).path)
     return tuple(decode_record(value) for value in stored or ())
 
 
-def _metadata_home(broker: BrokerState) -> LogDirectory:
-    path = broker.config.metadata_directory
-    for directory in broker.directories:
+def _metadata_home(config: NodeConfig, directories: Sequence[LogDirectory]) -> LogDirectory:
+    path = config.metadata_directory
+    for directory in directories:
         if directory.path == path:
             return directory
     raise ConfigError(f"metadata.log.dir {path} must be one of log.dirs")

@@ -14,16 +14,20 @@ Invariant  A fetch tells of no record that its topic wants on disk and that is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.links import Link, LinkLost
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.departures import Departures
 from tidelog.node.replicas.checkpointing import lower
 from tidelog.node.replicas.fetcher_session import FetcherSession
+from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.offset_questions import OffsetQuestion
 from tidelog.observe.replication_events import FetcherStuck
 from tidelog.protocol.fetch import FetchedPartition, FetchResponse
@@ -48,11 +52,21 @@ SESSION_ERRORS: Final = (
 )
 
 
+class FetcherContext(NamedTuple):
+    """What fetchers need of the node."""
+
+    runtime: Runtime
+    cluster: ClusterView
+    flushes: Flushes
+    departures: Departures
+    held: HeldRequests
+
+
 class ReplicaFetcher:
     """Fetches from one leader."""
 
-    def __init__(self, broker: BrokerState, leader: int) -> None:
-        self._broker = broker
+    def __init__(self, context: FetcherContext, leader: int) -> None:
+        self._context = context
         self.leader = leader
         self._partitions: dict[TopicPartition, Partition] = {}
         self._changed: dict[TopicPartition, None] = {}
@@ -95,16 +109,17 @@ class ReplicaFetcher:
 
     def find_leader(self, now: Now) -> None:
         """The brokers changed: hang up on a process that is gone, call the one that is there."""
-        broker = self._broker
-        address = broker.endpoint(self.leader, broker.config.inter_broker_name)
+        address = self._context.cluster.endpoint(
+            self.leader, self._context.cluster.config.inter_broker_name
+        )
         found = None
         if address is not None:
-            found = (broker.image.brokers[self.leader].broker_epoch, address)
+            found = (self._context.cluster.image.brokers[self.leader].broker_epoch, address)
         if found != self._incarnation:
             self.close(now, "the leader is another process by now")
             self._incarnation = found
             if found is not None:
-                self._link = broker.links.to(found[1], "replication")
+                self._link = self._context.runtime.links.to(found[1], "replication")
 
     def close(self, now: Now, reason: str) -> None:
         """Hang up; what is under way fails, which tells nothing about the leader."""
@@ -127,10 +142,10 @@ class ReplicaFetcher:
             self._tell_session(name, now)
         if not (session.has_partitions or session.is_open):
             return
-        config = self._broker.config
+        config = self._context.cluster.config
         request = session.request(
-            replica_id=self._broker.node_id,
-            replica_epoch=self._broker.broker_epoch,
+            replica_id=self._context.cluster.node_id,
+            replica_epoch=self._context.cluster.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -162,14 +177,14 @@ class ReplicaFetcher:
         self._under_way = False
         if isinstance(answer, LinkLost):
             if self._session.is_open:
-                self._broker.departures.connection_lost(self.leader, now)
+                self._context.departures.connection_lost(self.leader, now)
             self._begin_anew()
             self._pause(now, LOST_LINK_PAUSE_MS)
             return
         if answer.error:
             self._begin_anew()
             if answer.error not in SESSION_ERRORS:
-                self._pause(now, self._broker.config.replica_fetch_backoff_ms)
+                self._pause(now, self._context.cluster.config.replica_fetch_backoff_ms)
                 return
         else:
             for topic in answer.topics:
@@ -177,8 +192,8 @@ class ReplicaFetcher:
                     self._apply(topic.topic_id, fetched, now)
             if answer.session_id:
                 if not self._session.is_open:
-                    self._broker.departures.heard_from(self.leader)
-                    self._broker.held.look_again(now)
+                    self._context.departures.heard_from(self.leader)
+                    self._context.held.look_again(now)
                 self._session.answered(answer.session_id)
             else:
                 self._begin_anew()
@@ -189,7 +204,7 @@ class ReplicaFetcher:
         self._changed = dict.fromkeys(self._partitions)
 
     def _apply(self, topic_id: UUID | None, fetched: FetchedPartition, now: Now) -> None:
-        topic = None if topic_id is None else self._broker.topic_name(topic_id)
+        topic = None if topic_id is None else self._context.cluster.topic_name(topic_id)
         if topic is None:
             return
         name = TopicPartition(topic, fetched.index)
@@ -214,18 +229,18 @@ class ReplicaFetcher:
         name = partition.name
         self._changed[name] = None
         if partition.owed_flush is not None:
-            self._broker.flushes.begin_owed(partition)
+            self._context.flushes.begin_owed(partition)
             self._wait_for_flush(partition)
         if isinstance(step, BackOff):
             self._rest(name, now.monotonic_ms + step.pause_ms)
-            if step.pause_ms >= self._broker.config.replica_fetch_backoff_ms:
+            if step.pause_ms >= self._context.cluster.config.replica_fetch_backoff_ms:
                 self._announce_stuck(partition, step.why)
         elif isinstance(step, Failed):
             self._announce_stuck(partition, step.why)
         elif isinstance(step, MustLower):
             self._lower(partition, step.lowering)
         elif isinstance(step, NeedsOffsets) and self._link is not None:
-            question = OffsetQuestion(self._broker, partition, state, self._offsets_known)
+            question = OffsetQuestion(self._context.cluster, partition, state, self._offsets_known)
             self._asking[name] = question
             question.ask(self._link, now)
         else:
@@ -246,17 +261,17 @@ class ReplicaFetcher:
             self.fetch(now)
 
         self._resting[name] = until_ms
-        self._broker.deadlines.at(until_ms, rested)
+        self._context.runtime.deadlines.at(until_ms, rested)
 
     def _pause(self, now: Now, pause_ms: int) -> None:
         self._paused_until_ms = now.monotonic_ms + pause_ms
-        self._broker.deadlines.at(self._paused_until_ms, self.fetch)
+        self._context.runtime.deadlines.at(self._paused_until_ms, self.fetch)
 
     def _wait_for_flush(self, partition: Partition) -> None:
         """Fetch nothing before it is over; the tick that ends it goes on."""
         if partition.flushes_under_way:
             self._flushing += 1
-            self._broker.flushes.after_owed(partition, self._flushed)
+            self._context.flushes.after_owed(partition, self._flushed)
 
     def _flushed(self, error: str | None) -> None:
         self._flushing -= 1
@@ -267,10 +282,10 @@ class ReplicaFetcher:
         if follower is not None and follower.unprepared is not None:
             self._lower(partition, follower.unprepared.lowering)
         elif follower is not None and not partition.log.flushes.is_settled:
-            self._hold(partition, lambda then: self._broker.flushes.settle(partition.log, then))
+            self._hold(partition, lambda then: self._context.flushes.settle(partition.log, then))
 
     def _lower(self, partition: Partition, lowering: Lowering) -> None:
-        self._hold(partition, lambda then: lower(self._broker.jobs, lowering, then))
+        self._hold(partition, lambda then: lower(self._context.runtime.jobs, lowering, then))
 
     def _hold(self, partition: Partition, begin: Callable[[Callable[[Now], None]], None]) -> None:
         name, reason = partition.name, object()
@@ -290,14 +305,16 @@ class ReplicaFetcher:
         begin(go_on)
 
     def _announce_stuck(self, partition: Partition, why: str) -> None:
-        self._broker.announce(FetcherStuck(partition=partition.name, leader=self.leader, cause=why))
+        self._context.runtime.announce(
+            FetcherStuck(partition=partition.name, leader=self.leader, cause=why)
+        )
 
 
 class ReplicaFetchers:
     """The fetchers of a node, by leader."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(self, context: FetcherContext) -> None:
+        self._context = context
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[TopicPartition, int] = {}
 
@@ -312,7 +329,7 @@ class ReplicaFetchers:
         leader = follower.leader
         fetcher = self._by_leader.get(leader)
         if fetcher is None:
-            fetcher = self._by_leader[leader] = ReplicaFetcher(self._broker, leader)
+            fetcher = self._by_leader[leader] = ReplicaFetcher(self._context, leader)
             fetcher.find_leader(now)
         fetcher.follow(partition)
         self._leader_of[partition.name] = leader

@@ -12,7 +12,7 @@ from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG
 from tidelog.model.config import NodeConfig
 from tidelog.model.settings.effective import effective_topic_settings
 from tidelog.model.settings.topic import TopicSettings
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.records.compression import Codec
 from tidelog.records.validation import BatchRules
 from tidelog.storage.log_config import LogConfig
@@ -38,15 +38,15 @@ class Rules(NamedTuple):
 class TopicRules:
     """The rules of every topic this node has a replica of, worked out once for all of them."""
 
-    def __init__(self, broker: BrokerState) -> None:
-        self._broker = broker
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
         self._known: dict[str, Rules] = {}
 
     def of(self, topic: str) -> Rules:
         """From its own settings, then dynamic, static and default ones."""
         rules = self._known.get(topic)
         if rules is None:
-            image, node = self._broker.image, self._broker.config
+            image, node = self._cluster.image, self._cluster.config
             settings = effective_topic_settings(
                 image.config(TOPIC_CONFIG, topic),
                 image.config(BROKER_CONFIG, ""),

@@ -111,9 +111,9 @@ class BrokerRules:
     def _judge_unfenced(self, now: BrokerRegistration) -> None:
         """C16: a broker is unfenced only once it knows of its own registration."""
         node = self._world.machines[now.broker_id].node
-        if node is None or node.broker.broker_epoch != now.broker_epoch:
+        if node is None or node.cluster.broker_epoch != now.broker_epoch:
             return  # that was another process
-        own = node.broker.image.brokers.get(now.broker_id)
+        own = node.cluster.image.brokers.get(now.broker_id)
         if own is None or own.broker_epoch < now.broker_epoch:
             why = f"is unfenced in epoch {now.broker_epoch} and knows only of {own}"
             raise Violation("C16", f"broker {now.broker_id} {why}")
@@ -146,7 +146,7 @@ class BrokerRules:
         """L20: while a process lives and neither network nor disk breaks its connections, no end of
         one is evidence that it is gone: what it gives up tells nothing."""
         node, session_ms = machine.node, machine.config.broker_session_timeout_ms
-        if node is None or node.broker.broker_epoch != fenced.broker_epoch:
+        if node is None or node.cluster.broker_epoch != fenced.broker_epoch:
             return
         since_ms = self._world.now_ms - session_ms
         if not self._world.network.were_broken_since(controller.address, machine.address, since_ms):

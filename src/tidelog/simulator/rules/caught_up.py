@@ -126,7 +126,7 @@ class CaughtUp:
         led = self._led.setdefault(machine.node_id, {})
         fetched = _hear(step, sessions)
         if machine.node is not None:
-            for partition in machine.node.broker.replicas:
+            for partition in machine.node.replicas:
                 if partition.leader is not None:
                     self._grow(machine.node_id, partition, led, sessions, now_ms)
         if fetched is not None:
@@ -232,7 +232,7 @@ class CaughtUp:
 
 def _note_incarnation(machine: Machine, fetched: _Session, led: dict[PartitionKey, Led]) -> None:
     """Unless the leader has read in the metadata that another process has taken its place."""
-    brokers = {} if machine.node is None else machine.node.broker.image.brokers
+    brokers = {} if machine.node is None else machine.node.cluster.image.brokers
     registered = brokers.get(fetched.follower)
     if registered is not None and fetched.broker_epoch < registered.broker_epoch:
         return

@@ -48,7 +48,7 @@ class Company:
             heard_ms[follower.replica_id] = now_ms
         reign.heard_ms = heard_ms
         if isinstance(step.happened, TimePassed):
-            patience_ms = node.broker.config.controller_quorum_fetch_timeout_ms * 3 // 2
+            patience_ms = node.cluster.config.controller_quorum_fetch_timeout_ms * 3 // 2
             _judge(machine, leader, reign, now_ms, patience_ms)
 
 

@@ -15,11 +15,12 @@ class ControllerRules:
         node = machine.node
         if node is None:
             return
-        quorum, applied = node.quorum, node.broker.metadata.applied
+        quorum, applied = node.quorum, node.rooms.metadata.feed.applied
         if applied != quorum.high_watermark:
             why = f"has applied the metadata below {applied} of {quorum.high_watermark}"
             raise Violation("C11", f"{machine.name} {why} and goes on")
-        if not node.broker.config.is_controller or not node.broker.control_plane.is_active:
+        plane = node.rooms.control.plane
+        if plane is None or not plane.is_active:
             return
         leader = quorum.role
         if not isinstance(leader, Leader):

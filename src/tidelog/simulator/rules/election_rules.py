@@ -54,7 +54,7 @@ class ElectionRules:
         if isinstance(role, Leader) and isinstance(happening, Stepped):
             self._company.look_at(machine, role, happening)
         stored = self._read(machine, own)
-        if node.broker.config.is_controller:
+        if node.cluster.config.is_controller:
             self._promises.look_at(machine, happening, own, stored)
         seen = self._seen.get(machine.node_id)
         if seen is not None and seen[0] is role and seen[1] is role.voted:

@@ -101,8 +101,8 @@ class LivenessRules:
             return "nobody has looked yet"
         for machine in self._world.running:
             node = machine.node
-            if node is not None and node.broker.image.end_offset < wanted:
-                known = node.broker.image.end_offset
+            if node is not None and node.cluster.image.end_offset < wanted:
+                known = node.cluster.image.end_offset
                 return f"{machine.name} knows the metadata below {known} of {wanted}"
         return None
 
@@ -115,7 +115,7 @@ class LivenessRules:
     def _proposals(self) -> str | None:
         for machine in self._world.running:
             node = machine.node
-            for partition in () if node is None else node.broker.replicas:
+            for partition in () if node is None else node.replicas:
                 if partition.proposal is not None:
                     return f"{machine.name} waits for the controller about {partition.name}"
         return None
@@ -134,7 +134,7 @@ class LivenessRules:
                 return f"in sync in {ghost.name} are {control.isr} of {living}"
             for node_id in living:
                 node = self._world.machines[node_id].node
-                hosted = None if node is None else node.broker.replicas.get(ghost.name)
+                hosted = None if node is None else node.replicas.get(ghost.name)
                 if hosted is None:
                     return f"{node_id} does not host {ghost.name}"
                 mark, end = hosted.high_watermark.offset, hosted.log.end_offset

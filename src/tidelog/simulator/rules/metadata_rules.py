@@ -67,12 +67,12 @@ class MetadataRules:
         node = machine.node
         if node is None:
             return
-        image = node.broker.image
+        image = node.cluster.image
         if image.end_offset != self._compared.get(machine.node_id) and not image.in_transaction:
             self._compared[machine.node_id] = image.end_offset
             if image.end_offset % COMPARED_EVERY == 0:
                 self._judge_same(machine, image)
-        if not node.broker.config.is_controller:
+        if not node.cluster.config.is_controller:
             return
         self._brokers.hear(machine, happening)
         active_since_ms = self._brokers.active_since(machine)

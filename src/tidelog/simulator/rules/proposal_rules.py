@@ -11,8 +11,8 @@ from typing import Final
 from uuid import UUID
 
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.inputs import TimePassed
+from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.messages import ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
@@ -48,7 +48,7 @@ class ProposalRules:
             self._caught_up.forget(machine.node_id)
         else:
             self._caught_up.look_at(machine, happening)
-        for partition in () if node is None else node.broker.replicas:
+        for partition in () if node is None else node.replicas:
             leader = partition.leader
             if leader is None:
                 continue
@@ -62,7 +62,7 @@ class ProposalRules:
                 self._judged[key] = made = leader.in_sync.pending
                 epochs = (made.leader_epoch, made.partition_epoch)
                 self._made.add((*key[1:], *epochs, frozenset(made.ids)))
-                self._judge(machine, node.broker, partition, leader, leader.in_sync.pending)
+                self._judge(machine, node.cluster, partition, leader, leader.in_sync.pending)
 
     def judge_commit(
         self,
@@ -105,27 +105,27 @@ class ProposalRules:
     def _judge(
         self,
         machine: Machine,
-        broker: BrokerState,
+        cluster: ClusterView,
         partition: Partition,
         leader: LeaderReplica,
         proposal: ProposeInSyncReplicas,
     ) -> None:
         members = leader.in_sync.committed
         for joining in sorted(set(proposal.ids) - members):
-            self._judge_joining(machine, broker, partition, joining)
+            self._judge_joining(machine, cluster, partition, joining)
         for leaving in sorted(members - set(proposal.ids)):
             self._judge_leaving(machine, partition, leaving)
 
     def _judge_joining(
         self,
         machine: Machine,
-        broker: BrokerState,
+        cluster: ClusterView,
         partition: Partition,
         joining: int,
     ) -> None:
         """D9: live, of the incarnation that fetched, and in possession of everything."""
         what = f"{machine.name} wants {joining} in sync in {partition.name}"
-        registered = broker.image.brokers.get(joining)
+        registered = cluster.image.brokers.get(joining)
         if registered is None or registered.fenced or registered.in_controlled_shutdown:
             raise Violation("D9", f"{what}, which is not live")
         ghost = self._ghost.partition(partition.log.topic_id, partition.name)

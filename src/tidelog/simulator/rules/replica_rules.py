@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from tidelog.model.ids import NO_LEADER
-from tidelog.node.broker_state import BrokerState
+from tidelog.node.node import Node
 from tidelog.records.batch import read_header
 from tidelog.replication.messages import Leadership
 from tidelog.replication.partition import Partition
@@ -74,11 +74,11 @@ class ReplicaRules:
         node = machine.node
         if node is None:
             return
-        for partition in node.broker.replicas:
+        for partition in node.replicas:
             key = (machine.node_id, partition.name.partition, partition.log.topic_id)
             seen = self._seen.get(key)
             if seen is None or not seen.is_still(partition):
-                self._look(machine, node.broker, partition, seen)
+                self._look(machine, node, partition, seen)
                 log = partition.log
                 self._seen[key] = _Seen(
                     log,
@@ -96,9 +96,7 @@ class ReplicaRules:
 
     # One replica.
 
-    def _look(
-        self, machine: Machine, broker: BrokerState, partition: Partition, seen: _Seen | None
-    ) -> None:
+    def _look(self, machine: Machine, node: Node, partition: Partition, seen: _Seen | None) -> None:
         ghost = self._ghost.partition(partition.log.topic_id, partition.name)
         if seen is None or seen.log is not partition.log:
             ghost.has_other_log(machine.node_id, partition.leadership.partition_epoch)
@@ -106,7 +104,7 @@ class ReplicaRules:
         if held is None:
             held = ghost.held[machine.node_id] = HeldLog(machine.node_id, partition.name)
         _judge_bounds(machine, partition)
-        _judge_fetcher(machine, broker, partition)
+        _judge_fetcher(machine, node, partition)
         if seen is not None:
             _judge_mark(machine, partition, seen)
         ghost.is_compacted = partition.log.config.cleanup_compact
@@ -253,13 +251,13 @@ class ReplicaRules:
         if image is None or node is None:
             return False
         registration = image.brokers.get(machine.node_id)
-        return registration is not None and registration.broker_epoch == node.broker.broker_epoch
+        return registration is not None and registration.broker_epoch == node.cluster.broker_epoch
 
 
 def _least(machine: Machine, partition: Partition) -> int:
     """How many replicas make a record safe, by the metadata that the leader has applied."""
     node = machine.node
-    configs = {} if node is None else node.broker.image.configs
+    configs = {} if node is None else node.cluster.image.configs
     of_topic = configs.get((TOPIC, partition.name.topic), {})
     given = of_topic.get(MIN_IN_SYNC, dict(machine.world.plan.settings).get(MIN_IN_SYNC, "1"))
     return int(given)
@@ -290,10 +288,10 @@ def _judge_bounds(machine: Machine, partition: Partition) -> None:
         raise Violation("D5", f"{partition.name} on {machine.name}: {what}")
 
 
-def _judge_fetcher(machine: Machine, broker: BrokerState, partition: Partition) -> None:
+def _judge_fetcher(machine: Machine, node: Node, partition: Partition) -> None:
     if partition.log.health.offline_reason is not None:
         return  # until the end of the tick it may still fetch, and never again
-    target = broker.fetchers.leader_of(partition.name)
+    target = node.rooms.replicas.fetchers.leader_of(partition.name)
     wanted = NO_LEADER
     if partition.follower is not None:
         wanted = partition.leadership.leader

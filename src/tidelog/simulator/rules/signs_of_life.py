@@ -163,7 +163,7 @@ class SignsOfLife:
         node = controller.node
         if node is None:
             return Excuse.SILENT
-        config = node.broker.config
+        config = node.cluster.config
         peer = self._peers[controller.node_id][address]
         session_ms, grace_ms = config.broker_session_timeout_ms, config.broker_disconnect_grace_ms
         moments = list(self._moments(controller.node_id, peer, ends, now_ms))

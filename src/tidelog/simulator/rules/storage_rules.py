@@ -59,13 +59,13 @@ class StorageRules:
         if node is None:
             return
         flushed = self._flushed.get(machine.node_id)
-        for partition in node.broker.replicas:
+        for partition in node.replicas:
             log, index = partition.log, partition.name.partition
             if flushed:
                 self._judge_loaded(machine, log, flushed.pop((log.topic_id, index), 0))
             if log.directory in machine.disk.refusing:
                 self._judge_condemned(machine, log, index)
-            topic = node.broker.image.topics_by_name.get(partition.name.topic)
+            topic = node.cluster.image.topics_by_name.get(partition.name.topic)
             if topic is not None and topic.topic_id != log.topic_id:
                 why = f"serves {partition.name} from the log of topic {log.topic_id}"
                 raise Violation("D22", f"{machine.name} {why}, not {topic.topic_id}")

@@ -113,7 +113,7 @@ class TransactionRules:
                 return f"{name} is not there"
             machine = self._world.machines.get(ghost.control.leader)
             node = None if machine is None else machine.node
-            hosted = None if node is None else node.broker.replicas.get(name)
+            hosted = None if node is None else node.replicas.get(name)
             if hosted is None:
                 return f"nobody leads {name}"
             stable, end = hosted.last_stable_offset, hosted.log.end_offset

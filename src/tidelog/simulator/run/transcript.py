@@ -151,7 +151,7 @@ class _Story:
             if node is None:
                 self._lines.append(f"{machine.name} is down")
                 continue
-            for partition in node.broker.replicas:
+            for partition in node.replicas:
                 if partition.name.topic != topic:
                     continue
                 role = "leads" if partition.is_leader else "follows"

@@ -168,9 +168,9 @@ class World:
     def controller_image(self) -> ClusterImage | None:
         """The committed metadata of the controller that knows most of it, while one runs."""
         known = [
-            node.broker.image
+            node.cluster.image
             for machine in self.machines.values()
-            if (node := machine.node) is not None and node.broker.config.is_controller
+            if (node := machine.node) is not None and node.cluster.config.is_controller
         ]
         return max(known, key=lambda image: image.end_offset, default=None)
 
@@ -185,7 +185,7 @@ class World:
 
     def broker_epoch(self, node_id: int) -> int:
         """The newest registration of a node that anybody knows of; -1 for none."""
-        images = [node.broker.image for each in self.running if (node := each.node) is not None]
+        images = [node.cluster.image for each in self.running if (node := each.node) is not None]
         known = [image.brokers[node_id] for image in images if node_id in image.brokers]
         return max((registration.broker_epoch for registration in known), default=-1)
 

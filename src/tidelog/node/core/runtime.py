@@ -1,0 +1,39 @@
+"""What every room of a node works with: timers, jobs, links to other nodes, and the way out.
+
+Invariant  Effects leave in the order in which rooms decided them: there is one list for all.
+"""
+
+from __future__ import annotations
+
+from tidelog.model.entropy import Entropy
+from tidelog.node.core.deadlines import Deadlines
+from tidelog.node.core.effects import Announce, Effect
+from tidelog.node.core.jobs import Jobs
+from tidelog.node.core.links import Links
+from tidelog.observe.events import Event
+from tidelog.storage.filesystem import FileSystem
+
+
+class Runtime:
+    """One for each node."""
+
+    __slots__ = ("deadlines", "effects", "entropy", "files", "jobs", "links")
+
+    def __init__(self, node_id: int, files: FileSystem, entropy: Entropy) -> None:
+        self.files = files
+        self.entropy = entropy
+        self.effects: list[Effect] = []
+        self.deadlines = Deadlines()
+        self.jobs = Jobs(self.effects)
+        self.links = Links(self.effects, self.deadlines, f"broker-{node_id}")
+
+    def announce(self, event: Event) -> None:
+        """Let people see that something happened."""
+        self.effects.append(Announce(event))
+
+    def take_effects(self) -> list[Effect]:
+        """What was decided since the last time."""
+        # Connections hold on to the list, so it is emptied in place, never replaced.
+        effects = self.effects[:]
+        self.effects.clear()
+        return effects

@@ -1,0 +1,431 @@
+"""How the rooms of a node are put together: the only place that knows all of them.
+
+Rooms that must hear of each other without knowing each other do so by signals; who hears what is
+said here, in order.
+
+Invariant  Everything is built before anything begins, and nothing is replaced afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.controller.image import BROKER_CONFIG
+from tidelog.controller.image_delta import ImageDelta
+from tidelog.controller.records import MetadataRecord
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
+from tidelog.coordinator.transactions.markers import EndedTransaction
+from tidelog.coordinator.transactions.shard import TransactionShard
+from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
+from tidelog.model.errors import Refusal
+from tidelog.model.time import Now
+from tidelog.node.api import Contexts, controller_handlers, handlers
+from tidelog.node.api.contexts import (
+    AdminContext,
+    ClusterContext,
+    ControllerContext,
+    GroupsContext,
+    RecordsContext,
+    TransactionsContext,
+)
+from tidelog.node.api.fetch import retry
+from tidelog.node.control.active_controller import ActiveController
+from tidelog.node.control.alter_partitions import AlterPartitions
+from tidelog.node.control.control_plane import ControlPlane
+from tidelog.node.control.controller_channel import ControllerChannel
+from tidelog.node.control.controller_joining import ControllersJoining
+from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.control.controller_watch import ControllerWatch
+from tidelog.node.control.directory_assignments import DirectoryAssignments
+from tidelog.node.control.forwarding import Forwarding
+from tidelog.node.control.lifecycle import Lifecycle
+from tidelog.node.control.local_controller import LocalController
+from tidelog.node.control.producer_ids import ProducerIds
+from tidelog.node.control.remote_controller import RemoteController
+from tidelog.node.coordination.coordinators import Coordinators
+from tidelog.node.coordination.group_metadata import GroupMetadata
+from tidelog.node.coordination.marker_writing import MarkerWriting
+from tidelog.node.coordination.transaction_joining import TransactionJoining
+from tidelog.node.coordination.transaction_markers import TransactionMarkers
+from tidelog.node.coordination.transaction_shards import transaction_shard
+from tidelog.node.coordination.transactional_produce import TransactionGate
+from tidelog.node.core.effects import LimitConnections
+from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.listeners import Listeners
+from tidelog.node.core.requests import Requests
+from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.signal import Signal
+from tidelog.node.fetching.fetch_reading import ReadingContext
+from tidelog.node.fetching.fetch_sessions import FetchSessions
+from tidelog.node.fetching.parked_fetches import ParkedFetch, ParkedFetches
+from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.departures import Departures
+from tidelog.node.metadata.encoded_topics import EncodedTopics
+from tidelog.node.metadata.metadata_feed import MetadataFeed
+from tidelog.node.metadata.metadata_follower import MetadataFollower
+from tidelog.node.metadata.quorum_member import QuorumMember
+from tidelog.node.metadata.voter_updates import VoterUpdates
+from tidelog.node.replicas.awaited_followers import AwaitedFollowers
+from tidelog.node.replicas.flushes import Flushes
+from tidelog.node.replicas.hosting import Hosting, HostingContext
+from tidelog.node.replicas.housekeeping import Housekeeping
+from tidelog.node.replicas.opening import (
+    bootstrap_records,
+    open_directories,
+    open_quorum,
+    quorum_listener,
+)
+from tidelog.node.replicas.replica_fetchers import FetcherContext, ReplicaFetchers
+from tidelog.node.replicas.replicas import Replicas
+from tidelog.quorum.quorum import Quorum
+from tidelog.storage.filesystem import FileSystem
+from tidelog.storage.log_directory import LogDirectory
+
+
+class Base(NamedTuple):
+    """What all rooms stand on."""
+
+    runtime: Runtime
+    listeners: Listeners
+    cluster: ClusterView
+    directories: Sequence[LogDirectory]
+    incarnation: UUID
+    """Of this process."""
+    departures: Departures
+    held: HeldRequests
+    sessions: FetchSessions
+
+
+class MetadataRoom(NamedTuple):
+    """This node's copy of the metadata log, and its part in the quorum."""
+
+    quorum: Quorum[MetadataRecord]
+    locator: ControllerLocator
+    watch: ControllerWatch
+    member: QuorumMember
+    feed: MetadataFeed
+    image_changed: Signal[[ImageDelta, Now]]
+
+
+class ControlRoom(NamedTuple):
+    """The way to the active controller, and the controller of this node."""
+
+    channel: ControllerChannel
+    plane: ControlPlane | None
+    joining: ControllersJoining | None
+    follower: MetadataFollower
+    heartbeats_lost: Signal[[Now]]
+    became_active: Signal[[Now]]
+    alter_partitions: AlterPartitions
+    assignments: DirectoryAssignments
+    producer_ids: ProducerIds
+
+
+class ReplicasRoom(NamedTuple):
+    """The logs of this node, and those who fill and read them."""
+
+    replicas: Replicas
+    flushes: Flushes
+    awaited: AwaitedFollowers
+    fetchers: ReplicaFetchers
+    hosting: Hosting
+    housekeeping: Housekeeping
+    lifecycle: Lifecycle
+
+
+class CoordinationRoom(NamedTuple):
+    """The coordinators of groups and transactions on this node."""
+
+    groups: Coordinators[GroupShard]
+    transactions: Coordinators[TransactionShard]
+    joining: TransactionJoining
+    markers: MarkerWriting
+    transaction_markers: TransactionMarkers
+
+
+class Rooms(NamedTuple):
+    """A whole node."""
+
+    base: Base
+    metadata: MetadataRoom
+    control: ControlRoom
+    replicas: ReplicasRoom
+    coordination: CoordinationRoom
+    parked: ParkedFetches
+    requests: Requests
+
+
+def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: Now) -> Rooms:
+    """Open what a formatted node has on disk, and build everything around it."""
+    base = _build_base(config, files, entropy)
+    metadata = _build_metadata(base, now)
+    control = _build_control(base, metadata)
+    replicas = _build_replicas(base, metadata, control)
+    coordination = _build_coordination(base, control, replicas)
+    _connect(base, metadata, control, replicas, coordination)
+    parked, requests = _build_api(base, metadata, control, replicas, coordination)
+    return Rooms(base, metadata, control, replicas, coordination, parked, requests)
+
+
+def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base:
+    runtime = Runtime(config.node_id, files, entropy)
+    sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
+    incarnation = entropy.uuid()
+    directories = open_directories(config, files, entropy)
+    return Base(
+        runtime,
+        Listeners(config),
+        ClusterView(config, directories[0].identity.cluster_id),
+        directories,
+        incarnation,
+        Departures(runtime.deadlines, config.broker_disconnect_grace_ms),
+        HeldRequests(runtime.deadlines),
+        sessions,
+    )
+
+
+def _build_metadata(base: Base, now: Now) -> MetadataRoom:
+    runtime, cluster = base.runtime, base.cluster
+    config = cluster.config
+    quorum = open_quorum(runtime, config, base.directories, now)
+    locator = ControllerLocator(config, quorum)
+    watch = ControllerWatch(runtime, cluster, quorum, locator)
+    member = QuorumMember(runtime, cluster, watch, quorum, quorum_listener(config))
+    image_changed: Signal[[ImageDelta, Now]] = Signal()
+    feed = MetadataFeed(runtime, cluster, quorum, image_changed)
+    return MetadataRoom(quorum, locator, watch, member, feed, image_changed)
+
+
+def _build_control(base: Base, metadata: MetadataRoom) -> ControlRoom:
+    runtime, cluster, directories = base.runtime, base.cluster, base.directories
+    quorum, locator, watch, member, feed, _ = metadata
+    heartbeats_lost: Signal[[Now]] = Signal()
+    became_active: Signal[[Now]] = Signal()
+    forwarding = Forwarding(runtime, cluster, watch, locator)
+    remote = RemoteController(runtime, cluster, feed, locator, forwarding, heartbeats_lost)
+    follower = MetadataFollower(runtime, cluster, watch, quorum, member, feed, locator)
+    member.leader_changed.hear(remote.leader_changed)
+    channel: ControllerChannel = remote
+    plane, joining = None, None
+    if cluster.config.is_controller:
+        bootstrap = bootstrap_records(runtime, cluster.config, directories)
+        plane = ControlPlane(runtime, cluster, quorum, member, feed, bootstrap, became_active.tell)
+        joining = ControllersJoining(
+            runtime, cluster, plane, locator, quorum.endpoints, base.incarnation
+        )
+        local = LocalController(cluster, plane)
+        channel = ActiveController(plane, local, remote, base.listeners.controller_names)
+        member.changed.hear(plane.quorum_changed)
+        member.changed.hear(follower.look)
+        member.changed.hear(VoterUpdates(runtime, cluster, quorum).look)
+    else:
+        member.changed.hear(feed.catch_up)
+        member.changed.hear(follower.look)
+    return ControlRoom(
+        channel,
+        plane,
+        joining,
+        follower,
+        heartbeats_lost,
+        became_active,
+        AlterPartitions(runtime, channel),
+        DirectoryAssignments(runtime, cluster, directories, channel),
+        ProducerIds(channel.allocate_producer_ids),
+    )
+
+
+def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) -> ReplicasRoom:
+    runtime, cluster, directories = base.runtime, base.cluster, base.directories
+    replicas = Replicas()
+    flushes = Flushes(runtime.jobs)
+    awaited = AwaitedFollowers(cluster.node_id, runtime.deadlines)
+    fetchers = ReplicaFetchers(
+        FetcherContext(runtime, cluster, flushes, base.departures, base.held)
+    )
+    hosting = Hosting(
+        HostingContext(
+            runtime=runtime,
+            cluster=cluster,
+            directories=directories,
+            replicas=replicas,
+            flushes=flushes,
+            fetchers=fetchers,
+            awaited=awaited,
+            departures=base.departures,
+            held=base.held,
+            assignments=control.assignments,
+            alter_partitions=control.alter_partitions,
+        )
+    )
+    housekeeping = Housekeeping(
+        runtime, cluster, directories, replicas, flushes, fetchers, metadata.feed
+    )
+    lifecycle = Lifecycle(
+        runtime, cluster, directories, control.channel, hosting, housekeeping, base.incarnation
+    )
+    return ReplicasRoom(replicas, flushes, awaited, fetchers, hosting, housekeeping, lifecycle)
+
+
+def _build_coordination(
+    base: Base, control: ControlRoom, replicas: ReplicasRoom
+) -> CoordinationRoom:
+    runtime, cluster = base.runtime, base.cluster
+    config, channel, flushes = cluster.config, control.channel, replicas.flushes
+    group_metadata = GroupMetadata(cluster)
+    groups = Coordinators(
+        runtime,
+        cluster,
+        channel,
+        flushes,
+        offsets_topic(config),
+        lambda partition, timers: GroupShard(
+            config,
+            runtime.entropy,
+            group_metadata,
+            timers,
+            group_metadata.times_of,
+            lambda: partition.rules.largest_batch,
+        ),
+    )
+    markers = MarkerWriting(runtime, cluster, replicas.replicas, flushes, groups)
+
+    def complete(
+        ended: EndedTransaction, now: Now, stored: Callable[[Refusal | None], None]
+    ) -> None:
+        transactions.ask(
+            now, ended.transactional_id, lambda shard: shard.complete(ended, now), stored
+        )
+
+    transaction_markers = TransactionMarkers(runtime, cluster, markers, complete)
+    transactions = Coordinators(
+        runtime,
+        cluster,
+        channel,
+        flushes,
+        transactions_topic(config),
+        partial(transaction_shard, cluster, transaction_markers, control.producer_ids),
+    )
+    joining = TransactionJoining(runtime, cluster, transactions)
+    return CoordinationRoom(groups, transactions, joining, markers, transaction_markers)
+
+
+def _connect(
+    base: Base,
+    metadata: MetadataRoom,
+    control: ControlRoom,
+    replicas: ReplicasRoom,
+    coordination: CoordinationRoom,
+) -> None:
+    """Who hears of what, where rooms do not know each other."""
+    hosting, lifecycle = replicas.hosting, replicas.lifecycle
+    is_broker = base.cluster.config.is_broker
+
+    def found_controller(now: Now) -> None:
+        """Somebody can decide who could not before: let it hear from this node."""
+        if metadata.locator.address is None:
+            return
+        if metadata.quorum.is_active:
+            metadata.watch.heard(now)
+        if control.joining is not None:
+            control.joining.join(now)
+        if is_broker:
+            lifecycle.controller_changed(now)
+
+    def topics_deleted(delta: ImageDelta, now: Now) -> None:
+        if delta.topics_deleted:
+            deleted = frozenset(topic.name for topic in delta.topics_deleted.values())
+            coordination.groups.tell_all(now, lambda shard: shard.topics_deleted(deleted, now))
+
+    metadata.member.leader_changed.hear(found_controller)
+    control.became_active.hear(found_controller)
+    control.heartbeats_lost.hear(lifecycle.hung_up)
+    metadata.image_changed.hear(partial(_reconfigure, base.runtime, base.cluster))
+    if is_broker:
+        metadata.image_changed.hear(hosting.apply)
+        metadata.image_changed.hear(topics_deleted)
+        metadata.image_changed.hear(lifecycle.metadata_changed)
+    for coordinators in (coordination.groups, coordination.transactions):
+        hosting.role_changed.hear(coordinators.role_changed)
+        hosting.removed.hear(coordinators.forget)
+
+
+def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now: Now) -> None:
+    """Settings of brokers may have changed: go by them, and limit connections anew."""
+    if not any(kind == BROKER_CONFIG for kind, _ in delta.configs):
+        return
+    before = cluster.config
+    cluster.reconfigure()
+    config = cluster.config
+    limits = LimitConnections(config.max_connections_per_ip, config.max_connections)
+    if limits != (before.max_connections_per_ip, before.max_connections):
+        runtime.effects.append(limits)
+
+
+def _build_api(
+    base: Base,
+    metadata: MetadataRoom,
+    control: ControlRoom,
+    replicas: ReplicasRoom,
+    coordination: CoordinationRoom,
+) -> tuple[ParkedFetches, Requests]:
+    runtime, cluster, plane = base.runtime, base.cluster, control.plane
+    config = cluster.config
+
+    def read_again(fetch: ParkedFetch, now: Now, time_is_up: bool) -> bool:
+        return retry(records, fetch, now, time_is_up)
+
+    parked = ParkedFetches(runtime.deadlines, read_again)
+    reading = ReadingContext(
+        cluster,
+        replicas.replicas,
+        replicas.awaited,
+        config.fetch_max_bytes,
+        config.replica_selector_class is not None,
+    )
+    records = RecordsContext(
+        runtime=runtime,
+        cluster=cluster,
+        directories=base.directories,
+        replicas=replicas.replicas,
+        flushes=replicas.flushes,
+        transaction_gate=TransactionGate(cluster, replicas.replicas, coordination.joining),
+        reading=reading,
+        sessions=base.sessions,
+        parked=parked,
+        awaited=replicas.awaited,
+        held=base.held,
+    )
+    contexts = Contexts(
+        records=records,
+        groups=GroupsContext(runtime, cluster, coordination.groups),
+        transactions=TransactionsContext(
+            cluster=cluster,
+            replicas=replicas.replicas,
+            producer_ids=control.producer_ids,
+            groups=coordination.groups,
+            transactions=coordination.transactions,
+            joining=coordination.joining,
+            markers=coordination.markers,
+        ),
+        cluster=ClusterContext(
+            cluster=cluster,
+            listeners=base.listeners,
+            quorum=metadata.quorum,
+            control=control.channel,
+            departures=base.departures,
+            held=base.held,
+            encoded_topics=EncodedTopics(cluster, base.departures),
+            groups=coordination.groups,
+            transactions=coordination.transactions,
+        ),
+        admin=AdminContext(runtime, cluster, metadata.quorum, control.channel, plane),
+        controller=None if plane is None else ControllerContext(cluster, plane),
+    )
+    of_brokers = handlers(contexts)
+    of_controllers = controller_handlers(contexts, of_brokers)
+    return parked, Requests(runtime, base.listeners, of_brokers, of_controllers)
