@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.model.ids import TopicPartition
 from tidelog.node.core.connections import Slot
 from tidelog.node.core.inputs import FrameArrived
-from tidelog.node.fetching.parked_fetches import ParkedFetch
+from tidelog.node.fetching.fetch_sessions import ParkedFetch
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.frame import frame_bounds, read_request_header
 from tidelog.protocol.messages import request_header
@@ -40,7 +40,7 @@ STEPS = {
     7: ["replication/high_watermark.py"],
     8: ["replication/parked.py", "protocol/produce_response.py", "node/core/connections.py"],
     9: [
-        "node/fetching/parked_fetches.py",
+        "node/fetching/fetch_sessions.py",
         "node/fetching/fetch_sessions.py",
         "node/api/fetch.py",
         "node/fetching/fetch_reading.py",

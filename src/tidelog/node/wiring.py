@@ -39,11 +39,8 @@ from tidelog.node.control.alter_partitions import AlterPartitions
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.control.controller_joining import ControllersJoining
-from tidelog.node.control.controller_locator import ControllerLocator
-from tidelog.node.control.controller_watch import ControllerWatch
 from tidelog.node.control.directory_assignments import DirectoryAssignments
 from tidelog.node.control.forwarding import Forwarding
-from tidelog.node.control.lifecycle import Lifecycle
 from tidelog.node.control.local_controller import LocalController
 from tidelog.node.control.producer_ids import ProducerIds
 from tidelog.node.control.remote_controller import RemoteController
@@ -60,17 +57,19 @@ from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.requests import Requests
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
+from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_reading import ReadingContext
-from tidelog.node.fetching.fetch_sessions import FetchSessions
-from tidelog.node.fetching.parked_fetches import ParkedFetch, ParkedFetches
+from tidelog.node.fetching.fetch_sessions import FetchSessions, ParkedFetch, ParkedFetches
+from tidelog.node.lifecycle import Lifecycle
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_locator import ControllerLocator
+from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.departures import Departures
 from tidelog.node.metadata.encoded_topics import EncodedTopics
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_follower import MetadataFollower
 from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.voter_updates import VoterUpdates
-from tidelog.node.replicas.awaited_followers import AwaitedFollowers
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
 from tidelog.node.replicas.housekeeping import Housekeeping
@@ -83,6 +82,7 @@ from tidelog.node.replicas.opening import (
 from tidelog.node.replicas.replica_fetchers import FetcherContext, ReplicaFetchers
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.quorum.quorum import Quorum
+from tidelog.replication.partition import Partition
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.log_directory import LogDirectory
 
@@ -255,7 +255,6 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
             replicas=replicas,
             flushes=flushes,
             fetchers=fetchers,
-            awaited=awaited,
             departures=base.departures,
             held=base.held,
             assignments=control.assignments,
@@ -349,9 +348,19 @@ def _connect(
         metadata.image_changed.hear(hosting.apply)
         metadata.image_changed.hear(topics_deleted)
         metadata.image_changed.hear(lifecycle.metadata_changed)
+    hosting.role_changed.hear(partial(_await_followers, base.cluster, replicas.awaited))
     for coordinators in (coordination.groups, coordination.transactions):
         hosting.role_changed.hear(coordinators.role_changed)
         hosting.removed.hear(coordinators.forget)
+
+
+def _await_followers(
+    cluster: ClusterView, awaited: AwaitedFollowers, partition: Partition, now: Now
+) -> None:
+    """Whoever should follow a new leader is expected to fetch from it soon."""
+    if partition.is_leader:
+        live = [each for each in partition.leadership.replicas if cluster.is_live(each)]
+        awaited.leads(partition.name, partition.leader_epoch, live, now)
 
 
 def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now: Now) -> None:

@@ -19,13 +19,12 @@ from tidelog.node.coordination.transactional_produce import TransactionGate
 from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.runtime import Runtime
+from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_reading import ReadingContext
-from tidelog.node.fetching.fetch_sessions import FetchSessions
-from tidelog.node.fetching.parked_fetches import ParkedFetches
+from tidelog.node.fetching.fetch_sessions import FetchSessions, ParkedFetches
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
 from tidelog.node.metadata.encoded_topics import EncodedTopics
-from tidelog.node.replicas.awaited_followers import AwaitedFollowers
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.quorum.quorum import Quorum

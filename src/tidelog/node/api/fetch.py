@@ -13,8 +13,7 @@ from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.fetching.fetch_reading import NO_REPLICA, Look
-from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
-from tidelog.node.fetching.parked_fetches import ParkedFetch
+from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
 from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
 
 

@@ -12,12 +12,12 @@ from tidelog.controller.controllers import ControllerJoining
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
-from tidelog.node.control.controller_locator import ControllerLocator
+from tidelog.node.control.own_registration import registered_endpoints, supported_features
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.node.replicas.opening import registered_endpoints, supported_features
+from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.control_records import VoterEndpoint
 

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.control.controller_locator import ControllerLocator
-from tidelog.node.control.controller_watch import ControllerWatch
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_locator import ControllerLocator
+from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.primitives import compact_string_bytes
 

@@ -20,13 +20,13 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
 from tidelog.node.control.controller_channel import Proposals
-from tidelog.node.control.controller_locator import ControllerLocator
 from tidelog.node.control.forwarding import Forwarding
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.messages import Address

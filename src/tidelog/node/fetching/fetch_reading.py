@@ -19,9 +19,9 @@ from uuid import UUID
 from tidelog.model.errors import DiskError, ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.node.replicas.awaited_followers import AwaitedFollowers
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 from tidelog.records.batch import CorruptBatch

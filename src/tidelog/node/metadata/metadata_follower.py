@@ -14,13 +14,14 @@ from typing import Any, Final, NamedTuple
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.time import Now
-from tidelog.node.control.controller_locator import ControllerLocator
-from tidelog.node.control.controller_watch import ControllerWatch
+from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_locator import ControllerLocator
+from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.quorum_messages import (
@@ -32,7 +33,6 @@ from tidelog.node.metadata.quorum_messages import (
     snapshot_piece,
     snapshot_request,
 )
-from tidelog.node.replicas.checkpointing import lower
 from tidelog.observe.cluster_events import StrangeController
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchResponse

@@ -14,15 +14,15 @@ from typing import Any, Final, TypeAlias
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
-from tidelog.node.control.controller_watch import ControllerWatch
+from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.quorum_letters import answer_in, request_of
-from tidelog.node.replicas.checkpointing import lower
 from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS

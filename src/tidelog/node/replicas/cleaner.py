@@ -17,10 +17,10 @@ from typing import Final
 from tidelog.model.errors import DiskError
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.node.core.checkpointing import write_down
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.node.replicas.checkpointing import write_down
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.replication.partition import Partition

@@ -26,14 +26,13 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.control.alter_partitions import AlterPartitions
 from tidelog.node.control.directory_assignments import DirectoryAssignments
+from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
-from tidelog.node.replicas.awaited_followers import AwaitedFollowers
-from tidelog.node.replicas.checkpointing import lower
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.live_brokers import LiveBrokers
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
@@ -62,7 +61,6 @@ class HostingContext(NamedTuple):
     replicas: Replicas
     flushes: Flushes
     fetchers: ReplicaFetchers
-    awaited: AwaitedFollowers
     departures: Departures
     held: HeldRequests
     assignments: DirectoryAssignments
@@ -289,9 +287,6 @@ class Hosting:
         )
         if began:
             self._context.fetchers.role_changed(partition, now)
-            if partition.is_leader:
-                live = [each for each in image.replicas if self._context.cluster.is_live(each)]
-                self._context.awaited.leads(name, image.leader_epoch, live, now)
             self.role_changed.tell(partition, now)
 
     def _create(

@@ -13,10 +13,10 @@ from typing import Final
 
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
+from tidelog.node.core.checkpointing import write_down
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
-from tidelog.node.replicas.checkpointing import write_down
 from tidelog.node.replicas.cleaner import Cleaner
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers

@@ -6,13 +6,9 @@ Invariant  A directory that is not formatted, or that belongs to another node or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from tidelog.controller.features import NODE_FEATURES
 from tidelog.controller.records import (
-    Endpoint,
-    FeatureRange,
     MetadataRecord,
     decode_record,
     encode_record,
@@ -21,7 +17,6 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import ZERO_UUID
-from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.model.time import Now
 from tidelog.node.core.runtime import Runtime
 from tidelog.quorum.control_records import Voter, VoterEndpoint
@@ -37,7 +32,6 @@ from tidelog.storage.identity import check_identities
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 
-PLAINTEXT: Final = 0
 CODEC = RecordCodec(encode=encode_record, decode=decode_record)
 
 
@@ -115,27 +109,6 @@ def _snapshot_rules(config: NodeConfig) -> SnapshotRules:
         interval_ms=config.metadata_log_max_snapshot_interval_ms,
         retention_bytes=config.metadata_max_retention_bytes,
         retention_ms=config.metadata_max_retention_ms,
-    )
-
-
-def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple[Endpoint, ...]:
-    """Where others find the listeners of this node."""
-    return tuple(
-        Endpoint(
-            name=endpoint.name,
-            host=endpoint.host or "localhost",
-            port=endpoint.port,
-            security_protocol=PLAINTEXT,
-        )
-        for endpoint in endpoints
-    )
-
-
-def supported_features() -> tuple[FeatureRange, ...]:
-    """What a node of this version can live with: the cluster's features, and the quorum's own."""
-    return tuple(
-        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in sorted(NODE_FEATURES.items())
     )
 
 

@@ -20,12 +20,12 @@ from uuid import UUID
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
+from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.links import Link, LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
-from tidelog.node.replicas.checkpointing import lower
 from tidelog.node.replicas.fetcher_session import FetcherSession
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.offset_questions import OffsetQuestion

@@ -23,13 +23,13 @@ from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.controller_channel import ControllerChannel
+from tidelog.node.control.own_registration import registered_endpoints, supported_features
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import OpenListeners
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.housekeeping import Housekeeping
-from tidelog.node.replicas.opening import registered_endpoints, supported_features
 from tidelog.observe.events import NodeStarted
 from tidelog.storage.log_directory import LogDirectory
 

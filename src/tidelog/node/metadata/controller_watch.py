@@ -14,9 +14,9 @@ from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.time import Now
-from tidelog.node.control.controller_locator import ControllerLocator
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.observe.cluster_events import ControllerFound, ControllerMissing
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import Address

@@ -17,7 +17,7 @@ from typing import Final
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
-from tidelog.node.fetching.parked_fetches import ParkedFetch
+from tidelog.node.fetching.fetch_sessions import ParkedFetch
 
 HASTE_MS: Final = 1_000
 SHORT_WAIT_MS: Final = 10
