@@ -63,6 +63,11 @@ class Node:
         return self._rooms
 
     @property
+    def has_started(self) -> bool:
+        """Whether it could open what it has on disk."""
+        return self._rooms is not None
+
+    @property
     def quorum(self) -> Quorum[MetadataRecord]:
         """This node's part in the quorum."""
         return self.rooms.metadata.quorum

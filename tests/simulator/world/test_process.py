@@ -53,6 +53,10 @@ class Pinger(Node):
         self.deadlines.every(now.monotonic_ms + 10, 10, lambda now: None)
         return []
 
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self.deadlines.next_ms
+
     def step(self, happened: Input) -> list[Effect]:
         self.before_step()
         if isinstance(happened, TimePassed):
@@ -71,6 +75,12 @@ class Pinger(Node):
         return [type(happened) for _, happened in self.heard]
 
 
+def pinger(world: World, node_id: int = 101) -> Pinger:
+    process = world.machines[node_id].process
+    assert process is not None and isinstance(process.node, Pinger)
+    return process.node
+
+
 def build(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Node:
     return (Node if config.node_id == FIRST_NODE else Pinger)(config, files, entropy)
 
@@ -82,12 +92,6 @@ def world() -> World:
     world.start()
     world.run_for(AFTER_MS)
     return world
-
-
-def pinger(world: World) -> Pinger:
-    node = world.machines[101].node
-    assert isinstance(node, Pinger)
-    return node
 
 
 def opened(world: World, port: int = BROKER_PORT) -> Pinger:

@@ -90,8 +90,10 @@ class Machine:
 
     @property
     def node(self) -> Node | None:
-        """The node, while its process runs or sleeps."""
-        return None if self.process is None else self.process.node
+        """The node, once it has started and while its process runs or sleeps."""
+        if self.process is None or not self.process.node.has_started:
+            return None
+        return self.process.node
 
     @property
     def doomed(self) -> bool:

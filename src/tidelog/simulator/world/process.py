@@ -316,7 +316,7 @@ class Process:
         ]
 
     def _open(self, names: tuple[str, ...]) -> None:
-        for endpoint in self.node.cluster.config.endpoints:
+        for endpoint in self.node.config.endpoints:
             if endpoint.name in names:
                 self.ports[endpoint.port] = endpoint.name
 
