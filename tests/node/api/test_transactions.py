@@ -14,7 +14,7 @@ from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.transaction import EPOCH_MAX
 from tidelog.model.errors import ErrorCode
-from tidelog.node.coordination import transaction_joining
+from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.protocol.apis import ApiKey
 from tidelog.records.batch import read_header
 
@@ -372,11 +372,9 @@ def test_a_client_comes_again_while_the_coordinator_has_not_heard_of_a_partition
     client.init()
     with monkeypatch.context() as patched:
         patched.setattr(
-            transaction_joining,
+            TransactionJoining,
             "_unknown",
-            lambda broker, asked: dict.fromkeys(
-                asked.partitions, ErrorCode.unknown_topic_or_partition
-            ),
+            lambda _, asked: dict.fromkeys(asked.partitions, ErrorCode.unknown_topic_or_partition),
         )
         assert client.produce(version=12).error == ErrorCode.not_enough_replicas
         assert client.commit_offset(7, 5) == ErrorCode.coordinator_not_available
