@@ -29,7 +29,7 @@ from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.metadata.encoded_topics import FORMS_MAX
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import encode_response
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.metadata_response import topics_array
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
