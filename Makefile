@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs messages bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -71,6 +71,9 @@ format: setup ## Rewrite the code in the project's format
 
 docs: setup ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python scripts/generate-docs
+
+messages: setup setup-java ## Write the classes of Kafka's messages anew from the definitions in its jars
+	@$(BIN)/python scripts/generate-messages
 
 bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CPU
 	@$(BIN)/python -m benchmarks

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
-from tidelog.protocol.messages import encode_response
 
 Fields = Mapping[str, Any]
 Script = Callable[["ScriptedPeer", RequestHeader, memoryview], Fields | bytes | None]

@@ -19,7 +19,7 @@ from tidelog.client.probe import is_unfenced
 from tidelog.local.ports import free_ports
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import encode_response
+from tidelog.protocol.entity_messages import encode_response
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

@@ -13,8 +13,8 @@ from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.client.session import Answer, Session
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_request, encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
-from tidelog.protocol.messages import decode_request, encode_response
 
 
 def framed(message: bytes) -> bytes:

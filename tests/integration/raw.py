@@ -12,6 +12,7 @@ from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
@@ -21,7 +22,6 @@ from tidelog.protocol.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.protocol.messages import decode_response, encode_request, request_header
 from tidelog.protocol.produce import ProducedPartition, decode_produce_response, encode_produce
 from tidelog.records.builder import NewRecord, build_batch
 

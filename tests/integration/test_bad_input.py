@@ -36,7 +36,7 @@ from tests.integration.samples import sample
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.testing.cluster import Cluster
 
 FRAME_LIMIT = 104_857_600

@@ -8,9 +8,9 @@ from tidelog.node.core.effects import Effect, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.node.core.links import Answer, Link, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import encode_response
 
 PEER = ("127.0.0.1", 9093)
 NOTHING = FetchRequest(101, 7, 500, 1, 1024, 0, 0, 0, [], [], "", None)

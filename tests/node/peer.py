@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tidelog.node.core.inputs import ConnectionClosed, FrameArrived
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
@@ -17,7 +18,6 @@ from tidelog.protocol.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.protocol.messages import decode_response, encode_request, request_header
 from tidelog.protocol.produce import (
     ProducedPartition,
     ProduceResponse,

@@ -12,6 +12,7 @@ from tests.node.peer import Peer
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import decode_request, encode_response
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
@@ -20,7 +21,6 @@ from tidelog.protocol.fetch import (
     encode_fetch_response,
 )
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import decode_request, encode_response
 from tidelog.protocol.parts import joined
 
 FETCH_VERSION = 17

@@ -18,7 +18,7 @@ from tidelog.node.core.inputs import (
 from tidelog.node.node import Node
 from tidelog.observe.events import ConnectionDropped, NodeStarted, NodeStopped
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.simulator.disk.disk_operation import FileSynced
 
 if TYPE_CHECKING:

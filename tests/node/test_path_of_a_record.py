@@ -11,8 +11,8 @@ from tidelog.node.core.connections import Slot
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.node.fetching.fetch_sessions import ParkedFetch
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import request_header
 from tidelog.protocol.frame import frame_bounds, read_request_header
-from tidelog.protocol.messages import request_header
 from tidelog.protocol.parts import FileRegion, joined
 from tidelog.protocol.produce import decode_produce, decode_produce_response, encode_produce
 from tidelog.records.batch import read_header

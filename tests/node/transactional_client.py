@@ -11,7 +11,7 @@ from tests.node.node_bench import NodeBench
 from tidelog.coordinator.decision import Producer
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.protocol.produce import ProducedPartition
 from tidelog.records.builder import NewRecord, build_batch
 

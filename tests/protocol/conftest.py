@@ -28,7 +28,7 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(max_size=8) | st.just(b"long " * 40),
     "records": st.binary(max_size=8) | st.just(b"long " * 40),
     "uuid": st.none() | st.builds(UUID, int=st.integers(1, (1 << 128) - 1)),
-    "error_code": st.sampled_from(ErrorCode),
+    "error_code": st.sampled_from([code for code in ErrorCode if code <= 133]),  # kio knows those
     "timedelta_i32": st.integers(-(1 << 31), (1 << 31) - 1).map(lambda ms: timedelta(0, 0, 0, ms)),
     "timedelta_i64": st.integers(-(1 << 40), 1 << 40).map(lambda ms: timedelta(0, 0, 0, ms)),
     # kio keeps whole seconds only.

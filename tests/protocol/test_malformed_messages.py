@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from tests.protocol.pairs import PAIRS, name
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_schema import MessageKind
-from tidelog.protocol.fetch import decode_fetch, decode_fetch_response
-from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.messages import (
+from tidelog.protocol.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
 )
+from tidelog.protocol.entity_schema import MessageKind
+from tidelog.protocol.fetch import decode_fetch, decode_fetch_response
+from tidelog.protocol.frame import MalformedRequest, read_request_header
 from tidelog.protocol.primitives import ELEMENTS_MAX
 from tidelog.protocol.produce import decode_produce, decode_produce_response
 

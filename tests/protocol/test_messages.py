@@ -17,15 +17,15 @@ from tests.protocol.pairs import PAIRS, name
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_schema import MessageKind
-from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.messages import (
+from tidelog.protocol.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
     field,
 )
+from tidelog.protocol.entity_schema import MessageKind
+from tidelog.protocol.frame import MalformedRequest, read_request_header
 from tidelog.protocol.own_fields import FIRST_TAG
 
 KINDS: tuple[MessageKind, ...] = ("request", "response")

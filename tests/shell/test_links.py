@@ -20,8 +20,8 @@ from tidelog.node.core.inputs import (
 )
 from tidelog.node.core.links import Answer, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import encode_response
 from tidelog.shell.connection import FRAMES_PER_TURN, STOP_READING_ABOVE
 from tidelog.shell.effects import ConnectionLimits
 from tidelog.shell.host_names import HostNames, SocketAddress

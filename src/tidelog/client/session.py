@@ -25,8 +25,8 @@ from typing import Any, Final, NamedTuple
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.model.errors import ErrorCode, invariant
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.frame import FRAME_LIMIT, FrameSplitter, MalformedRequest
-from tidelog.protocol.messages import decode_response, encode_request, request_header
 
 SOFTWARE_NAME: Final = "tidelog"
 _CORRELATION_IDS: Final = 1 << 31

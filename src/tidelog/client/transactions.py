@@ -17,7 +17,7 @@ from tidelog.client.errors import RequestRefused
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import milliseconds, timestamp_ms
+from tidelog.protocol.entity_messages import milliseconds, timestamp_ms
 
 T = TypeVar("T")
 NO_TIMEOUT: Final = 2**31 - 1

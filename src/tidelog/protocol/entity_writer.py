@@ -28,11 +28,7 @@ from tidelog.protocol.primitives import (
     nullable_string_bytes,
     uvarint,
 )
-
-
-class EncodedArray(bytes):
-    """An array whose bytes, its length included, were made before, for the same version."""
-
+from tidelog.protocol.struct_writer import EncodedArray
 
 Write: TypeAlias = Callable[[bytearray, Any], None]
 
@@ -123,7 +119,7 @@ def _array_writer(write_element: Write, field: FieldSchema, flexible: bool) -> W
             out += b"\x00" if flexible else b"\xff\xff\xff\xff"
             return
         if type(values) is EncodedArray:
-            out += values
+            out += values.encoded
             return
         out += uvarint(len(values) + 1) if flexible else INT32.pack(len(values))
         for value in values:

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_writer import EncodedArray
 from tidelog.protocol.primitives import (
     INT32,
     ZERO_UUID_BYTES,
@@ -23,6 +22,7 @@ from tidelog.protocol.primitives import (
     nullable_string_bytes,
     uvarint,
 )
+from tidelog.protocol.struct_writer import EncodedArray
 
 _FLEXIBLE: Final = SUPPORTED[ApiKey.METADATA].first_flexible
 _INTERNAL_SINCE: Final = 1
@@ -87,7 +87,8 @@ def topics_array(topics: Sequence[bytes], version: int, operations: int) -> Enco
     if version >= _FLEXIBLE:
         end += b"\x00"
     length = _length(len(topics), version >= _FLEXIBLE)
-    return EncodedArray(b"".join((length, end.join(topics), end if topics else b"")))
+    encoded = b"".join((length, end.join(topics), end if topics else b""))
+    return EncodedArray(len(topics), encoded)
 
 
 @lru_cache(maxsize=4096)

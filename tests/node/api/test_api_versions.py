@@ -9,7 +9,7 @@ import pytest
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.messages import decode_response, request_header
+from tidelog.protocol.entity_messages import decode_response, request_header
 
 if TYPE_CHECKING:
     from tests.node.node_bench import NodeBench

@@ -14,7 +14,7 @@ from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.coordinator_events import CoordinatorLoaded, InternalTopicMissing
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NewBench = Callable[..., NodeBench]

@@ -15,7 +15,7 @@ from tidelog.controller.records import (
 )
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBench

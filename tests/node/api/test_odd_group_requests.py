@@ -14,7 +14,7 @@ from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 
 NewBench = Callable[..., NodeBench]
 FOREVER_MS = (1 << 63) - 1

@@ -9,7 +9,7 @@ import pytest
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.offset_for_leader_epoch import CATCHES_UP_MS
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.replication.partition import Leadership
 
 if TYPE_CHECKING:

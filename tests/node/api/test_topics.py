@@ -10,7 +10,7 @@ import pytest
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.events import PartitionBecameLeader, TopicCreated, TopicDeleted
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench

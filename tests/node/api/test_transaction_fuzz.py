@@ -13,7 +13,7 @@ from tests.node.peer import Peer
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import encode_request
+from tidelog.protocol.entity_messages import encode_request
 
 CHANGES = 120
 PRODUCER = {"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0}

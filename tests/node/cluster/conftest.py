@@ -44,7 +44,7 @@ from tidelog.node.core.inputs import (
 from tidelog.node.node import Node
 from tidelog.observe.events import Event
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response, encode_request
+from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.protocol.parts import joined
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory

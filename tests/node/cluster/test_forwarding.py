@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.messages import decode_response, encode_request
+from tidelog.protocol.entity_messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

@@ -11,6 +11,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,
@@ -20,7 +21,6 @@ from tidelog.protocol.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
-from tidelog.protocol.messages import request_header
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.storage.filesystem import read_all
 

@@ -19,7 +19,7 @@ from tidelog.observe.cluster_events import (
 )
 from tidelog.observe.events import NodeStopped
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response, encode_request
+from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.node.transactional_client import SETTINGS, Client
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.records.batch import BatchHeader
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.coordination.shard_log import PIECE_BYTES
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response
+from tidelog.protocol.entity_messages import decode_response
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.replication.messages import Leadership
 from tidelog.replication.written_ends import TransactionEnd

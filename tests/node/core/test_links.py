@@ -11,6 +11,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.effects import CloseLink, OpenLink, SendOnLink
 from tidelog.node.core.links import LinkLost
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchResponse,
@@ -19,7 +20,6 @@ from tidelog.protocol.fetch import (
     joined,
 )
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import decode_request
 
 
 @pytest.fixture

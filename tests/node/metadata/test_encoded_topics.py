@@ -31,7 +31,7 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
 from tidelog.node.metadata.encoded_topics import FORMS_MAX, EncodedTopics
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import encode_response
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.metadata_response import topics_array
 
 VERSIONS = range(SUPPORTED[ApiKey.METADATA].min, SUPPORTED[ApiKey.METADATA].max + 1)

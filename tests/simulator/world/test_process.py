@@ -22,7 +22,7 @@ from tidelog.node.core.inputs import (
 )
 from tidelog.node.node import Node
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import decode_response, encode_request
+from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.simulator.faults.faults import Cut, Kill, Pause, PowerCut, Resume, Start
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.run.plan import Plan

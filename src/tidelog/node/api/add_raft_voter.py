@@ -19,7 +19,7 @@ from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.node.replicas.opening import quorum_listener
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.voter_changes import AddVoter
 

@@ -14,7 +14,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.messages import encode_response
+from tidelog.protocol.entity_messages import encode_response
 
 SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 

@@ -12,7 +12,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.control.decision_events import heartbeat_words
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 
 def handle(context: ControllerContext, request: Request) -> Reply:

@@ -13,7 +13,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field, milliseconds
+from tidelog.protocol.entity_messages import field, milliseconds
 
 
 def handle(context: GroupsContext, request: Request) -> Reply:

@@ -8,7 +8,7 @@ from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 
 def handle(context: AdminContext, request: Request) -> Reply:

@@ -15,7 +15,7 @@ from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import milliseconds
+from tidelog.protocol.entity_messages import milliseconds
 from tidelog.replication.parked import ParkedAnswer
 from tidelog.replication.partition import Partition
 

@@ -10,7 +10,7 @@ from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.apis import ListenerScope
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -18,7 +18,7 @@ from tidelog.model.settings.group import describe_group
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import unknown_topic
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 

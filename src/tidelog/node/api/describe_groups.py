@@ -9,7 +9,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 DEAD: Final = "Dead"
 NOT_FOUND_SINCE: Final = 6

@@ -8,7 +8,7 @@ from tidelog.controller.elections import ElectedTopics, ElectionType
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 
 def handle(context: AdminContext, request: Request) -> Reply:

@@ -16,9 +16,9 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.protocol.apis import FORWARDED, ApiKey
+from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.messages import decode_request
 from tidelog.protocol.parts import joined
 
 NOT_HERE: Final[Fields] = {"error_code": ErrorCode.not_controller, "response_data": None}

@@ -12,7 +12,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

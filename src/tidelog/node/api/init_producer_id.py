@@ -15,7 +15,7 @@ from tidelog.coordinator.transactions.initialisation import Initialisation, Init
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Fields, Later, Reply, Request
-from tidelog.protocol.messages import field, milliseconds
+from tidelog.protocol.entity_messages import field, milliseconds
 
 FENCED_SINCE: Final = 4
 NOBODY: Final = Producer(-1, -1)

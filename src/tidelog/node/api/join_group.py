@@ -9,7 +9,7 @@ from tidelog.coordinator.groups.classic.replies import JoinReply
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field, milliseconds
+from tidelog.protocol.entity_messages import field, milliseconds
 
 NAMELESS_PROTOCOL_SINCE: Final = 7
 

@@ -8,7 +8,7 @@ from tidelog.coordinator.groups.classic.syncing import Leaver
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 MANY_SINCE: Final = 3
 

@@ -8,7 +8,7 @@ from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16

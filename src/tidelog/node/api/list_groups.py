@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 
 def handle(context: GroupsContext, request: Request) -> Reply:

@@ -14,7 +14,7 @@ from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import NO_EPOCH, TopicPartition
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 from tidelog.records.batch import CorruptBatch
 from tidelog.replication.partition import Partition
 

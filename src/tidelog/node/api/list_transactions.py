@@ -7,7 +7,7 @@ from tidelog.coordinator.transactions.transaction import Transaction, Transactio
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 
 def handle(context: TransactionsContext, request: Request) -> Reply:

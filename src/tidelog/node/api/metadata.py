@@ -19,7 +19,7 @@ from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.coordination.coordinators import as_new_topic
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 from tidelog.protocol.metadata_response import MetadataTopic, encode_topic, topics_array
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

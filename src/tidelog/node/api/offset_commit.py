@@ -10,7 +10,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
 from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.messages import field, milliseconds
+from tidelog.protocol.entity_messages import field, milliseconds
 
 BY_ID_SINCE: Final = 10
 

@@ -13,7 +13,7 @@ from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 GROUP_ERROR_SINCE: Final = 2
 MANY_SINCE: Final = 8

@@ -9,7 +9,7 @@ from tidelog.coordinator.groups.classic.syncing import SyncWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 PROTOCOL_SINCE: Final = 5
 """Members say which protocol they speak (KIP-559)."""

@@ -21,7 +21,7 @@ from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
 from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 
 ADDS_SINCE: Final = 5
 ABORTABLE_SINCE: Final = 4

@@ -14,7 +14,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.marker_writing import ANY_LEADER_EPOCH, MarkerOrder
 from tidelog.node.core.request import Fields, Later, Reply, Request
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 from tidelog.replication.written_ends import TransactionEnd
 
 

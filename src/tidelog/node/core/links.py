@@ -35,9 +35,9 @@ from tidelog.node.core.deadlines import Deadline, Deadlines
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import FetchRequest, FetchResponse, decode_fetch_response, encode_fetch
 from tidelog.protocol.frame import MalformedRequest
-from tidelog.protocol.messages import decode_response, encode_request, request_header
 from tidelog.protocol.parts import Part
 
 REST_FIRST_MS: Final = 20

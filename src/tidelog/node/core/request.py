@@ -10,8 +10,8 @@ from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.fetch import Part
-from tidelog.protocol.messages import encode_response
 
 
 class Later(Enum):

@@ -15,9 +15,9 @@ from tidelog.node.core.request import Later, Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
 from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import decode_fetch
 from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.messages import decode_request
 from tidelog.protocol.produce import decode_produce
 
 _NO_FRAME: Final = memoryview(b"")

@@ -12,7 +12,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.node.core.request import Fields
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.messages import field
+from tidelog.protocol.entity_messages import field
 from tidelog.quorum.messages import (
     Address,
     EpochBegun,

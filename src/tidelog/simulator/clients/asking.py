@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import FetchRequest, decode_fetch_response, encode_fetch
-from tidelog.protocol.messages import decode_response, encode_request, request_header
 from tidelog.protocol.primitives import Buffer
 from tidelog.protocol.produce import decode_produce_response, encode_produce
 from tidelog.simulator.clients.client import Client

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.model.ids import METADATA_TOPIC_ID
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import FetchRequest, FileRegion, Part, decode_fetch
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import decode_request
 
 _FETCHES: Final = (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT)
 _FIRST_FLEXIBLE: Final = 12

@@ -12,8 +12,8 @@ from tidelog.model.ids import METADATA_TOPIC_ID, NO_LEADER
 from tidelog.node.core.effects import Send, SendOnLink
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.entity_messages import decode_request, decode_response, field
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages import decode_request, decode_response, field
 from tidelog.protocol.parts import joined
 from tidelog.quorum.election_state import FILE_NAME, ElectionState, read_election_state
 from tidelog.quorum.leader import Leader
