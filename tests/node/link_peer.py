@@ -11,6 +11,7 @@ from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 
 PEER = ("127.0.0.1", 9093)
 NOTHING = FetchRequest(101, 7, 500, 1, 1024, 0, 0, 0, [], [], "", None)
@@ -36,9 +37,8 @@ class Peer:
             assert now == self.now
             self.heard.append((name, answer))
 
-        fields = {"include_cluster_authorized_operations": False}
         link = link or self.link()
-        link.ask(self.now, ApiKey.DESCRIBE_CLUSTER, 0, fields, then, timeout_ms=timeout_ms)
+        link.ask(self.now, DescribeClusterRequest(), 0, then, timeout_ms=timeout_ms)
 
     def take(self) -> list[Effect]:
         effects = self.effects[:]

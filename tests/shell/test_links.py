@@ -19,9 +19,9 @@ from tidelog.node.core.inputs import (
     TimePassed,
 )
 from tidelog.node.core.links import Answer, LinkLost, Links
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 from tidelog.shell.connection import FRAMES_PER_TURN, STOP_READING_ABOVE
 from tidelog.shell.effects import ConnectionLimits
 from tidelog.shell.host_names import HostNames, SocketAddress
@@ -480,7 +480,7 @@ def test_a_peer_that_comes_up_late_is_asked_then(
 
     def ask(now: Now) -> None:
         link = links.to(("127.0.0.1", port), "control")
-        link.ask(now, ApiKey.DESCRIBE_CLUSTER, 0, {}, then, timeout_ms=10_000)
+        link.ask(now, DescribeClusterRequest(), 0, then, timeout_ms=10_000)
 
     def then(answer: Answer, now: Now) -> None:
         if isinstance(answer, LinkLost):

@@ -24,7 +24,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
-from tidelog.node.api import Contexts, controller_handlers, handlers
+from tidelog.node.api import Contexts, controller_routes, routes
 from tidelog.node.api.contexts import (
     AdminContext,
     ClusterContext,
@@ -435,6 +435,6 @@ def _build_api(
         admin=AdminContext(runtime, cluster, metadata.quorum, control.channel, plane),
         controller=None if plane is None else ControllerContext(cluster, plane),
     )
-    of_brokers = handlers(contexts)
-    of_controllers = controller_handlers(contexts, of_brokers)
+    of_brokers = routes(contexts)
+    of_controllers = controller_routes(contexts, of_brokers)
     return parked, Requests(runtime, base.listeners, of_brokers, of_controllers)

@@ -10,7 +10,7 @@ from tests.node.link_peer import PEER, Peer
 from tidelog.model.time import Now
 from tidelog.node.core.effects import CloseLink, OpenLink
 from tidelog.node.core.links import GIVEN_UP_MOST, REST_FIRST_MS, REST_MOST_MS, Answer, LinkLost
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_who_asks_again_after_every_loss_connects_less_and_less_often(
 
     def ask_again(answer: Answer, now: Now) -> None:
         assert isinstance(answer, LinkLost)
-        peer.link().ask(now, ApiKey.DESCRIBE_CLUSTER, 0, {}, ask_again, timeout_ms=60_000)
+        peer.link().ask(now, DescribeClusterRequest(), 0, ask_again, timeout_ms=60_000)
 
     ask_again(LinkLost("at first"), peer.now)
     for _ in range(9):
@@ -217,7 +217,7 @@ def test_closing_from_inside_an_answer_loses_only_what_still_waits(peer: Peer) -
         peer.heard.append(("first", answer))
         peer.link().close(now)
 
-    peer.link().ask(peer.now, ApiKey.DESCRIBE_CLUSTER, 0, {}, close, timeout_ms=1_000)
+    peer.link().ask(peer.now, DescribeClusterRequest(), 0, close, timeout_ms=1_000)
     peer.ask("second")
     peer.opened()
 

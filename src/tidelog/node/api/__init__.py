@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tidelog.node.api import (
     acls,
@@ -77,10 +77,10 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.routes import Route, untyped
 from tidelog.protocol.apis import ApiKey
 
-Handler: TypeAlias = Callable[[Request], Reply]
+Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
 
 
 class Contexts(NamedTuple):
@@ -95,7 +95,7 @@ class Contexts(NamedTuple):
     """Of nodes that are controllers."""
 
 
-def handlers(contexts: Contexts) -> Mapping[ApiKey, Handler]:
+def routes(contexts: Contexts) -> Routes:
     """What is answered on the listeners of brokers, and some of it also on those of controllers."""
     return {
         **_records_apis(contexts.records),
@@ -106,104 +106,102 @@ def handlers(contexts: Contexts) -> Mapping[ApiKey, Handler]:
     }
 
 
-def _records_apis(context: RecordsContext) -> Mapping[ApiKey, Handler]:
+def _records_apis(context: RecordsContext) -> Routes:
     return {
-        ApiKey.PRODUCE: partial(produce.handle, context),
-        ApiKey.FETCH: partial(fetch.handle, context),
-        ApiKey.LIST_OFFSETS: partial(list_offsets.handle, context),
-        ApiKey.DELETE_RECORDS: partial(delete_records.handle, context),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: partial(offset_for_leader_epoch.handle, context),
-        ApiKey.DESCRIBE_LOG_DIRS: partial(describe_log_dirs.handle, context),
-        ApiKey.DESCRIBE_PRODUCERS: partial(describe_producers.handle, context),
+        ApiKey.PRODUCE: untyped(produce.handle, context),
+        ApiKey.FETCH: untyped(fetch.handle, context),
+        ApiKey.LIST_OFFSETS: untyped(list_offsets.handle, context),
+        ApiKey.DELETE_RECORDS: untyped(delete_records.handle, context),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: untyped(offset_for_leader_epoch.handle, context),
+        ApiKey.DESCRIBE_LOG_DIRS: untyped(describe_log_dirs.handle, context),
+        ApiKey.DESCRIBE_PRODUCERS: untyped(describe_producers.handle, context),
     }
 
 
-def _cluster_apis(context: ClusterContext) -> Mapping[ApiKey, Handler]:
+def _cluster_apis(context: ClusterContext) -> Routes:
     return {
-        ApiKey.METADATA: partial(metadata.handle, context),
-        ApiKey.API_VERSIONS: partial(api_versions.handle, context),
-        ApiKey.DESCRIBE_ACLS: partial(acls.describe, context),
-        ApiKey.CREATE_ACLS: partial(acls.create, context),
-        ApiKey.DELETE_ACLS: partial(acls.delete, context),
-        ApiKey.DESCRIBE_CONFIGS: partial(describe_configs.handle, context),
-        ApiKey.DESCRIBE_CLUSTER: partial(describe_cluster.handle, context),
-        ApiKey.FIND_COORDINATOR: partial(find_coordinator.handle, context),
-        ApiKey.LIST_CONFIG_RESOURCES: partial(list_config_resources.handle, context),
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: partial(describe_topic_partitions.handle, context),
+        ApiKey.METADATA: untyped(metadata.handle, context),
+        ApiKey.API_VERSIONS: untyped(api_versions.handle, context),
+        ApiKey.DESCRIBE_ACLS: untyped(acls.describe, context),
+        ApiKey.CREATE_ACLS: untyped(acls.create, context),
+        ApiKey.DELETE_ACLS: untyped(acls.delete, context),
+        ApiKey.DESCRIBE_CONFIGS: untyped(describe_configs.handle, context),
+        ApiKey.DESCRIBE_CLUSTER: untyped(describe_cluster.handle, context),
+        ApiKey.FIND_COORDINATOR: untyped(find_coordinator.handle, context),
+        ApiKey.LIST_CONFIG_RESOURCES: untyped(list_config_resources.handle, context),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: untyped(describe_topic_partitions.handle, context),
     }
 
 
-def _admin_apis(context: AdminContext) -> Mapping[ApiKey, Handler]:
+def _admin_apis(context: AdminContext) -> Routes:
     return {
-        ApiKey.CREATE_TOPICS: partial(create_topics.handle, context),
-        ApiKey.DELETE_TOPICS: partial(delete_topics.handle, context),
-        ApiKey.ALTER_CONFIGS: partial(alter_configs.handle, context),
-        ApiKey.CREATE_PARTITIONS: partial(create_partitions.handle, context),
-        ApiKey.ELECT_LEADERS: partial(elect_leaders.handle, context),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: partial(incremental_alter_configs.handle, context),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: partial(
+        ApiKey.CREATE_TOPICS: untyped(create_topics.handle, context),
+        ApiKey.DELETE_TOPICS: untyped(delete_topics.handle, context),
+        ApiKey.ALTER_CONFIGS: untyped(alter_configs.handle, context),
+        ApiKey.CREATE_PARTITIONS: untyped(create_partitions.handle, context),
+        ApiKey.ELECT_LEADERS: untyped(elect_leaders.handle, context),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: untyped(incremental_alter_configs.handle, context),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: untyped(
             alter_partition_reassignments.handle, context
         ),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: partial(list_partition_reassignments.handle, context),
-        ApiKey.DESCRIBE_QUORUM: partial(describe_quorum.handle, context),
-        ApiKey.UPDATE_FEATURES: partial(update_features.handle, context),
-        ApiKey.UNREGISTER_BROKER: partial(unregister_broker.handle, context),
-        ApiKey.ADD_RAFT_VOTER: partial(add_raft_voter.handle, context),
-        ApiKey.REMOVE_RAFT_VOTER: partial(remove_raft_voter.handle, context),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: untyped(list_partition_reassignments.handle, context),
+        ApiKey.DESCRIBE_QUORUM: untyped(describe_quorum.handle, context),
+        ApiKey.UPDATE_FEATURES: untyped(update_features.handle, context),
+        ApiKey.UNREGISTER_BROKER: untyped(unregister_broker.handle, context),
+        ApiKey.ADD_RAFT_VOTER: untyped(add_raft_voter.handle, context),
+        ApiKey.REMOVE_RAFT_VOTER: untyped(remove_raft_voter.handle, context),
     }
 
 
-def _transactions_apis(context: TransactionsContext) -> Mapping[ApiKey, Handler]:
+def _transactions_apis(context: TransactionsContext) -> Routes:
     return {
-        ApiKey.INIT_PRODUCER_ID: partial(init_producer_id.handle, context),
-        ApiKey.ADD_PARTITIONS_TO_TXN: partial(add_partitions_to_txn.handle, context),
-        ApiKey.ADD_OFFSETS_TO_TXN: partial(add_offsets_to_txn.handle, context),
-        ApiKey.END_TXN: partial(end_txn.handle, context),
-        ApiKey.WRITE_TXN_MARKERS: partial(write_txn_markers.handle, context),
-        ApiKey.TXN_OFFSET_COMMIT: partial(txn_offset_commit.handle, context),
-        ApiKey.DESCRIBE_TRANSACTIONS: partial(describe_transactions.handle, context),
-        ApiKey.LIST_TRANSACTIONS: partial(list_transactions.handle, context),
+        ApiKey.INIT_PRODUCER_ID: untyped(init_producer_id.handle, context),
+        ApiKey.ADD_PARTITIONS_TO_TXN: untyped(add_partitions_to_txn.handle, context),
+        ApiKey.ADD_OFFSETS_TO_TXN: untyped(add_offsets_to_txn.handle, context),
+        ApiKey.END_TXN: untyped(end_txn.handle, context),
+        ApiKey.WRITE_TXN_MARKERS: untyped(write_txn_markers.handle, context),
+        ApiKey.TXN_OFFSET_COMMIT: untyped(txn_offset_commit.handle, context),
+        ApiKey.DESCRIBE_TRANSACTIONS: untyped(describe_transactions.handle, context),
+        ApiKey.LIST_TRANSACTIONS: untyped(list_transactions.handle, context),
     }
 
 
-def _groups_apis(context: GroupsContext) -> Mapping[ApiKey, Handler]:
+def _groups_apis(context: GroupsContext) -> Routes:
     return {
-        ApiKey.JOIN_GROUP: partial(join_group.handle, context),
-        ApiKey.SYNC_GROUP: partial(sync_group.handle, context),
-        ApiKey.HEARTBEAT: partial(heartbeat.handle, context),
-        ApiKey.LEAVE_GROUP: partial(leave_group.handle, context),
-        ApiKey.OFFSET_COMMIT: partial(offset_commit.handle, context),
-        ApiKey.OFFSET_FETCH: partial(offset_fetch.handle, context),
-        ApiKey.OFFSET_DELETE: partial(offset_delete.handle, context),
-        ApiKey.LIST_GROUPS: partial(list_groups.handle, context),
-        ApiKey.DESCRIBE_GROUPS: partial(describe_groups.handle, context),
-        ApiKey.DELETE_GROUPS: partial(delete_groups.handle, context),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: partial(consumer_group_heartbeat.handle, context),
-        ApiKey.CONSUMER_GROUP_DESCRIBE: partial(consumer_group_describe.handle, context),
+        ApiKey.JOIN_GROUP: untyped(join_group.handle, context),
+        ApiKey.SYNC_GROUP: untyped(sync_group.handle, context),
+        ApiKey.HEARTBEAT: untyped(heartbeat.handle, context),
+        ApiKey.LEAVE_GROUP: untyped(leave_group.handle, context),
+        ApiKey.OFFSET_COMMIT: untyped(offset_commit.handle, context),
+        ApiKey.OFFSET_FETCH: untyped(offset_fetch.handle, context),
+        ApiKey.OFFSET_DELETE: untyped(offset_delete.handle, context),
+        ApiKey.LIST_GROUPS: untyped(list_groups.handle, context),
+        ApiKey.DESCRIBE_GROUPS: untyped(describe_groups.handle, context),
+        ApiKey.DELETE_GROUPS: untyped(delete_groups.handle, context),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: untyped(consumer_group_heartbeat.handle, context),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: untyped(consumer_group_describe.handle, context),
     }
 
 
-def controller_handlers(
-    contexts: Contexts, of_brokers: Mapping[ApiKey, Handler]
-) -> Mapping[ApiKey, Handler]:
+def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
     """The same on the listeners of controllers, where a fetch is one of the metadata log."""
     context = contexts.controller
     if context is None:
         return {}
-    table: dict[ApiKey, Handler] = {
+    table: dict[ApiKey, Route[Any]] = {
         **of_brokers,
-        ApiKey.FETCH: partial(metadata_fetch.handle, context),
-        ApiKey.VOTE: partial(vote.handle, context),
-        ApiKey.BEGIN_QUORUM_EPOCH: partial(begin_quorum_epoch.handle, context),
-        ApiKey.END_QUORUM_EPOCH: partial(end_quorum_epoch.handle, context),
-        ApiKey.ALTER_PARTITION: partial(alter_partition.handle, context),
-        ApiKey.FETCH_SNAPSHOT: partial(fetch_snapshot.handle, context),
-        ApiKey.BROKER_REGISTRATION: partial(broker_registration.handle, context),
-        ApiKey.BROKER_HEARTBEAT: partial(broker_heartbeat.handle, context),
-        ApiKey.ALLOCATE_PRODUCER_IDS: partial(allocate_producer_ids.handle, context),
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: partial(assign_replicas_to_dirs.handle, context),
-        ApiKey.CONTROLLER_REGISTRATION: partial(controller_registration.handle, context),
-        ApiKey.UPDATE_RAFT_VOTER: partial(update_raft_voter.handle, context),
+        ApiKey.FETCH: untyped(metadata_fetch.handle, context),
+        ApiKey.VOTE: untyped(vote.handle, context),
+        ApiKey.BEGIN_QUORUM_EPOCH: untyped(begin_quorum_epoch.handle, context),
+        ApiKey.END_QUORUM_EPOCH: untyped(end_quorum_epoch.handle, context),
+        ApiKey.ALTER_PARTITION: untyped(alter_partition.handle, context),
+        ApiKey.FETCH_SNAPSHOT: untyped(fetch_snapshot.handle, context),
+        ApiKey.BROKER_REGISTRATION: untyped(broker_registration.handle, context),
+        ApiKey.BROKER_HEARTBEAT: untyped(broker_heartbeat.handle, context),
+        ApiKey.ALLOCATE_PRODUCER_IDS: untyped(allocate_producer_ids.handle, context),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: untyped(assign_replicas_to_dirs.handle, context),
+        ApiKey.CONTROLLER_REGISTRATION: untyped(controller_registration.handle, context),
+        ApiKey.UPDATE_RAFT_VOTER: untyped(update_raft_voter.handle, context),
     }
-    table[ApiKey.ENVELOPE] = partial(envelope.handle, context, of_brokers)
+    table[ApiKey.ENVELOPE] = Route(None, partial(envelope.handle, context, of_brokers))
     return table

@@ -6,7 +6,7 @@ connection.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
@@ -18,17 +18,17 @@ _DISABLED: Final = {
 }
 
 
-def describe(context: ClusterContext, request: Request) -> Reply:
+def describe(context: ClusterContext, request: Request[Any]) -> Reply:
     """Nothing is allowed or denied to anybody."""
     why = "No Authorizer is configured on the broker"
     return {**_DISABLED, "error_message": why, "resources": []}
 
 
-def create(context: ClusterContext, request: Request) -> Reply:
+def create(context: ClusterContext, request: Request[Any]) -> Reply:
     """Each rule for itself."""
     return {"results": [_DISABLED for _ in request.body.creations]}
 
 
-def delete(context: ClusterContext, request: Request) -> Reply:
+def delete(context: ClusterContext, request: Request[Any]) -> Reply:
     """Each filter for itself."""
     return {"filter_results": [{**_DISABLED, "matching_acls": []} for _ in request.body.filters]}

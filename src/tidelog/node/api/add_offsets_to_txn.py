@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
@@ -16,7 +16,7 @@ from tidelog.node.core.request import Reply, Request
 FENCED_SINCE: Final = 2
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Add the partition that keeps the offsets of the group."""
     body = request.body
     if not context.groups.topic_exists:

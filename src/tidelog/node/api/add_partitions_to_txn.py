@@ -28,7 +28,7 @@ _NOT_ASKED: Final = frozenset(
 """Verdicts on partitions on whose account the coordinator was not asked."""
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Let the coordinator decide about each transaction."""
     if request.api_version >= MANY_SINCE:
         return _handle_many(context, request)
@@ -53,7 +53,7 @@ def handle(context: TransactionsContext, request: Request) -> Reply:
     return later
 
 
-def _handle_many(context: TransactionsContext, request: Request) -> Reply:
+def _handle_many(context: TransactionsContext, request: Request[Any]) -> Reply:
     transactions = request.body.transactions
     later = request.park()
 

@@ -27,7 +27,7 @@ PURPOSE: Final = "quorum"
 PROBE_VERSION: Final = 4
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
@@ -54,7 +54,7 @@ def handle(context: AdminContext, request: Request) -> Reply:
         if not isinstance(outcome, Later):
             request.answer(outcome)
 
-    context.runtime.links.to(address, PURPOSE).ask(
+    context.runtime.links.to(address, PURPOSE).ask_fields(
         request.now,
         ApiKey.API_VERSIONS,
         PROBE_VERSION,
@@ -84,7 +84,7 @@ def _unfit(context: AdminContext, voter: Voter, answer: Any) -> Refusal | None:
     return Refusal(ErrorCode.invalid_request, why)
 
 
-def _add(context: AdminContext, request: Request, voter: Voter) -> Reply:
+def _add(context: AdminContext, request: Request[Any], voter: Voter) -> Reply:
     await_commit = field(request.body, "ack_when_committed", True)
     return context.control.decide(
         request,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.producer_ids import ProducerIdBlock
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Give the next block away."""
     body = request.body
     return context.plane.decide(

@@ -18,7 +18,7 @@ from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Each partition for itself; a stale sender gets one answer for all."""
     body = request.body
     proposals: list[tuple[UUID, list[IsrProposal]]] = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.reassignment import ReassignedTopics, ReassignmentWish
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
@@ -9,7 +11,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Begin, change or cancel a reassignment of each partition that is named."""
     body = request.body
     factor_may_change = field(body, "allow_replication_factor_change", True)

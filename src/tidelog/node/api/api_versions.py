@@ -7,7 +7,7 @@ can ask again; this is the only API where an unknown version is not a reason to 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from tidelog.controller.features import KRAFT_VERSION, NODE_FEATURES
 from tidelog.model.errors import ErrorCode
@@ -19,7 +19,7 @@ from tidelog.protocol.entity_messages import encode_response
 SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """List the APIs of the listener that was asked, and the cluster's features."""
     ranges = SUPPORTED[ApiKey.API_VERSIONS]
     if request.api_version > ranges.max:

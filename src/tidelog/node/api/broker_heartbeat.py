@@ -15,7 +15,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Note the heartbeat; its connection stands for the broker from now on."""
     plane = context.plane
     heartbeat = _heartbeat(request.body)

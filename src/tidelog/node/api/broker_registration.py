@@ -16,7 +16,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Register, or say why not; from now on the connection stands for the broker."""
     plane = context.plane
     registration = _registration(request.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsumerGroup
@@ -20,7 +20,7 @@ CONSUMER_MEMBER: Final = 1
 NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Describe each group for itself."""
     group_ids = request.body.group_ids
     if not context.cluster.image.features.get(GROUP_VERSION):

@@ -16,7 +16,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field, milliseconds
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Join, stay or leave; hear what to read."""
     if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
@@ -41,7 +41,7 @@ def handle(context: GroupsContext, request: Request) -> Reply:
     return later
 
 
-def _heartbeat(request: Request) -> Heartbeat:
+def _heartbeat(request: Request[Any]) -> Heartbeat:
     body = request.body
     names, owned = body.subscribed_topic_names, body.topic_partitions
     return Heartbeat(

@@ -12,7 +12,7 @@ from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Note it in the log, for whoever wants to know which controllers there are."""
     joining = _joining(request.body)
     return context.plane.decide(

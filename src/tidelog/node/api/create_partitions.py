@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidelog.controller.partitions import MorePartitions
 from tidelog.model.errors import ErrorCode, Refusal
@@ -10,7 +11,7 @@ from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Add partitions to every topic that can have more."""
     body = request.body
     wishes = [

@@ -11,7 +11,7 @@ from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Create every topic that can be created; the others get their refusal."""
     wishes = [
         NewTopic(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
@@ -12,7 +13,7 @@ from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Forget each group for itself."""
     group_ids = list(dict.fromkeys(request.body.groups_names))
     later = request.park()

@@ -22,7 +22,7 @@ from tidelog.replication.partition import Partition
 TO_HIGH_WATERMARK: Final = -1
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """Delete partition by partition; answer when all of them are done."""
     results: list[tuple[str, list[dict[str, Any]]]] = []
     waiting: list[tuple[Partition, int, dict[str, Any]]] = []
@@ -72,7 +72,7 @@ def _delete(
 
 def _answer_later(
     context: RecordsContext,
-    request: Request,
+    request: Request[Any],
     results: list[tuple[str, list[dict[str, Any]]]],
     waiting: list[tuple[Partition, int, dict[str, Any]]],
 ) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from tidelog.controller.topics import TopicDeletion
@@ -15,7 +15,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 DELETION_DISABLED_SINCE: Final = 3
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Delete every topic that exists; the others get their refusal."""
     body = request.body
     wishes: list[tuple[str | None, UUID]]

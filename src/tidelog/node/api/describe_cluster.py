@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
@@ -16,7 +16,7 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """Answer from this node's image; a listener knows only its own kind of endpoint."""
     listener = request.connection.listener
     endpoint_type = field(request.body, "endpoint_type", BROKERS)

@@ -23,7 +23,7 @@ from tidelog.protocol.entity_messages import field
 NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """Describe each resource, or the keys of it that were named."""
     body = request.body
     with_synonyms = field(body, "include_synonyms", False)

@@ -18,7 +18,7 @@ GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Describe each group; one that does not exist is dead."""
     group_ids = request.body.groups
     later = request.park()
@@ -43,7 +43,9 @@ def handle(context: GroupsContext, request: Request) -> Reply:
     return later
 
 
-def _group(request: Request, group_id: str, outcome: DescribedGroup | Refusal) -> dict[str, Any]:
+def _group(
+    request: Request[Any], group_id: str, outcome: DescribedGroup | Refusal
+) -> dict[str, Any]:
     if isinstance(outcome, Refusal):
         error, why, state = outcome.code, outcome.why, ""
         if error is ErrorCode.group_id_not_found:

@@ -10,7 +10,7 @@ from tidelog.node.core.request import Reply, Request
 from tidelog.storage.log_directory import LogDirectory
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """List the logs of every directory, or those of the partitions that were named."""
     asked = request.body.topics
     wanted: set[tuple[str, int]] | None = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """List the producers that each partition remembers, whether this replica leads or follows."""
     return {
         "topics": [

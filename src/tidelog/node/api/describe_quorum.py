@@ -12,7 +12,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.quorum.description import QuorumDescription, ReplicaProgress
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Describe the one partition there is; anything else is unknown."""
     return context.control.decide(
         request,
@@ -22,7 +22,7 @@ def handle(context: AdminContext, request: Request) -> Reply:
     )
 
 
-def _answer(request: Request, quorum: QuorumDescription | None) -> Fields:
+def _answer(request: Request[Any], quorum: QuorumDescription | None) -> Fields:
     return {
         "error_code": ErrorCode.none,
         "topics": [

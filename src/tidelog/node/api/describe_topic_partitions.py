@@ -19,7 +19,7 @@ ALL_ERRORS: Final = 13
 """The version of Metadata that tells partitions with the same error codes."""
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """Answer one page."""
     body = request.body
     cursor = body.cursor

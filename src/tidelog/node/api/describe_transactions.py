@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
@@ -15,7 +16,7 @@ from tidelog.node.core.gathering import gather
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Describe each of them."""
     wanted = request.body.transactional_ids
     later = request.park()

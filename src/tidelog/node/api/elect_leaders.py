@@ -11,7 +11,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Hold an election in each partition that is named, or in all."""
     body = request.body
     named = body.topic_partitions

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.quorum_letters import epoch_ended, epoch_response
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Stand for election: at once as the first of the successors, else after a while."""
     ended = epoch_ended(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(ended, ErrorCode):

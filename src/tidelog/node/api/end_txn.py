@@ -8,7 +8,7 @@ does that need an id from the controller.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.ending import Ending
@@ -22,7 +22,7 @@ FENCED_SINCE: Final = 2
 BUMPS_SINCE: Final = 5
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Let the coordinator decide."""
     body = request.body
     if not body.transactional_id:

@@ -6,6 +6,7 @@ patience; otherwise it is parked until news or its deadline.
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
@@ -17,7 +18,7 @@ from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, Want
 from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """Answer a fetch now, or park it."""
     fetch: FetchRequest = request.body
     session = context.sessions.context_for(fetch, request.api_version, request.now.monotonic_ms)
@@ -57,7 +58,7 @@ def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bo
 
 
 def _encode(
-    context: RecordsContext, request: Request, session: FetchContext, look: Look
+    context: RecordsContext, request: Request[Any], session: FetchContext, look: Look
 ) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
@@ -12,7 +14,7 @@ from tidelog.quorum.snapshot_file import SnapshotId
 from tidelog.quorum.snapshot_transfer import SnapshotAsked
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Give the piece that is asked for; its bytes may end anywhere."""
     body = request.body
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:

@@ -20,7 +20,7 @@ MANY_SINCE: Final = 4
 NOWHERE: Final[Fields] = {"node_id": -1, "host": "", "port": -1}
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """Look each key up."""
     body = request.body
     key_type = field(body, "key_type", GROUP)
@@ -33,7 +33,7 @@ def handle(context: ClusterContext, request: Request) -> Reply:
     }
 
 
-def _find(context: ClusterContext, request: Request, key_type: int, key: str) -> Fields:
+def _find(context: ClusterContext, request: Request[Any], key_type: int, key: str) -> Fields:
     coordinators = _of_type(context, key_type)
     if coordinators is None:
         why = f"there are no coordinators of type {key_type}"

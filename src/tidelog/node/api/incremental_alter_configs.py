@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tidelog.controller.configs import AlteredConfigs, ConfigChange, ConfigOp, ResourceChange
 from tidelog.controller.controller import Controller
@@ -15,7 +15,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 Alter: TypeAlias = Callable[[Controller, Sequence[ResourceChange], bool], Decision[AlteredConfigs]]
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Set, delete, append and subtract; each resource is taken whole or not at all."""
     return alter(
         context,
@@ -26,7 +26,7 @@ def handle(context: AdminContext, request: Request) -> Reply:
     )
 
 
-def alter(context: AdminContext, request: Request, decide: Alter) -> Reply:
+def alter(context: AdminContext, request: Request[Any], decide: Alter) -> Reply:
     """What both ways of altering configs share."""
     body = request.body
     wishes = [

@@ -8,7 +8,7 @@ it before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.initialisation import Initialisation, Initialised
@@ -21,7 +21,7 @@ FENCED_SINCE: Final = 4
 NOBODY: Final = Producer(-1, -1)
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Give the next free id, or let the coordinator of a transactional id decide."""
     transactional_id = request.body.transactional_id
     if transactional_id is None:
@@ -36,7 +36,7 @@ def handle(context: TransactionsContext, request: Request) -> Reply:
 
 
 def _with_producer_id_at_hand(
-    context: TransactionsContext, request: Request, then: Callable[[], None]
+    context: TransactionsContext, request: Request[Any], then: Callable[[], None]
 ) -> None:
     """Go on once the coordinator can give out a producer id; without one it refuses."""
     if context.producer_ids.has_any:
@@ -45,7 +45,7 @@ def _with_producer_id_at_hand(
         context.producer_ids.refill(request.now, lambda refusal: then())
 
 
-def _ask(context: TransactionsContext, request: Request) -> None:
+def _ask(context: TransactionsContext, request: Request[Any]) -> None:
     body = request.body
     producer_id = field(body, "producer_id", -1)
     expected = None
@@ -73,7 +73,7 @@ def _ask(context: TransactionsContext, request: Request) -> None:
     )
 
 
-def _give_any(context: TransactionsContext, request: Request) -> Fields | Later:
+def _give_any(context: TransactionsContext, request: Request[Any]) -> Fields | Later:
     producer_id = context.producer_ids.take()
     if producer_id is not None:
         return _given(Producer(producer_id, 0))
@@ -101,7 +101,7 @@ def _given(producer: Producer, ongoing: Producer | None = None) -> Fields:
     }
 
 
-def _refused(request: Request, error: ErrorCode) -> Fields:
+def _refused(request: Request[Any], error: ErrorCode) -> Fields:
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
         error = ErrorCode.invalid_producer_epoch
     return {"error_code": error, "producer_id": -1, "producer_epoch": -1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.groups.classic.joining import JoinWish
 from tidelog.coordinator.groups.classic.replies import JoinReply
@@ -14,7 +14,7 @@ from tidelog.protocol.entity_messages import field, milliseconds
 NAMELESS_PROTOCOL_SINCE: Final = 7
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Join; the answer comes when the generation begins."""
     wish = _wish(request)
     error = _refused(context, wish)
@@ -37,7 +37,7 @@ def handle(context: GroupsContext, request: Request) -> Reply:
     return later
 
 
-def _wish(request: Request) -> JoinWish:
+def _wish(request: Request[Any]) -> JoinWish:
     body = request.body
     return JoinWish(
         version=request.api_version,
@@ -63,7 +63,7 @@ def _refused(context: GroupsContext, wish: JoinWish) -> ErrorCode | None:
     return None
 
 
-def _fields(request: Request, reply: JoinReply) -> Fields:
+def _fields(request: Request[Any], reply: JoinReply) -> Fields:
     protocol = reply.protocol
     if protocol is None and request.api_version < NAMELESS_PROTOCOL_SINCE:
         protocol = ""

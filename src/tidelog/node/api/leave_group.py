@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.groups.classic.syncing import Leaver
 from tidelog.model.errors import ErrorCode, Refusal
@@ -13,7 +13,7 @@ from tidelog.protocol.entity_messages import field
 MANY_SINCE: Final = 3
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Let each of them go."""
     body = request.body
     leavers = _leavers(request)
@@ -33,7 +33,7 @@ def handle(context: GroupsContext, request: Request) -> Reply:
     return later
 
 
-def _leavers(request: Request) -> list[Leaver]:
+def _leavers(request: Request[Any]) -> list[Leaver]:
     if request.api_version < MANY_SINCE:
         return [Leaver(request.body.member_id, None)]
     return [
@@ -43,7 +43,7 @@ def _leavers(request: Request) -> list[Leaver]:
 
 
 def _fields(
-    request: Request, leavers: list[Leaver], outcome: tuple[ErrorCode, ...] | Refusal
+    request: Request[Any], leavers: list[Leaver], outcome: tuple[ErrorCode, ...] | Refusal
 ) -> Fields:
     if isinstance(outcome, Refusal):
         return {"error_code": outcome.code, "members": []}

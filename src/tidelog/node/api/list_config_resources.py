@@ -15,7 +15,7 @@ CLIENT_METRICS: Final = 16
 KNOWN: Final = (TOPIC_CONFIG, BROKER_CONFIG, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG)
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """List topics, brokers, and groups that have settings.
 
     Version 0 asks for client metrics alone, which we do not have.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """List them all, or those of some states and types."""
     if context.groups.are_loading:
         return {"error_code": ErrorCode.coordinator_load_in_progress, "groups": []}

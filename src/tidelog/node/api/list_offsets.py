@@ -46,7 +46,7 @@ class Found(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """Answer each partition on its own."""
     body = request.body
     asked = Counter(
@@ -71,7 +71,7 @@ def handle(context: RecordsContext, request: Request) -> Reply:
 
 def _answer(
     context: RecordsContext,
-    request: Request,
+    request: Request[Any],
     topic: str,
     asked: Any,
     twice: set[TopicPartition],

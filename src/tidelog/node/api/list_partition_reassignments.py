@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.reassignment import OngoingTopics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """What is under way in the partitions that are named, or in all."""
     named = request.body.topics
     wishes = None if named is None else [(topic.name, topic.partition_indexes) for topic in named]

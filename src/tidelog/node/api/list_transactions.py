@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.errors import ErrorCode
@@ -10,7 +12,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """List those that pass every filter; an empty filter lets all pass."""
     if context.transactions.are_loading:
         return _refused(ErrorCode.coordinator_load_in_progress)
@@ -42,7 +44,7 @@ def _refused(error: ErrorCode) -> Fields:
     return {"error_code": error, "unknown_state_filters": [], "transaction_states": []}
 
 
-def _passes(transaction: Transaction, request: Request) -> bool:
+def _passes(transaction: Transaction, request: Request[Any]) -> bool:
     body = request.body
     longer_than_ms = field(body, "duration_filter", -1)
     return (

@@ -8,7 +8,7 @@ is decided who leads instead.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from tidelog.controller.topic_names import bad_name
@@ -28,7 +28,7 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 TOPIC_IDS_SINCE: Final = 12
 
 
-def handle(context: ClusterContext, request: Request) -> Reply:
+def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     """Answer at once, or after the missing topics have been created."""
     if request.api_version < TOPIC_IDS_SINCE and _asks_by_id(request):
         return _refused(request)
@@ -46,7 +46,7 @@ def handle(context: ClusterContext, request: Request) -> Reply:
     return later
 
 
-def _answer_when_decided(context: ClusterContext, request: Request) -> Reply:
+def _answer_when_decided(context: ClusterContext, request: Request[Any]) -> Reply:
     """At once, unless the answer would have to leave out a leader that is about to be replaced."""
     doubtful = _leaders_in_doubt(context, request)
     if not doubtful:
@@ -61,7 +61,7 @@ def _answer_when_decided(context: ClusterContext, request: Request) -> Reply:
     )
 
 
-def _leaders_in_doubt(context: ClusterContext, request: Request) -> set[int]:
+def _leaders_in_doubt(context: ClusterContext, request: Request[Any]) -> set[int]:
     """Of the leaders that the answer names, those who may be gone."""
     in_doubt = set(context.departures.in_doubt)
     if not in_doubt:
@@ -86,7 +86,7 @@ def _wish(context: ClusterContext, name: str) -> NewTopic:
     return NewTopic(name) if internal is None else as_new_topic(internal)
 
 
-def _asks_by_id(request: Request) -> bool:
+def _asks_by_id(request: Request[Any]) -> bool:
     """Versions 10 and 11 have a field for it, but their answers cannot leave out a name."""
     return any(
         topic.name is None or field(topic, "topic_id", None) is not None
@@ -94,7 +94,7 @@ def _asks_by_id(request: Request) -> bool:
     )
 
 
-def _refused(request: Request) -> Fields:
+def _refused(request: Request[Any]) -> Fields:
     return {
         "topics": [
             {"name": topic.name or "", "error_code": ErrorCode.invalid_request, "partitions": []}
@@ -103,7 +103,7 @@ def _refused(request: Request) -> Fields:
     }
 
 
-def _to_create(context: ClusterContext, request: Request) -> list[str]:
+def _to_create(context: ClusterContext, request: Request[Any]) -> list[str]:
     topics = request.body.topics
     allowed = field(request.body, "allow_auto_topic_creation", True)
     if not topics or not allowed or not context.cluster.config.auto_create_topics_enable:
@@ -118,7 +118,9 @@ def _to_create(context: ClusterContext, request: Request) -> list[str]:
     return list(missing)
 
 
-def _answer(context: ClusterContext, request: Request, refused: dict[str, ErrorCode]) -> Fields:
+def _answer(
+    context: ClusterContext, request: Request[Any], refused: dict[str, ErrorCode]
+) -> Fields:
     version, listener = request.api_version, request.connection.listener
     asked = request.body.topics
     if asked is None or (version == 0 and not asked):
@@ -146,7 +148,7 @@ def _answer(context: ClusterContext, request: Request, refused: dict[str, ErrorC
 
 
 def _asked_topics(
-    context: ClusterContext, request: Request, refused: dict[str, ErrorCode]
+    context: ClusterContext, request: Request[Any], refused: dict[str, ErrorCode]
 ) -> list[bytes]:
     """The topics that were named, each once, and what is wrong with those that are not there."""
     version, image = request.api_version, context.cluster.image

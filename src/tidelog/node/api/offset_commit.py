@@ -15,7 +15,7 @@ from tidelog.protocol.entity_messages import field, milliseconds
 BY_ID_SINCE: Final = 10
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Commit the offsets of partitions that exist; the answer waits until they are safe."""
     topics = request.body.topics
     refused: list[ErrorCode | None] = []
@@ -58,7 +58,7 @@ def handle(context: GroupsContext, request: Request) -> Reply:
 
 
 def _topic(
-    context: GroupsContext, request: Request, topic: Any
+    context: GroupsContext, request: Request[Any], topic: Any
 ) -> tuple[str, Any, ErrorCode | None]:
     """The topic by name and id, or why there is none."""
     if request.api_version >= BY_ID_SINCE:
@@ -72,7 +72,7 @@ def _topic(
     return topic.name, known.topic_id, None
 
 
-def _wish(request: Request, wishes: list[OffsetWish]) -> CommitWish:
+def _wish(request: Request[Any], wishes: list[OffsetWish]) -> CommitWish:
     body = request.body
     retention = field(body, "retention_time", None)
     retention_ms = None if retention is None else milliseconds(retention)

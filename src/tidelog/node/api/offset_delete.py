@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import GroupsContext
@@ -9,7 +11,7 @@ from tidelog.node.coordination.offset_verdicts import offset_verdicts
 from tidelog.node.core.request import Reply, Request
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Forget what can be forgotten."""
     body = request.body
     if not body.group_id:

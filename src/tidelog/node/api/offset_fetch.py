@@ -65,7 +65,7 @@ class _Question:
         return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._unknown]
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Answer for every group once what it tells is safe."""
     body = request.body
     asked = body.groups if request.api_version >= MANY_SINCE else [body]
@@ -104,7 +104,7 @@ def handle(context: GroupsContext, request: Request) -> Reply:
 
 def _group(
     context: GroupsContext,
-    request: Request,
+    request: Request[Any],
     question: _Question,
     outcome: list[FetchedOffset] | Refusal,
 ) -> Fields:
@@ -125,7 +125,7 @@ def _group(
     }
 
 
-def _identity(context: GroupsContext, request: Request, fetched: FetchedOffset) -> Fields:
+def _identity(context: GroupsContext, request: Request[Any], fetched: FetchedOffset) -> Fields:
     """What a topic goes by; nothing if that is an id, and it has none any more."""
     name = fetched.partition.topic
     if request.api_version < BY_ID_SINCE:

@@ -17,7 +17,7 @@ from tidelog.protocol.entity_messages import field
 CATCHES_UP_MS: Final = 250
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """Answer each partition on its own."""
     if _is_ahead_of_us(context, request):
         return context.held.hold(
@@ -29,7 +29,7 @@ def handle(context: RecordsContext, request: Request) -> Reply:
     return _answers(context, request)
 
 
-def _is_ahead_of_us(context: RecordsContext, request: Request) -> bool:
+def _is_ahead_of_us(context: RecordsContext, request: Request[Any]) -> bool:
     """Whether a consumer names a leader epoch that is not known here yet."""
     if field(request.body, "replica_id", -1) >= 0:
         return False
@@ -42,7 +42,7 @@ def _is_ahead_of_us(context: RecordsContext, request: Request) -> bool:
     return False
 
 
-def _answers(context: RecordsContext, request: Request) -> Fields:
+def _answers(context: RecordsContext, request: Request[Any]) -> Fields:
     return {
         "topics": [
             {

@@ -9,7 +9,7 @@ that a topic asks for with `flush.messages` and `flush.ms`.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode, Refusal
@@ -59,7 +59,7 @@ class Held(NamedTuple):
             )
 
 
-def handle(context: RecordsContext, request: Request) -> Reply:
+def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
     if request.body.transactional_id is not None:
         later = context.transaction_gate.wait(request, partial(_produce, context))
@@ -68,7 +68,7 @@ def handle(context: RecordsContext, request: Request) -> Reply:
     return _produce(context, request, OPEN)
 
 
-def _produce(context: RecordsContext, request: Request, gate: Gate) -> Reply:
+def _produce(context: RecordsContext, request: Request[Any], gate: Gate) -> Reply:
     produce: ProduceRequest = request.body
     answers: Answers = []
     held: list[Held] = []
@@ -111,7 +111,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 def _append_topic(
     context: RecordsContext,
-    request: Request,
+    request: Request[Any],
     acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
@@ -150,7 +150,7 @@ def _append_topic(
             held.append(result)
 
 
-def _refuse_topic(request: Request, acks: int, name: str | None) -> Refusal | None:
+def _refuse_topic(request: Request[Any], acks: int, name: str | None) -> Refusal | None:
     if acks not in ACKS:
         why = f"acks must be -1, 0 or 1, not {acks}"
         return Refusal(ErrorCode.invalid_required_acks, why)
@@ -161,7 +161,7 @@ def _refuse_topic(request: Request, acks: int, name: str | None) -> Refusal | No
 
 def _refused_unread(
     context: RecordsContext,
-    request: Request,
+    request: Request[Any],
     index: int,
     records: memoryview | None,
     target: TopicPartition | None,
@@ -185,7 +185,7 @@ def _refused_unread(
 
 
 def _append(
-    request: Request,
+    request: Request[Any],
     partition: Partition,
     index: int,
     records: memoryview | None,
@@ -214,7 +214,11 @@ def _refused(
 
 
 def _answer_later(
-    context: RecordsContext, request: Request, answers: Answers, held: list[Held], timeout_ms: int
+    context: RecordsContext,
+    request: Request[Any],
+    answers: Answers,
+    held: list[Held],
+    timeout_ms: int,
 ) -> Later:
     later = request.park()
     request.body = None  # the batches lie in a buffer that is not ours for that long
@@ -256,7 +260,7 @@ def _answer_later(
     return later
 
 
-def _encode(context: RecordsContext, request: Request, answers: Answers) -> bytes:
+def _encode(context: RecordsContext, request: Request[Any], answers: Answers) -> bytes:
     leaders = [
         result.current_leader[0]
         for _, _, results in answers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.decision import Decision
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.add_raft_voter import voter_answer, wrong_cluster
@@ -11,7 +13,7 @@ from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.voter_changes import RemoveVoter
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Answer when it is committed that the node does not vote, unless it is the only one."""
     body = request.body
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:

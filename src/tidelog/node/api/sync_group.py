@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tidelog.coordinator.groups.classic.replies import SyncReply
 from tidelog.coordinator.groups.classic.syncing import SyncWish
@@ -15,7 +15,7 @@ PROTOCOL_SINCE: Final = 5
 """Members say which protocol they speak (KIP-559)."""
 
 
-def handle(context: GroupsContext, request: Request) -> Reply:
+def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Answer once the leader's assignment is stored."""
     body = request.body
     wish = SyncWish(

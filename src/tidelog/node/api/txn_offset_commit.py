@@ -38,7 +38,7 @@ _COORDINATOR_IS_AWAY: Final = (
 class _Question:
     """What can be committed of a request, and why the rest cannot."""
 
-    def __init__(self, context: TransactionsContext, request: Request) -> None:
+    def __init__(self, context: TransactionsContext, request: Request[Any]) -> None:
         self._topics = request.body.topics
         self._refused: list[ErrorCode | None] = []
         self.wishes: list[OffsetWish] = []
@@ -58,7 +58,7 @@ class _Question:
         return offset_verdicts(self._topics, self._refused, codes)
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
     if not body.group_id:
@@ -103,7 +103,7 @@ def handle(context: TransactionsContext, request: Request) -> Reply:
     return later
 
 
-def _commit(context: TransactionsContext, request: Request, producer: Producer) -> None:
+def _commit(context: TransactionsContext, request: Request[Any], producer: Producer) -> None:
     body = request.body
     asked = _Question(context, request)
     wish = CommitWish(

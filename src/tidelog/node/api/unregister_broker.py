@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.control.decision_events import UNREGISTERED
 from tidelog.node.core.request import Fields, Reply, Request
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Take the broker out of every in-sync set and drop its registration."""
     broker_id = request.body.broker_id
     return context.control.decide(

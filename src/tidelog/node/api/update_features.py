@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.features import FeatureUpdate, UpgradeType
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
@@ -9,7 +11,7 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
 
 
-def handle(context: AdminContext, request: Request) -> Reply:
+def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Validate or carry out; one error stands for all, since nothing is changed then."""
     updates = [
         FeatureUpdate(update.feature, update.max_version_level, _upgrade_type(update))

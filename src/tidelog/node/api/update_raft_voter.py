@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.controller.decision import Decision
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
@@ -11,7 +13,7 @@ from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoi
 from tidelog.quorum.voter_changes import UpdateVoter
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Answer when that is committed, with who leads if it is not us."""
     body = request.body
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.metadata.quorum_letters import vote_asked, vote_response
 
 
-def handle(context: ControllerContext, request: Request) -> Reply:
+def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Give the vote or not; what is promised is on disk before the answer leaves."""
     asked = vote_asked(request.body, context.cluster.cluster_id)
     if isinstance(asked, ErrorCode):

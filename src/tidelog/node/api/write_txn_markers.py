@@ -18,7 +18,7 @@ from tidelog.protocol.entity_messages import field
 from tidelog.replication.written_ends import TransactionEnd
 
 
-def handle(context: TransactionsContext, request: Request) -> Reply:
+def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     """Write every marker, and answer when the outcome of each is known."""
     outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
     wanted = {
@@ -61,7 +61,7 @@ def _leader_epochs(topic: Any) -> Sequence[int]:
     return told if len(told) == count else (ANY_LEADER_EPOCH,) * count
 
 
-def _fields(request: Request, outcomes: dict[tuple[int, TopicPartition], ErrorCode]) -> Fields:
+def _fields(request: Request[Any], outcomes: dict[tuple[int, TopicPartition], ErrorCode]) -> Fields:
     return {
         "markers": [
             {

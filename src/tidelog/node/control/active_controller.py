@@ -7,7 +7,7 @@ Invariant  Whoever leads at the moment of a question is asked. What was asked of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidelog.controller.alter_partition import AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
@@ -20,7 +20,7 @@ from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_channel import ControllerChannel, Proposals
 from tidelog.node.control.remote_controller import RemoteController
-from tidelog.node.core.request import Fields, Later, Reply, Request
+from tidelog.node.core.request import Answer, Later, Reply, Request
 
 R = TypeVar("R")
 
@@ -82,10 +82,10 @@ class ActiveController:
 
     def decide(
         self,
-        request: Request,
+        request: Request[Any],
         decide: Callable[[Controller], Decision[R]],
-        answer: Callable[[R], Fields],
-        refused: Callable[[Refusal], Fields],
+        answer: Callable[[R], Answer],
+        refused: Callable[[Refusal], Answer],
         why: str = "",
     ) -> Reply:
         if request.connection.listener in self._controller_names:

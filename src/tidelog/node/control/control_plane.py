@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
@@ -23,7 +23,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.controller_chores import ControllerChores
 from tidelog.node.control.decision_events import events_of
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Answer, Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
@@ -105,10 +105,10 @@ class ControlPlane:
 
     def decide(
         self,
-        request: Request,
+        request: Request[Any],
         decide: Callable[[Controller], Decision[R]],
-        answer: Callable[[R], Fields],
-        refused: Callable[[Refusal], Fields],
+        answer: Callable[[R], Answer],
+        refused: Callable[[Refusal], Answer],
         why: str = "",
         lost: Callable[[Now], None] | None = None,
     ) -> Reply:

@@ -13,7 +13,7 @@ Invariant  `then` is called exactly once: with what the controller decided, once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from tidelog.controller.alter_partition import AlteredTopics, IsrProposal
@@ -24,7 +24,7 @@ from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Answer, Reply, Request
 
 R = TypeVar("R")
 Proposals: TypeAlias = Sequence[tuple[UUID, Sequence[IsrProposal]]]
@@ -81,10 +81,10 @@ class ControllerChannel(Protocol):
 
     def decide(
         self,
-        request: Request,
+        request: Request[Any],
         decide: Callable[[Controller], Decision[R]],
-        answer: Callable[[R], Fields],
-        refused: Callable[[Refusal], Fields],
+        answer: Callable[[R], Answer],
+        refused: Callable[[Refusal], Answer],
         why: str = "",
     ) -> Reply:
         """Answer a client by a decision of the controller: made here, or where it is passed on.

@@ -73,7 +73,7 @@ class ControllersJoining:
             self._wait(now)
         else:
             self._under_way = True
-            self._runtime.links.to(address, PURPOSE).ask(
+            self._runtime.links.to(address, PURPOSE).ask_fields(
                 now,
                 ApiKey.CONTROLLER_REGISTRATION,
                 VERSION,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.links import LinkLost
-from tidelog.node.core.request import Fields, Later, Request
+from tidelog.node.core.request import Answer, Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
@@ -51,13 +51,13 @@ class Forwarding:
         self._controller_watch = controller_watch
         self._locator = locator
 
-    def forward(self, request: Request, refused: Callable[[Refusal], Fields]) -> Later:
+    def forward(self, request: Request[Any], refused: Callable[[Refusal], Answer]) -> Later:
         """Pass a request on; `refused` says to the client that it could not be."""
         later = request.park()
         self.hold(request, refused).send(request.now)
         return later
 
-    def hold(self, request: Request, refused: Callable[[Refusal], Fields]) -> Forwarded:
+    def hold(self, request: Request[Any], refused: Callable[[Refusal], Answer]) -> Forwarded:
         """Keep what is needed to pass a request on later, should that be necessary."""
         request.hold(len(request.frame))
         envelope = {
@@ -85,8 +85,8 @@ class Forwarded:
         runtime: Runtime,
         controller_watch: ControllerWatch,
         locator: ControllerLocator,
-        request: Request,
-        refused: Callable[[Refusal], Fields],
+        request: Request[Any],
+        refused: Callable[[Refusal], Answer],
         envelope: dict[str, bytes],
         due_ms: int,
     ) -> None:
@@ -116,7 +116,7 @@ class Forwarded:
             return
         # It has a link of its own, since its impatience costs whatever else waits on the link.
         purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
-        self._runtime.links.to(address, purpose).ask(
+        self._runtime.links.to(address, purpose).ask_fields(
             now,
             ApiKey.ENVELOPE,
             ENVELOPE_VERSION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tidelog.controller.alter_partition import AlteredTopics
 from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
@@ -17,7 +17,7 @@ from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.control.controller_channel import Proposals
 from tidelog.node.control.decision_events import REGISTERED, heartbeat_words
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Answer, Reply, Request
 from tidelog.node.metadata.cluster_view import ClusterView
 
 R = TypeVar("R")
@@ -106,10 +106,10 @@ class LocalController:
 
     def decide(
         self,
-        request: Request,
+        request: Request[Any],
         decide: Callable[[Controller], Decision[R]],
-        answer: Callable[[R], Fields],
-        refused: Callable[[Refusal], Fields],
+        answer: Callable[[R], Answer],
+        refused: Callable[[Refusal], Answer],
         why: str = "",
     ) -> Reply:
         return self._plane.decide(request, decide, answer, refused, why)

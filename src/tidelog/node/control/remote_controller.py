@@ -22,7 +22,7 @@ from tidelog.model.time import Now
 from tidelog.node.control.controller_channel import Proposals
 from tidelog.node.control.forwarding import Forwarding
 from tidelog.node.core.links import LinkLost
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Answer, Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -253,10 +253,10 @@ class RemoteController:
 
     def decide(
         self,
-        request: Request,
+        request: Request[Any],
         decide: Callable[[Controller], Decision[R]],
-        answer: Callable[[R], Fields],
-        refused: Callable[[Refusal], Fields],
+        answer: Callable[[R], Answer],
+        refused: Callable[[Refusal], Answer],
         why: str = "",
     ) -> Reply:
         return self.forwarding.forward(request, refused)
@@ -295,7 +295,7 @@ class RemoteController:
             link.on_lost = self._hung_up.tell
             link.speaks_for_us = True
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        link.ask(now, api_key, version, fields, then, timeout_ms=timeout_ms)
+        link.ask_fields(now, api_key, version, fields, then, timeout_ms=timeout_ms)
 
     def leader_changed(self, now: Now) -> None:
         """Somebody else is to be asked: what is under way to the one before is given up."""

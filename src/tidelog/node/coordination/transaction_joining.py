@@ -129,7 +129,7 @@ class TransactionJoining:
                 for topic, numbers in by_topic(asked.partitions).items()
             ],
         }
-        self._runtime.links.to(address, "transactions").ask(
+        self._runtime.links.to(address, "transactions").ask_fields(
             now,
             ApiKey.ADD_PARTITIONS_TO_TXN,
             ADD_PARTITIONS_VERSION,

@@ -130,7 +130,7 @@ class TransactionMarkers:
                 pending.asked.difference_update(partitions)
             self._again_later(now)
             return
-        self._runtime.links.to(address, "transaction markers").ask(
+        self._runtime.links.to(address, "transaction markers").ask_fields(
             now,
             ApiKey.WRITE_TXN_MARKERS,
             WRITE_MARKERS_VERSION,

@@ -14,7 +14,7 @@ Invariant  The batches that wait are bounded in bytes, whatever acks they want: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.membership import Joining
@@ -75,7 +75,9 @@ class TransactionGate:
         self._replicas = replicas
         self._joining = joining
 
-    def wait(self, request: Request, produce: Callable[[Request, Gate], Reply]) -> Reply | None:
+    def wait(
+        self, request: Request[Any], produce: Callable[[Request[Any], Gate], Reply]
+    ) -> Reply | None:
         """Ask about the transactions that begin here, then `produce`; None when none begins."""
         body: ProduceRequest = request.body
         batches = self._transactional_batches(body)

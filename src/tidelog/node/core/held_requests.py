@@ -13,11 +13,11 @@ Invariant  Nothing is held for longer than a second (`LONGEST_MS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
-from tidelog.node.core.request import Fields, Later, Request
+from tidelog.node.core.request import Answer, Later, Request
 
 LONGEST_MS: Final = 1_000
 
@@ -31,9 +31,9 @@ class HeldRequests:
 
     def hold(
         self,
-        request: Request,
+        request: Request[Any],
         must_wait: Callable[[], bool],
-        answer: Callable[[], Fields],
+        answer: Callable[[], Answer],
         within_ms: int,
     ) -> Later:
         """Answer once there is nothing to wait for, or when the time is up."""

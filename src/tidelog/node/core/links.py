@@ -34,10 +34,12 @@ from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import FetchRequest, FetchResponse, decode_fetch_response, encode_fetch
 from tidelog.protocol.frame import MalformedRequest
+from tidelog.protocol.message import RequestMessage, ResponseMessage, ResponseT
 from tidelog.protocol.parts import Part
 
 REST_FIRST_MS: Final = 20
@@ -168,6 +170,25 @@ class Link:
         return len(self._questions)
 
     def ask(
+        self,
+        now: Now,
+        request: RequestMessage[ResponseT],
+        version: int,
+        then: Callable[[ResponseT | LinkLost, Now], None],
+        *,
+        timeout_ms: int,
+    ) -> None:
+        """Ask in exactly this version; `then` gets the answer."""
+        number = self._take_correlation_id()
+        frame = codec.encode_request(request, version, number, self._links.client_id)
+
+        def decode(answer: memoryview) -> ResponseMessage:
+            return codec.decode_response(request.RESPONSE, version, answer)[1]
+
+        due_ms = now.monotonic_ms + timeout_ms
+        self._put(_Question(number, request.API_KEY, due_ms, [frame], decode, then), now)
+
+    def ask_fields(
         self,
         now: Now,
         api_key: int,

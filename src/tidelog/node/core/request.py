@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
+from tidelog.protocol import codec
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.fetch import Part
+from tidelog.protocol.message import ResponseMessage
 
 
 class Later(Enum):
@@ -23,10 +25,13 @@ class Later(Enum):
 
 
 Fields: TypeAlias = Mapping[str, Any]
-Reply: TypeAlias = Fields | list[Part] | Later
+Answer: TypeAlias = ResponseMessage | Fields | list[Part]
+Reply: TypeAlias = Answer | Later
+
+BodyT_co = TypeVar("BodyT_co", covariant=True)
 
 
-class Request:
+class Request(Generic[BodyT_co]):
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
     __slots__ = (
@@ -50,7 +55,7 @@ class Request:
         api_version: int,
         correlation_id: int,
         client_id: str | None,
-        body: Any,
+        body: BodyT_co,
         frame: memoryview,
     ) -> None:
         self.now = now
@@ -71,13 +76,15 @@ class Request:
             self._slot = self.connection.reserve()
         return Later.PARKED
 
-    def encode(self, reply: Fields | list[Part]) -> list[Part]:
+    def encode(self, reply: Answer) -> list[Part]:
         """The answer as bytes."""
         if isinstance(reply, list):
             return reply
+        if isinstance(reply, ResponseMessage):
+            return [codec.encode_response(reply, self.api_version, self.correlation_id)]
         return [encode_response(self.api_key, self.api_version, self.correlation_id, reply)]
 
-    def answer(self, reply: Fields | list[Part]) -> None:
+    def answer(self, reply: Answer) -> None:
         """Answer a parked request."""
         self.let_go()
         if self._slot is not None and not self.connection.closed:
@@ -95,6 +102,6 @@ class Request:
         if size:
             self.connection.memory.let_go(self.connection, size)
 
-    def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Fields]) -> None:
+    def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Answer]) -> None:
         """Refuse a parked request as a whole, in the words of `refused`."""
         self.answer(refused(refusal))

@@ -6,14 +6,16 @@ Invariant  A frame that cannot be read closes its own connection and touches not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.core.routes import Route
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
+from tidelog.protocol import codec
 from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import decode_fetch
@@ -23,7 +25,7 @@ from tidelog.protocol.produce import decode_produce
 _NO_FRAME: Final = memoryview(b"")
 
 
-Handler: TypeAlias = Callable[[Request], Reply]
+Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
 
 
 class Requests:
@@ -33,8 +35,8 @@ class Requests:
         self,
         runtime: Runtime,
         listeners: Listeners,
-        of_brokers: Mapping[ApiKey, Handler],
-        of_controllers: Mapping[ApiKey, Handler],
+        of_brokers: Routes,
+        of_controllers: Routes,
     ) -> None:
         self._runtime = runtime
         self._listeners = listeners
@@ -43,8 +45,10 @@ class Requests:
 
     def frame_arrived(self, now: Now, connection: Connection, frame: memoryview) -> None:
         """Work on one request."""
+        is_controllers = connection.listener in self._listeners.controller_names
+        routes = self._of_controllers if is_controllers else self._of_brokers
         try:
-            request = _decode(self._listeners, now, connection, frame)
+            request, handle = self._decode(routes, now, connection, frame)
         except MalformedRequest as error:
             self._runtime.announce(
                 ConnectionDropped(
@@ -53,33 +57,38 @@ class Requests:
             )
             connection.close(str(error))
             return
-        is_controllers = connection.listener in self._listeners.controller_names
-        handlers = self._of_controllers if is_controllers else self._of_brokers
-        reply = handlers[request.api_key](request)
+        reply = handle(request)
         if isinstance(reply, Later):
             if reply is Later.HANG_UP:
                 connection.close("a request without acknowledgement failed")
             return
         connection.answer_now(request.encode(reply))
 
+    def _decode(
+        self, routes: Routes, now: Now, connection: Connection, frame: memoryview
+    ) -> tuple[Request[Any], Callable[[Request[Any]], Reply]]:
+        header = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        if key not in self._listeners.served_on(connection.listener):
+            raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
+        route = routes[key]
+        body = decode_body(route, key, version, frame[header.body_offset :])
+        # What waits must not hold on to the shell's buffer, so the hot path goes without the frame.
+        as_it_came = frame if key in FORWARDED else _NO_FRAME
+        request = Request(
+            now, connection, key, version, header.correlation_id, header.client_id, body, as_it_came
+        )
+        return request, route.handle
 
-def _decode(listeners: Listeners, now: Now, connection: Connection, frame: memoryview) -> Request:
-    header = read_request_header(frame)
-    key, version = header.api_key, header.api_version
-    if key not in listeners.served_on(connection.listener):
-        raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
-    body = frame[header.body_offset :]
-    decoded: object
+
+def decode_body(route: Route[Any], key: ApiKey, version: int, body: memoryview) -> Any:
+    """The body of a request as its handler wants it; None for a version that nobody knows."""
     if key is ApiKey.PRODUCE:
-        decoded = decode_produce(body, version)
-    elif key is ApiKey.FETCH:
-        decoded = decode_fetch(body, version)
-    elif version > SUPPORTED[key].max:
-        decoded = None
-    else:
-        decoded = decode_request(key, version, body)
-    # What waits must not hold on to the shell's buffer, so the hot path goes without the frame.
-    as_it_came = frame if key in FORWARDED else _NO_FRAME
-    return Request(
-        now, connection, key, version, header.correlation_id, header.client_id, decoded, as_it_came
-    )
+        return decode_produce(body, version)
+    if key is ApiKey.FETCH:
+        return decode_fetch(body, version)
+    if version > SUPPORTED[key].max:
+        return None
+    if route.message is not None:
+        return codec.decode_body(route.message, version, body)
+    return decode_request(key, version, body)

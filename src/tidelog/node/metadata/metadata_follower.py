@@ -175,7 +175,7 @@ class MetadataFollower:
 
     def _fetch_piece(self, question: _UnderWay, download: SnapshotDownload, now: Now) -> None:
         config = self._cluster.config
-        self._runtime.links.to(question.address, PURPOSE).ask(
+        self._runtime.links.to(question.address, PURPOSE).ask_fields(
             now,
             ApiKey.FETCH_SNAPSHOT,
             SNAPSHOT_VERSION,

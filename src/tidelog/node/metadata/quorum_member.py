@@ -177,7 +177,7 @@ class QuorumMember:
             )
             return
         api_key, version, fields = request_of(letter, self._cluster.cluster_id, self._listener)
-        self._runtime.links.to(address, PURPOSE).ask(
+        self._runtime.links.to(address, PURPOSE).ask_fields(
             now,
             api_key,
             version,

@@ -48,7 +48,7 @@ class VoterUpdates:
         api_key, version, fields = asking
         config = self._cluster.config
         self._next_ms = now.monotonic_ms + config.controller_quorum_fetch_timeout_ms
-        self._runtime.links.to(address, PURPOSE).ask(
+        self._runtime.links.to(address, PURPOSE).ask_fields(
             now,
             api_key,
             version,

@@ -50,7 +50,7 @@ class OffsetQuestion:
                 "replica_id": self._cluster.node_id,
                 "topics": [{"name": name.topic, "partitions": [asked]}],
             }
-            link.ask(
+            link.ask_fields(
                 now,
                 ApiKey.LIST_OFFSETS,
                 LIST_OFFSETS_VERSION,
