@@ -13,7 +13,8 @@ from tidelog.model.errors import Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_batches
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.validation import AcceptedBatch
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.directory_health import DirectoryHealth

@@ -8,7 +8,7 @@ import pytest
 from tests.storage.compacted_log import MEMORY, CompactedLog, log, new_log
 
 from tidelog.records.batch import CorruptBatch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.storage.cleanable import CleanerMemory, dirty_range, is_worth_cleaning, plan_compaction
 from tidelog.storage.compaction import Compaction
 from tidelog.storage.segment_swap import can_swap
@@ -190,8 +190,8 @@ def test_a_full_map_of_keys_ends_the_pass_early_and_the_next_one_goes_on(
     assert [offset for offset, _, _ in log.contents()] == list(range(10, 20))
 
 
-@pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_batches_stay_compressed(log: CompactedLog, codec: Codec) -> None:
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_compressed_batches_stay_compressed(log: CompactedLog, codec: CompressionType) -> None:
     log.put((b"a", b"1" * 50), (b"b", b"2" * 50), codec=codec)
     log.put((b"a", None), codec=codec)
     log.roll()

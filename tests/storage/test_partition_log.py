@@ -8,7 +8,8 @@ import pytest
 
 from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken
 from tidelog.records.batch import CorruptBatch, read_header
-from tidelog.records.builder import ControlKind, build_batch, control_record
+from tidelog.records.builder import build_batch
+from tidelog.records.control_batch import ControlKind, control_record
 from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
 from tidelog.simulator.disk.disk_operation import FileSynced
 from tidelog.storage.identity import read_topic_id

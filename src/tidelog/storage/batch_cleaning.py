@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.records.batch import BatchHeader
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.fields import RecordFields
 from tidelog.records.rewriting import OpenedBatch, open_batch, with_records, without_records
 from tidelog.storage.cleaned_transactions import CleanedTransactions
 from tidelog.storage.filesystem import Buffer
 from tidelog.storage.offset_map import OffsetMap
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 
 class LastBatch(NamedTuple):

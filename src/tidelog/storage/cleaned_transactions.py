@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidelog.records.batch import BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import TransactionMarker
 
 
 class CleanedTransactions:

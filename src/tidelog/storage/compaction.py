@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from tidelog.model.time import Now
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, read_header
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.rewriting import open_batch
 from tidelog.storage.batch_cleaning import BatchCleaning, LastBatch
 from tidelog.storage.batch_scan import FoundBatch, scan_batches
@@ -31,7 +32,6 @@ from tidelog.storage.offset_map import OffsetMap
 from tidelog.storage.segment import Segment
 from tidelog.storage.segment_files import CLEANED
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 SLICE_BYTES: Final = 1 << 19
 """Read between two looks at whether somebody else needs the thread."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, whole_batches
-from tidelog.storage.transaction_marker import read_transaction_marker
+from tidelog.records.control_batch import read_transaction_marker
 
 if TYPE_CHECKING:
     from tidelog.storage.segmented_log import SegmentedLog

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tidelog.model.errors import DiskError, ErrorCode, Refusal, invariant
 from tidelog.model.time import Now
 from tidelog.records.batch import CONTROL, BatchHeader, assign
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.validation import AcceptedBatch
 from tidelog.storage import log_read, retention, timestamp_lookup, truncation
 from tidelog.storage.filesystem import Buffer
@@ -23,7 +24,6 @@ from tidelog.storage.retention import RemovedSegment
 from tidelog.storage.segment import Segment
 from tidelog.storage.segmented_log import Lowering, SegmentedLog
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
 from tidelog.storage.transaction_verification import Verification
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.storage.producer_snapshot import ProducerEntry
-from tidelog.storage.transaction_marker import TransactionMarker
 
 BATCHES_KEPT: Final = 5
 NONE: Final = -1

@@ -7,12 +7,12 @@ Invariant  What a batch does to producer state depends on the batch alone, so ap
 from __future__ import annotations
 
 from tidelog.records.batch import CONTROL, BatchHeader
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.storage.batch_scan import read_batch
 from tidelog.storage.filesystem import Buffer
 from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.segments import Segments
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 
 def note_batch(

@@ -9,8 +9,8 @@ from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.storage.producer import NONE, Duplicate, Producer
-from tidelog.storage.transaction_marker import TransactionMarker
 from tidelog.storage.transaction_verification import Verification
 
 EPOCH_MAX: Final = 2**15 - 1

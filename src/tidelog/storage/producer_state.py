@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from tidelog.model.errors import Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.origin import Origin
@@ -21,7 +22,6 @@ from tidelog.storage.producer import NONE, Duplicate, Producer
 from tidelog.storage.producer_rules import check_batch, check_marker, stale_epoch
 from tidelog.storage.producer_snapshot import CorruptSnapshotError, ProducerEntry, ProducerSnapshots
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import TransactionMarker
 from tidelog.storage.transaction_verification import Verification, Verifications
 
 __all__ = ["ActiveProducer", "Duplicate", "Origin", "ProducerState"]

@@ -12,8 +12,8 @@ from tidelog.model.ids import TopicPartition
 from tidelog.protocol.fetch import FetchPartition
 from tidelog.protocol.node_endpoints import NodeEndpoint
 from tidelog.records.batch import read_header
-from tidelog.records.builder import end_txn_marker
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.validation import AcceptedBatch
 from tidelog.replication.partition import Leadership
 from tidelog.simulator.disk.disk_operation import FileRead
@@ -184,7 +184,7 @@ def test_a_zstd_topic_is_not_given_to_clients_that_cannot_read_it(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
     bench.create_topic("orders", compression_type="zstd")
-    peer.produce("orders", batch(b"a" * 100, codec=Codec.ZSTD))
+    peer.produce("orders", batch(b"a" * 100, codec=CompressionType.ZSTD))
     early = peer.fetch_one("orders", 0, version=9)
     assert early.error == ErrorCode.unsupported_compression_type
     assert peer.fetch_one("orders", 0, version=10).error == 0

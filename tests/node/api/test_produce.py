@@ -11,8 +11,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.node_endpoints import NodeEndpoint
 from tidelog.records.batch import read_header
-from tidelog.records.builder import end_txn_marker
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.replication.partition import Leadership
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def test_a_wrong_checksum_or_length_is_a_corrupt_message(
 
 def test_zstd_needs_version_7(bench: NodeBench, peer: Peer, batch: NewBatch) -> None:
     bench.create_topic("orders")
-    sent = batch(b"a" * 100, codec=Codec.ZSTD)
+    sent = batch(b"a" * 100, codec=CompressionType.ZSTD)
     early = peer.produce("orders", sent, version=6)
     assert early.error == ErrorCode.unsupported_compression_type
     assert peer.produce("orders", sent, version=7).error == ErrorCode.none

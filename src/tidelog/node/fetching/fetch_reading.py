@@ -23,7 +23,7 @@ from tidelog.node.broker_state import BrokerState
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 from tidelog.records.batch import CorruptBatch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.replication.messages import FollowerFetch
 from tidelog.replication.partition import Partition
 
@@ -243,7 +243,7 @@ class Look:
             if wanted.current_leader_epoch >= 0:
                 return ErrorCode.unknown_leader_epoch
             return ErrorCode.not_leader_or_follower
-        if self._version < ZSTD_SINCE and partition.rules.codec is Codec.ZSTD:
+        if self._version < ZSTD_SINCE and partition.rules.codec is CompressionType.ZSTD:
             return ErrorCode.unsupported_compression_type
         return None
 
