@@ -20,7 +20,7 @@ from tidelog.quorum.control_records import LeaderChange, LeaderVoter, new_contro
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.compression import CompressionType
 from tidelog.records.control_batch import end_txn_marker
-from tidelog.storage.producer_snapshot import ProducerEntry, encode_snapshot
+from tidelog.storage.producer_snapshot import ProducerSnapshotEntry, encode_snapshot
 
 
 def batch(
@@ -172,7 +172,7 @@ def test_time_index_transaction_index_and_snapshot_are_read(tmp_path: Path) -> N
     transactions = tmp_path / "00000000000000000010.txnindex"
     transactions.write_bytes(pack(">hqqqq", 0, 7, 11, 15, 16))
     snapshot = tmp_path / "00000000000000000010.snapshot"
-    snapshot.write_bytes(encode_snapshot([ProducerEntry(7, 1, 5, 9, 2, 1000, -1, -1)]))
+    snapshot.write_bytes(encode_snapshot([ProducerSnapshotEntry(7, 1, 5, 9, 2, 1000, -1, -1)]))
 
     assert [(row["timestamp"], row["offset"]) for row in rows(times)] == [(1000, 10), (2000, 17)]
     assert rows(transactions) == [

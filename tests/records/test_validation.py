@@ -179,7 +179,7 @@ def test_a_batch_cut_short_anywhere_is_refused() -> None:
         assert refused(batch[:cut]) in (ErrorCode.invalid_record, ErrorCode.corrupt_message)
 
 
-# CompressionType, base offset, size, checksum.
+# Codec, base offset, size, checksum.
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

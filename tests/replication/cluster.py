@@ -31,12 +31,11 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.simulator.disk.crash import DataFate, after_crash, data_kept
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace
 from tidelog.storage.log_values import Appended
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segmented_log import LogPlace
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=9)

@@ -17,11 +17,10 @@ from tidelog.replication.messages import Leadership, ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace
 from tidelog.storage.log_values import Appended
 from tidelog.storage.recovery import create_log
-from tidelog.storage.segmented_log import LogPlace
 
 NODE = 100
 

@@ -39,11 +39,11 @@ from tidelog.replication.high_watermark import HighWatermark
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.parked import ParkedAnswers
 from tidelog.replication.partition import Partition
-from tidelog.storage import follower_append
-from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage import fetched_batches
 from tidelog.storage.filesystem import replace_file
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_place import DirectoryHealth
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ProducerState
 
@@ -283,7 +283,7 @@ MUTANTS: Final = (
     _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
     _mutant(
         "followers take damaged batches",
-        follower_append,
+        fetched_batches,
         "crc_matches",
         _same(True),
         story="damaged_batch_is_not_taken",

@@ -10,8 +10,13 @@ from tests.storage.log_directories import NOW, add, checkpoint, create, formatte
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
-from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.checkpoint import (
+    FIRST_DIRTY,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointJob,
+)
 from tidelog.storage.partition_log import PartitionLog
 
 NAMES = [TopicPartition("orders", index) for index in range(2)]

@@ -20,8 +20,7 @@ from tidelog.model.ids import METADATA_TOPIC, TopicPartition
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
 from tidelog.simulator.disk.disk_operation import Renamed
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, CheckpointJob
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.storage.open_transactions import OpenTransactions
+from tidelog.storage.producer_state import OpenTransactions
 
 
 def test_without_transactions_everything_is_stable() -> None:

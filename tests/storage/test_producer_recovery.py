@@ -20,8 +20,8 @@ from tidelog.simulator.disk.crash import (
     page_zeroed,
 )
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer_state import Duplicate, ProducerState
+from tidelog.storage.producer import Duplicate, Origin
+from tidelog.storage.producer_state import ProducerState
 
 LAST_SEQUENCE = 2**31 - 1
 COMMIT = TransactionMarker(True, 0)

@@ -4,8 +4,8 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
 from tidelog.records.control_batch import TransactionMarker
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer_state import ActiveProducer, Duplicate, ProducerState
+from tidelog.storage.producer import Duplicate, Origin
+from tidelog.storage.producer_state import ActiveProducer, ProducerState
 from tidelog.storage.transaction_index import AbortedTransaction
 
 LAST_SEQUENCE = 2**31 - 1

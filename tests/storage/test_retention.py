@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.storage.retention import RemovedSegment
+from tidelog.storage.log_values import RemovedSegment
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench

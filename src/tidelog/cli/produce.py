@@ -69,7 +69,7 @@ def produce(
     acks: Annotated[
         Acks, typer.Option(help="Who must have a record before it counts as written.")
     ] = Acks.ALL,
-    compression: Annotated[Compression, typer.Option(help="CompressionType.")] = Compression.NONE,
+    compression: Annotated[Compression, typer.Option(help="Codec.")] = Compression.NONE,
     batch_bytes: Annotated[
         int, typer.Option(min=1, help="Size at which a batch is sent.")
     ] = 262_144,

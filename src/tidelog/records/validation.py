@@ -177,7 +177,7 @@ def misshapen(records: memoryview, produce_version: int) -> Refusal | None:
 
 
 def _unfit(header: BatchHeader, records: memoryview, rules: BatchRules) -> Refusal | None:
-    """CompressionType, base offset, size and checksum."""
+    """Codec, base offset, size and checksum."""
     codec = header.attributes & CODEC_MASK
     if codec > CompressionType.ZSTD:
         return Refusal(

@@ -37,7 +37,7 @@ from tidelog.replication.messages import (
 from tidelog.replication.surroundings import BrokerEligibility, Surroundings
 from tidelog.replication.written_ends import TransactionEnd, WrittenEnds
 from tidelog.storage.log_values import Appended
-from tidelog.storage.origin import Origin
+from tidelog.storage.producer import Origin
 from tidelog.storage.transaction_verification import Verification
 
 ACKS_ALL: Final = -1

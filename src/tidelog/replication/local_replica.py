@@ -18,8 +18,8 @@ from tidelog.replication.parked import ParkedAnswers
 from tidelog.replication.watchers import Watcher, Watchers
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import FOREVER, LogConfig
+from tidelog.storage.log_values import RemovedSegment
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.retention import RemovedSegment
 
 
 class LocalReplica:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.log_place import Lowering
 
 RECOVERED: Final = 0
 ANY_BROKER_EPOCH: Final = -1

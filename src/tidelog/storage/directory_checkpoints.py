@@ -13,11 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidelog.model.ids import TopicPartition
-from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.checkpoint import (
+    FIRST_DIRTY,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointJob,
+    KeptCheckpoint,
+    Offsets,
+)
 from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.kept_checkpoint import CheckpointJob, KeptCheckpoint, Offsets
+from tidelog.storage.log_place import Lower
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.truncation import Lower
 
 
 class DirectoryCheckpoints:

@@ -16,8 +16,8 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError, DiskError, invariant
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.model.time import Now
+from tidelog.storage.checkpoint import CheckpointJob, Offsets
 from tidelog.storage.directory_checkpoints import DirectoryCheckpoints
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import (
     UNKNOWN_BROKER_EPOCH,
@@ -28,13 +28,11 @@ from tidelog.storage.identity import (
     read_topic_id,
     write_clean_shutdown,
 )
-from tidelog.storage.kept_checkpoint import CheckpointJob, Offsets
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace, Lower, Lowering
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segment_files import LOG
-from tidelog.storage.segmented_log import LogPlace, Lowering
-from tidelog.storage.truncation import Lower
+from tidelog.storage.segment import LOG
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _DELETE: Final = "-delete"

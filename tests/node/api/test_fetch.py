@@ -18,7 +18,7 @@ from tidelog.records.validation import AcceptedBatch
 from tidelog.replication.partition import Leadership
 from tidelog.simulator.disk.disk_operation import FileRead
 from tidelog.storage.log_values import Appended
-from tidelog.storage.origin import Origin
+from tidelog.storage.producer import Origin
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench, RecordsIn

@@ -18,7 +18,7 @@ from tidelog.node.replicas.checkpointing import write_down
 from tidelog.node.replicas.cleaner import Cleaner
 from tidelog.observe.events import SegmentDeleted
 from tidelog.replication.partition import Partition
-from tidelog.storage.kept_checkpoint import Offsets
+from tidelog.storage.checkpoint import Offsets
 from tidelog.storage.log_directory import LogDirectory
 
 SWEEP_INTERVAL_MS: Final = 1000

@@ -37,7 +37,7 @@ from tidelog.replication.messages import (
     NeedsOffsets,
 )
 from tidelog.replication.partition import Partition
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.log_place import Lowering
 
 FETCH_VERSION: Final = 17
 LOST_LINK_PAUSE_MS: Final = 20
