@@ -88,7 +88,8 @@ def test_every_incarnation_leads_in_a_higher_epoch_that_begins_at_the_end(
     again = orders.again()
     partition = again.partition("orders")
     assert partition.leader_epoch > before
-    assert partition.epoch_start_offset == 2
+    assert partition.leading is not None
+    assert partition.leading.epoch_start_offset == 2
     assert partition.log.epochs.entries[-1] == (partition.leader_epoch, 2)
 
 

@@ -39,13 +39,13 @@ class Laws:
 
     def served(self, asked: Question) -> None:
         """A leader answered a fetch without divergence: both logs agree below it (D14)."""
-        leader = self._cluster[asked.leader].partition.leader
+        leader = self._cluster[asked.leader].partition.leading
         assert leader is not None
         offset = asked.state.fetch_offset
         key = (leader, asked.sender)
         self._fetched[key] = max(offset, self._fetched.get(key, -1))
         follower = self._cluster[asked.sender]
-        role = follower.partition.follower
+        role = follower.partition.following
         if follower.is_running and role is not None and role.fetch_state == asked.state:
             theirs, ours = content_of(follower), content_of(self._cluster[asked.leader])
             assert theirs == {at: ours[at] for at in theirs}, "D14"
@@ -60,8 +60,8 @@ class Laws:
                 self._check_alone(broker, content)
                 self._check_nothing_committed_was_cut(before.get(broker.broker_id, {}), content)
         for broker in self._cluster.brokers.values():
-            if broker.is_running and broker.partition.leader is not None:
-                self._check_mark(broker, broker.partition.leader)
+            if broker.is_running and broker.partition.leading is not None:
+                self._check_mark(broker, broker.partition.leading)
         for one, other in combinations(sorted(self._contents), 2):
             self._check_pair(one, other)
         self._check_candidates()
@@ -139,7 +139,7 @@ class Laws:
         leader = cluster.brokers.get(leadership.leader)
         if leader is None or not leader.is_running:
             return
-        role = leader.partition.leader
+        role = leader.partition.leading
         if role is not None and role.epoch == leadership.leader_epoch:
             content = self._contents[leader.broker_id]
             for offset in range(leader.log.start_offset, true_mark):

@@ -60,11 +60,10 @@ def test_the_first_in_sync_replica_takes_over_with_a_mark_that_is_too_low(story:
     leadership = story.controller.leadership
     assert (leadership.leader, leadership.leader_epoch) == (100, 2)
     assert leadership.in_sync == (100, 102), "still enough, but one is missing"
-    leader = story[100].partition
-    assert leader.is_leader
+    leader = story[100].leader
     assert leader.epoch_start_offset == 2
-    assert leader.high_watermark.offset == 0, "it never heard of the mark 2"
-    assert leader.is_mark_behind_epoch
+    assert story[100].mark == 0, "it never heard of the mark 2"
+    assert leader.is_high_watermark_behind_epoch
     assert leader.is_not_available_yet(2), "a consumer that read on from 101 waits a moment"
     assert not leader.is_not_available_yet(0)
     assert not leader.is_not_available_yet(3), "nobody can have read what this leader lacks"
@@ -93,7 +92,7 @@ def test_a_follower_with_records_of_an_ended_epoch_cuts_them_and_is_reconciled(
     story.fetch_well(102)
     assert epochs(story[102]) == [(1, 0), (2, 2)]
     assert story[100].mark == 2, "its corrected fetch acknowledged offsets 0 and 1"
-    assert not story[100].partition.is_not_available_yet(2), "the consumer goes on"
+    assert not story[100].leader.is_not_available_yet(2), "the consumer goes on"
     assert story[102].log.end_offset == 3
 
     story.fetch_well(102)

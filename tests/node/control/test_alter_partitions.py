@@ -65,7 +65,7 @@ class Leading:
         return sent
 
     def leader(self, index: int = 0) -> LeaderReplica:
-        leader = self.bench.partition("orders", index).leader
+        leader = self.bench.partition("orders", index).leading
         assert leader is not None
         return leader
 

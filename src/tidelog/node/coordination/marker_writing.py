@@ -15,6 +15,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 
@@ -47,20 +48,20 @@ def write_marker(
     partition = broker.replicas.locate(broker.image, name, None)
     if isinstance(partition, ErrorCode):
         written(partition)
-    elif not partition.is_leader:
-        written(ErrorCode.not_leader_or_follower)
-    elif (stale := _stale(order.leader_epoch, partition)) is not None:
+    elif isinstance(leader := partition.leader(), Refusal):
+        written(leader.code)
+    elif (stale := _stale(order.leader_epoch, leader)) is not None:
         written(stale)
     elif name.topic == OFFSETS_TOPIC:
         _write_offsets_marker(broker, now, name, order, written)
     else:
-        _write_data_marker(broker, now, partition, order, written)
+        _write_data_marker(broker, now, partition, leader, order, written)
 
 
-def _stale(leader_epoch: int, partition: Partition) -> ErrorCode | None:
-    if leader_epoch in (ANY_LEADER_EPOCH, partition.leader_epoch):
+def _stale(leader_epoch: int, leader: LeaderReplica) -> ErrorCode | None:
+    if leader_epoch in (ANY_LEADER_EPOCH, leader.epoch):
         return None
-    if leader_epoch < partition.leader_epoch:
+    if leader_epoch < leader.epoch:
         return ErrorCode.fenced_leader_epoch
     return ErrorCode.unknown_leader_epoch
 
@@ -82,16 +83,21 @@ def _write_offsets_marker(
 
 
 def _write_data_marker(
-    broker: BrokerState, now: Now, partition: Partition, order: MarkerOrder, written: Written
+    broker: BrokerState,
+    now: Now,
+    partition: Partition,
+    leader: LeaderReplica,
+    order: MarkerOrder,
+    written: Written,
 ) -> None:
-    appended = partition.append_end(order.end, now)
+    appended = leader.append_end(order.end, now)
     if isinstance(appended, Refusal):
         written(appended.code)
         return
     if partition.owed_flush is not None:
         broker.flushes.begin_owed(partition)
     end_offset = appended.last_offset + 1
-    code = partition.acknowledgement(end_offset)
+    code = leader.acknowledgement(end_offset)
     if code is not None:
         written(code)
         return
@@ -100,7 +106,7 @@ def _write_data_marker(
         deadline.cancel()
         written(outcome)
 
-    parked = partition.wait_for(end_offset, settled)
+    parked = leader.wait_for(end_offset, settled)
     deadline = broker.deadlines.at(
         now.monotonic_ms + broker.config.request_timeout_ms, lambda later: parked.time_out()
     )

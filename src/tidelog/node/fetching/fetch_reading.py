@@ -131,7 +131,8 @@ class Look:
         aborted: list[tuple[int, int]] | None = [] if committed_only else None
         nearer = None
         if diverging is None and not is_follower:
-            if partition.is_not_available_yet(offset):
+            leader = partition.leading
+            if leader is not None and leader.is_not_available_yet(offset):
                 if self._patient:
                     return _nothing_yet(partition, wanted)
                 if self._version >= OFFSET_NOT_AVAILABLE_SINCE:
@@ -163,7 +164,7 @@ class Look:
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
         """The in-sync replica in the consumer's own rack, if we are not in it (KIP-392)."""
-        rack, leader = self._fetch.rack_id, partition.leader
+        rack, leader = self._fetch.rack_id, partition.leading
         if not rack or leader is None or self._heard is None or not self._broker.selects_by_rack:
             return None
         brokers = self._broker.image.brokers
@@ -192,7 +193,10 @@ class Look:
         """
         if self._broker.awaited:
             self._broker.awaited.heard(self._fetch.replica_id, partition.name)
-        return partition.follower_fetched(
+        leader = partition.leader()
+        if isinstance(leader, Refusal):
+            return leader
+        return leader.follower_fetched(
             FollowerFetch(
                 replica_id=self._fetch.replica_id,
                 broker_epoch=self._fetch.replica_epoch,

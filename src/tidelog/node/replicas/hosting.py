@@ -34,9 +34,9 @@ from tidelog.observe.events import (
     TopicCreated,
     TopicDeleted,
 )
-from tidelog.replication.messages import Leadership
+from tidelog.replication.messages import PartitionLeadership
 from tidelog.replication.partition import Partition
-from tidelog.replication.surroundings import Surroundings
+from tidelog.replication.replica_context import ReplicaContext
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import Loading, LogDirectory
 from tidelog.storage.partition_log import PartitionLog
@@ -48,7 +48,7 @@ class Hosting:
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
         self._rules = TopicRules(broker)
-        self._surroundings = Surroundings(
+        self._replica_context = ReplicaContext(
             eligibility=LiveBrokers(broker),
             propose=broker.alter_partitions.propose,
             announce=broker.announce,
@@ -195,7 +195,8 @@ class Hosting:
             self._broker.departures.apply(delta.brokers, now)
             self._broker.fetchers.brokers_changed(now)
             for partition in self._broker.replicas:
-                partition.look_again(now)
+                if partition.leading is not None:
+                    partition.leading.look_again(now)
         self._broker.held.look_again(now)
 
     def _forget_rules(self, delta: ImageDelta) -> None:
@@ -244,7 +245,7 @@ class Hosting:
             return
         broker.assignments.compare(partition, image)
         began = partition.apply(
-            Leadership(
+            PartitionLeadership(
                 leader=image.leader,
                 leader_epoch=image.leader_epoch,
                 partition_epoch=image.partition_epoch,
@@ -323,7 +324,7 @@ class Hosting:
             high_watermark,
             rules.batches,
             rules.min_in_sync,
-            self._surroundings,
+            self._replica_context,
         )
         self._broker.replicas.host(partition)
         return partition

@@ -91,8 +91,9 @@ class Housekeeping:
 
     def _shrink_in_sync(self, now: Now) -> None:
         for partition in self._broker.replicas:
-            if partition.log.health.offline_reason is None:  # else nobody can fetch from it
-                partition.shrink_if_due(now)
+            leader = partition.leading
+            if leader is not None and partition.log.health.offline_reason is None:
+                leader.shrink_if_due(now)  # in a failed directory nobody could have fetched from it
 
     def _every_second(self, now: Now) -> None:
         """Remove files whose time has come, flush what has rolled or waits for too long."""

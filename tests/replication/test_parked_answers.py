@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode
-from tidelog.replication.parked import ParkedAnswer, ParkedAnswers
+from tidelog.replication.high_watermark import ParkedAnswer, ParkedAnswers
 
 
 class Told(list[ErrorCode]):
     """What one waiting producer was answered."""
 
-    def park(self, parked: ParkedAnswers, end_offset: int, epoch: int = 1) -> ParkedAnswer:
-        return parked.wait_for(end_offset, epoch, self.append)
+    def park(self, parked: ParkedAnswers, end_offset: int) -> ParkedAnswer:
+        return parked.wait_for(end_offset, self.append)
 
 
 def test_an_answer_comes_when_the_mark_reaches_its_offset() -> None:
@@ -32,17 +32,6 @@ def test_a_repeated_batch_waits_at_its_own_offset_behind_later_ones() -> None:
     repeated.park(parked, 3)
     parked.settle_up_to(3, ErrorCode.none)
     assert (later, repeated) == ([], [ErrorCode.none])
-
-
-def test_the_end_of_an_epoch_answers_everything_that_began_in_it_once() -> None:
-    parked, old, new = ParkedAnswers(), Told(), Told()
-    old.park(parked, 3, epoch=1)
-    parked.end_epochs_before(2)
-    new.park(parked, 3, epoch=2)
-    parked.end_epochs_before(2)
-    assert (old, new) == ([ErrorCode.not_leader_or_follower], [])
-    parked.settle_up_to(9, ErrorCode.none)
-    assert (old, new) == ([ErrorCode.not_leader_or_follower], [ErrorCode.none])
 
 
 def test_an_answer_whose_time_is_up_is_not_given_again() -> None:
