@@ -10,6 +10,7 @@ import pytest
 from tidelog.controller.records import Endpoint, PartitionChangeRecord, RegisterBrokerRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC_ID
+from tidelog.node.core.effects import Lane
 from tidelog.observe.events import LogRecovered
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.storage.identity import read_topic_id, write_topic_id
@@ -183,6 +184,24 @@ def test_a_log_of_an_unknown_topic_or_partition_is_set_aside(orders: NodeBench) 
     assert len(again.node.broker.replicas) == 1
     beyond = again.connect().produce("orders", b"", 5)
     assert beyond.error == ErrorCode.unknown_topic_or_partition
+
+
+def test_a_node_that_fails_while_it_loads_its_logs_touches_no_more_of_them(
+    orders: NodeBench,
+) -> None:
+    again = orders.again(after_crash(orders.files), holds_jobs=True)
+    while not (loading := [job for job in again.jobs if job.lane is Lane.LONG]):
+        again.run_job()
+    again.node.broker.directories[0].health.fail("Input/output error")
+    again.end_tick()
+    assert again.stopped is not None
+    assert again.stopped.failure
+    operations = again.files.operation_count
+
+    for job in loading:
+        job.work()
+
+    assert again.files.operation_count == operations
 
 
 def test_a_topic_deleted_while_its_files_wait_stays_deleted(orders: NodeBench, peer: Peer) -> None:

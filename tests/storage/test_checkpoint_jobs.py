@@ -217,6 +217,28 @@ def test_a_deleted_log_is_forgotten_for_good_without_waiting_for_the_disk(
     assert checkpoint(survivor, RECOVERY_POINTS) == {}
 
 
+@pytest.mark.parametrize("waits_for_disk", [False, True])
+def test_to_forget_a_deleted_log_raises_no_high_watermark_that_was_lowered(
+    files: MemoryFileSystem, waits_for_disk: bool
+) -> None:
+    """An unclean election may lower one; until names are durable the higher one may come back."""
+    directory = started(files)
+    create(directory, ORDERS, 4)
+    create(directory, PAYMENTS, 5)
+    write_down(directory, orders=4, payments=5)
+    write_down(directory, orders=4, payments=3)
+    directory.delete_log(ORDERS, NOW)
+
+    if not waits_for_disk:
+        forgetting = directory.forgetting(ORDERS)
+        assert forgetting is not None
+        forgetting.run()
+        forgetting.done(None)
+    create(directory, ORDERS)
+
+    assert checkpoint(files, HIGH_WATERMARKS) == {PAYMENTS: 3}
+
+
 def test_a_job_before_all_was_loaded_keeps_what_is_written_down(files: MemoryFileSystem) -> None:
     directory = started(files)
     create(directory, ORDERS, 3)

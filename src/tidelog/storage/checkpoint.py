@@ -132,21 +132,23 @@ class CheckpointJob:
 class KeptCheckpoint:
     """One such file whose content is remembered, so that it is written only when it changes."""
 
-    __slots__ = ("_content", "_file", "_is_written_elsewhere", "_revision", "offsets")
+    __slots__ = ("_file", "_is_written_elsewhere", "_revision", "content", "offsets")
 
     def __init__(self, files: FileSystem, path: str) -> None:
         self._file = OffsetCheckpoint(files, path)
-        self._content: Offsets = {}
+        self.content: Offsets = {}
+        """What the file has now."""
         self._revision = 0
         self._is_written_elsewhere = False
         self.offsets: Offsets = {}
+        """The most that a power cut could let it say: what it has, or had before."""
 
     def read(self) -> None:
         self._now_has(self._file.read())
 
     def without(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What is on disk about all other partitions."""
-        return {name: at for name, at in self.offsets.items() if name not in partitions}
+        """What the file says about all other partitions."""
+        return {name: at for name, at in self.content.items() if name not in partitions}
 
     def write(self, offsets: Offsets) -> None:
         """Replace the content, durably, unless it is the same."""
@@ -168,9 +170,9 @@ class KeptCheckpoint:
         """The job has run: let the file have what it wrote, unless that is no longer so."""
         self._is_written_elsewhere = False
         true = job.true_now()
-        news = job.offsets.items() - self._content.items()
+        news = job.offsets.items() - self.content.items()
         if job.revision == self._revision and all(at <= true.get(name, 0) for name, at in news):
-            before = self._content
+            before = self.content
             self._file.put_in_place()
             self._now_has(job.offsets)
             self.offsets = {
@@ -180,9 +182,9 @@ class KeptCheckpoint:
 
     def is_in_place(self, job: CheckpointJob) -> None:
         """The directory was synced after `take`: nothing brings back what the file had before."""
-        if self._content is job.offsets:
+        if self.content is job.offsets:
             self.offsets = job.offsets
 
     def _now_has(self, offsets: Offsets) -> None:
-        self._content = self.offsets = offsets
+        self.content = self.offsets = offsets
         self._revision += 1

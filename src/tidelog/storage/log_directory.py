@@ -126,7 +126,7 @@ class LogDirectory:
     @property
     def high_watermarks(self) -> Offsets:
         """As they were last written down."""
-        return self.checkpoints.high_watermarks.offsets
+        return self.checkpoints.high_watermarks.content
 
     # Starting
 
