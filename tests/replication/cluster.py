@@ -122,7 +122,7 @@ class Broker:
         return follower_of(self.partition)
 
     @property
-    def mark(self) -> int:
+    def high_watermark(self) -> int:
         return self.partition.high_watermark.offset
 
     def crash(self, data: DataFate = data_kept) -> None:
@@ -131,7 +131,9 @@ class Broker:
         self.files = after_crash(self.files, data)
         self.health = DirectoryHealth()
 
-    def start(self, checkpointed_mark: int, now: Now, recovery_point: int | None = None) -> None:
+    def start(
+        self, checkpointed_high_watermark: int, now: Now, recovery_point: int | None = None
+    ) -> None:
         """Load the log again, without a role."""
         log = load_log(
             ORDERS,
@@ -144,7 +146,7 @@ class Broker:
             log_start=None,
         )
         self.proposals.clear()
-        self.partition = self._host(log, checkpointed_mark)
+        self.partition = self._host(log, checkpointed_high_watermark)
         self.is_running = True
 
     def _propose(self, leader: Proposer, proposal: ProposeInSyncReplicas) -> None:
@@ -175,7 +177,7 @@ class Broker:
             lowering=lambda _lower: None,
         )
 
-    def _host(self, log: PartitionLog, mark: int) -> Partition:
+    def _host(self, log: PartitionLog, high_watermark: int) -> Partition:
         context = ReplicaContext(
             eligibility=self,
             propose=self._propose,
@@ -183,7 +185,7 @@ class Broker:
             lag_max_ms=LAG_MAX_MS,
         )
         rules, wanted = BatchRules(), self._min_in_sync
-        return Partition(log, self.broker_id, mark, rules, wanted, context)
+        return Partition(log, self.broker_id, high_watermark, rules, wanted, context)
 
 
 class Cluster:
@@ -276,10 +278,10 @@ class Cluster:
             if diverging == (-1, -1):
                 return out_of_range
             if diverging is not None:
-                mark = partition.high_watermark.offset
+                high_watermark = partition.high_watermark.offset
                 return answer._replace(
                     diverging_epoch=diverging,
-                    high_watermark=mark,
+                    high_watermark=high_watermark,
                     log_start_offset=log.start_offset,
                 )
         if offset > log.end_offset:

@@ -20,14 +20,14 @@ def batch(offset: int, *values: bytes, epoch: int = 1) -> bytearray:
 def answer(
     bench: PartitionBench,
     *batches: bytearray,
-    mark: int = 0,
+    high_watermark: int = 0,
     start: int = 0,
     error: ErrorCode = ErrorCode.none,
 ) -> LeaderAnswer:
     """What the leader says to a fetch in the state the follower is in."""
     state = bench.follower.fetch_state
     records = memoryview(bytearray().join(batches)) if batches else None
-    return LeaderAnswer(state, error, mark, start, records)
+    return LeaderAnswer(state, error, high_watermark, start, records)
 
 
 def offsets(bench: PartitionBench, start: int, end: int) -> LeaderOffsets:

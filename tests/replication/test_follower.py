@@ -46,7 +46,7 @@ def test_an_empty_follower_claims_no_epoch(bench: PartitionBench) -> None:
     assert bench.follower.fetch_state == FetchState(0, 1, -1, 0)
 
 
-def test_a_log_without_epochs_is_first_cut_to_its_mark(bench: PartitionBench) -> None:
+def test_a_log_without_epochs_is_first_cut_to_its_high_watermark(bench: PartitionBench) -> None:
     bench.lead(0)
     bench.append(b"a")
     bench.append(b"b")
@@ -69,7 +69,7 @@ def test_without_a_leader_there_is_nobody_to_ask_and_nothing_to_cut(
     assert bench.partition.log.end_offset == 1
 
 
-def test_the_mark_stays_when_the_role_changes(bench: PartitionBench) -> None:
+def test_the_high_watermark_stays_when_the_role_changes(bench: PartitionBench) -> None:
     bench.lead(0)
     bench.append(b"a")
     bench.follow(1)
@@ -90,40 +90,44 @@ def test_records_are_appended_as_they_are(bench: PartitionBench) -> None:
     assert list(bench.partition.log.epochs.entries) == [(1, 0), (2, 2)]
 
 
-def test_the_mark_is_taken_after_the_append_within_the_own_log_and_may_step_back(
+def test_the_high_watermark_is_taken_after_the_append_within_the_own_log_and_may_step_back(
     bench: PartitionBench,
 ) -> None:
     bench.follow(1)
-    bench.follower.fetched(answer(bench, batch(0, b"a", b"b"), mark=9), bench.now)
+    bench.follower.fetched(answer(bench, batch(0, b"a", b"b"), high_watermark=9), bench.now)
     assert bench.partition.high_watermark.offset == 2
-    bench.follower.fetched(answer(bench, mark=1), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=1), bench.now)
     assert bench.partition.high_watermark.offset == 1
 
 
-def test_consumers_of_a_follower_are_told_when_its_mark_moves(bench: PartitionBench) -> None:
+def test_consumers_of_a_follower_are_told_when_its_high_watermark_moves(
+    bench: PartitionBench,
+) -> None:
     bench.follow(1)
     watching = bench.watch()
     sent = batch(0, b"a", b"b")
     bench.follower.fetched(answer(bench, sent), bench.now)
     assert watching.told == []
-    bench.follower.fetched(answer(bench, mark=1), bench.now)
-    bench.follower.fetched(answer(bench, batch(2), mark=2), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=1), bench.now)
+    bench.follower.fetched(answer(bench, batch(2), high_watermark=2), bench.now)
     assert watching.told == [0, len(batch(2))]
 
 
-def test_the_log_start_of_the_leader_is_taken_over_but_not_beyond_the_mark(
+def test_the_log_start_of_the_leader_is_taken_over_but_not_beyond_the_high_watermark(
     bench: PartitionBench,
 ) -> None:
     bench.follow(1)
-    bench.follower.fetched(answer(bench, batch(0, b"a", b"b", b"c"), mark=2, start=1), bench.now)
+    bench.follower.fetched(
+        answer(bench, batch(0, b"a", b"b", b"c"), high_watermark=2, start=1), bench.now
+    )
     assert bench.partition.log.start_offset == 1
-    bench.follower.fetched(answer(bench, mark=2, start=3), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=2, start=3), bench.now)
     assert bench.partition.log.start_offset == 2
 
 
 def test_an_answer_is_dropped_if_the_log_or_the_epoch_has_moved_on(bench: PartitionBench) -> None:
     bench.follow(1)
-    late = answer(bench, batch(0), mark=1)
+    late = answer(bench, batch(0), high_watermark=1)
     bench.follower.fetched(late, bench.now)
     assert bench.follower.fetched(late, bench.now) == Dropped()
     other_epoch = answer(bench, batch(1))
@@ -146,7 +150,7 @@ def test_an_answer_is_dropped_if_the_log_has_other_records_up_to_the_same_offset
     bench.follow(2)
     told = answer(bench)._replace(diverging_epoch=(1, 0))
     bench.follower.fetched(told, bench.now)
-    bench.follower.fetched(answer(bench, batch(0, epoch=2), mark=1), bench.now)
+    bench.follower.fetched(answer(bench, batch(0, epoch=2), high_watermark=1), bench.now)
     assert bench.follower.fetch_state.fetch_offset == told.sent.fetch_offset
     assert bench.follower.fetched(told, bench.now) == Dropped()
     assert bench.partition.log.end_offset == 1
@@ -167,7 +171,7 @@ def test_a_batch_with_a_wrong_checksum_is_not_appended_and_asked_for_again(
     bench.follow(1)
     sent = batch(0, b"a", b"b")
     sent[-1] ^= 1
-    step = bench.follower.fetched(answer(bench, sent, mark=2), bench.now)
+    step = bench.follower.fetched(answer(bench, sent, high_watermark=2), bench.now)
     assert isinstance(step, BackOff)
     assert step.pause_ms == 1000
     assert "checksum" in step.why
@@ -177,11 +181,11 @@ def test_a_batch_with_a_wrong_checksum_is_not_appended_and_asked_for_again(
 
 def test_a_follower_says_once_that_it_has_caught_up(bench: PartitionBench) -> None:
     bench.follow(1)
-    bench.follower.fetched(answer(bench, batch(0), mark=0), bench.now)
-    bench.follower.fetched(answer(bench, mark=9), bench.now)
+    bench.follower.fetched(answer(bench, batch(0), high_watermark=0), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=9), bench.now)
     assert not [e for e in bench.events if isinstance(e, FollowerCaughtUp)]
-    bench.follower.fetched(answer(bench, mark=1), bench.now)
-    bench.follower.fetched(answer(bench, mark=1), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=1), bench.now)
+    bench.follower.fetched(answer(bench, high_watermark=1), bench.now)
     [caught_up] = [e for e in bench.events if isinstance(e, FollowerCaughtUp)]
     assert (caught_up.leader, caught_up.leader_epoch, caught_up.end_offset) == (101, 1, 1)
 
@@ -208,7 +212,7 @@ def test_a_diverging_answer_says_where_to_cut_and_nothing_else(bench: PartitionB
     bench.append(b"a", b"b")
     bench.append(b"c", b"d")
     bench.follow(2)
-    told = answer(bench, mark=2, start=1)._replace(diverging_epoch=(1, 2))
+    told = answer(bench, high_watermark=2, start=1)._replace(diverging_epoch=(1, 2))
     assert bench.follower.fetched(told, bench.now) == Progress(truncated=True)
     assert bench.partition.log.end_offset == 2
     assert bench.partition.high_watermark.offset == 0
@@ -230,7 +234,9 @@ def test_an_epoch_without_records_is_given_up_although_there_is_nothing_to_cut(
     assert not [event for event in bench.events if isinstance(event, LogTruncated)]
 
 
-def test_a_cut_below_the_mark_takes_the_mark_along(bench: PartitionBench) -> None:
+def test_a_cut_below_the_high_watermark_takes_the_high_watermark_along(
+    bench: PartitionBench,
+) -> None:
     bench.lead(1)
     bench.append(b"a")
     bench.append(b"b")
@@ -250,7 +256,7 @@ def test_a_log_that_parts_from_the_leaders_below_its_start_begins_anew_there(
     bench.append(b"a", b"b")
     bench.append(b"c", b"d")
     bench.follow(2)
-    told = answer(bench, mark=4, start=3)._replace(diverging_epoch=(1, 3))
+    told = answer(bench, high_watermark=4, start=3)._replace(diverging_epoch=(1, 3))
     assert bench.follower.fetched(told, bench.now) == Progress(truncated=True)
     assert (bench.partition.log.start_offset, bench.partition.log.end_offset) == (3, 3)
     assert bench.follower.fetch_state == FetchState(3, 2, -1, 3)
@@ -287,7 +293,7 @@ def test_a_log_that_is_to_be_cut_below_its_start_keeps_nothing_there(bench: Part
     assert bench.partition.log.size_bytes == 0
 
 
-def test_no_mark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -> None:
+def test_no_high_watermark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -> None:
     """100 holds records of epochs 1 and 3, and 101 of epoch 2: two rounds until they agree."""
     cluster.lead(100)
     cluster.append(100, b"0")
@@ -301,16 +307,18 @@ def test_no_mark_covers_records_that_a_second_round_will_cut(cluster: Cluster) -
     cluster.append(100, b"epoch 3")
     cluster.lead(101, (101, 102))
     cluster.settle(102)
-    assert (cluster[101].mark, cluster[100].mark) == (11, 1)
+    assert (cluster[101].high_watermark, cluster[100].high_watermark) == (11, 1)
 
     cluster.fetch_well(100)
     assert cluster[100].log.end_offset == 9, "the end of epoch 1 there; 2 is not known here"
-    assert cluster[100].mark == 1, "a mark of 9 would show records that are not committed"
+    assert cluster[100].high_watermark == 1, (
+        "a high watermark of 9 would show records that are not committed"
+    )
     cluster.fetch_well(100)
     assert cluster[100].log.end_offset == 1
     cluster.settle(100)
     assert list(cluster[100].batches()) == list(cluster[101].batches())
-    assert cluster[100].mark == 11
+    assert cluster[100].high_watermark == 11
 
 
 def test_a_cut_rolls_the_producers_back_with_the_log(cluster: Cluster) -> None:

@@ -83,7 +83,7 @@ def test_a_fenced_follower_asks_no_more_until_it_hears_of_a_new_epoch(
 def test_a_disk_that_fails_makes_the_follower_fail(bench: PartitionBench) -> None:
     bench.follow(1)
     bench.files.fail_when(lambda operation: isinstance(operation, BytesAppended))
-    step = bench.follower.fetched(answer(bench, batch(0), mark=1), bench.now)
+    step = bench.follower.fetched(answer(bench, batch(0), high_watermark=1), bench.now)
     assert isinstance(step, Failed)
     assert bench.follower.failed_because == step.why
     assert bench.partition.high_watermark.offset == 0
@@ -147,7 +147,7 @@ def test_the_first_batch_of_such_a_log_may_begin_before_it(bench: PartitionBench
     bench.follow(2)
     bench.follower.offsets_told(offsets(bench, 51, 60), bench.now)
     sent = batch(50, b"a", b"b", b"c")
-    step = bench.follower.fetched(answer(bench, sent, mark=53, start=51), bench.now)
+    step = bench.follower.fetched(answer(bench, sent, high_watermark=53, start=51), bench.now)
     assert isinstance(step, Progress)
     log = bench.partition.log
     assert (log.start_offset, log.end_offset) == (51, 53)

@@ -267,13 +267,13 @@ class Histories(RuleBasedStateMachine):
             self.lossy.add(broker_id)
         broker.crash(data_torn_at(survives) if power else data_kept)
 
-    @rule(broker_id=a_broker, forgets_mark=st.booleans(), knows_end=st.booleans())
-    def restart(self, broker_id: int, forgets_mark: bool, knows_end: bool) -> None:
+    @rule(broker_id=a_broker, forgets_high_watermark=st.booleans(), knows_end=st.booleans())
+    def restart(self, broker_id: int, forgets_high_watermark: bool, knows_end: bool) -> None:
         broker = self.cluster[broker_id]
         if not broker.is_running:
             self.laws.restarted(broker_id)
-            mark = 0 if forgets_mark else broker.mark
-            broker.start(mark, self.cluster.now)
+            high_watermark = 0 if forgets_high_watermark else broker.high_watermark
+            broker.start(high_watermark, self.cluster.now)
             clean = knows_end and broker_id not in self.lossy
             broker.broker_epoch = self.cluster.controller.register(broker_id, clean=clean)
             self.registered_at[broker_id] = len(self.cluster.controller.history)
@@ -314,8 +314,8 @@ class Histories(RuleBasedStateMachine):
         first, *others = (content_of(broker) for broker in self.cluster.brokers.values())
         assert all(other == first for other in others), "L7"
         ends = {broker.log.end_offset for broker in self.cluster.brokers.values()}
-        marks = {broker.mark for broker in self.cluster.brokers.values()}
-        assert len(ends) == 1 and marks == ends, "L7"
+        high_watermarks = {broker.high_watermark for broker in self.cluster.brokers.values()}
+        assert len(ends) == 1 and high_watermarks == ends, "L7"
 
 
 TestHistories = Histories.TestCase

@@ -1,4 +1,4 @@
-"""A partition while this node leads it: progress, the mark, acknowledgements."""
+"""A partition while this node leads it: progress, the high watermark, acknowledgements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_new_leader_knows_nothing_of_its_followers_until_they_fetch(cluster: C
     }
     cluster.append(100, b"b")
     cluster.fetch_well(101)
-    assert cluster[100].mark == 1, "102 was silent"
+    assert cluster[100].high_watermark == 1, "102 was silent"
 
 
 def test_a_leader_elected_again_forgets_what_followers_said_in_an_earlier_epoch(
@@ -54,11 +54,11 @@ def test_a_leader_elected_again_forgets_what_followers_said_in_an_earlier_epoch(
     asked = cluster.ask(102)
     cluster.lead(102, None, 100)  # an epoch of which 101 does not hear
     cluster.lead(101)
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     assert cluster.serve(asked).error == ErrorCode.fenced_leader_epoch
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.fetch_well(100, 102)
-    assert cluster[101].mark == 2
+    assert cluster[101].high_watermark == 2
 
 
 def test_metadata_of_the_same_epoch_keeps_what_followers_said(cluster: Cluster) -> None:
@@ -157,11 +157,11 @@ def test_a_partition_with_fewer_replicas_than_asked_for_takes_acks_all(
     cluster = new_cluster(101, min_in_sync=2)
     cluster.lead(101)
     cluster.append(101, b"a", acks=-1)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     assert cluster[101].leader.acknowledgement(1) is ErrorCode.none
 
 
-def test_acks_all_is_answered_when_the_mark_passes_the_batch(cluster: Cluster) -> None:
+def test_acks_all_is_answered_when_the_high_watermark_passes_the_batch(cluster: Cluster) -> None:
     cluster.lead(101)
     leader = cluster[101].leader
     told: list[ErrorCode] = []
@@ -183,11 +183,11 @@ def test_leadership_lost_and_regained_answers_what_waited_with_no(cluster: Clust
     cluster.lead(101)
     assert told == [ErrorCode.not_leader_or_follower]
     cluster.settle(100, 102)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     assert told == [ErrorCode.not_leader_or_follower], "exactly once"
 
 
-def test_too_few_in_sync_when_the_mark_has_passed_is_told_after_the_append(
+def test_too_few_in_sync_when_the_high_watermark_has_passed_is_told_after_the_append(
     cluster: Cluster,
 ) -> None:
     cluster.lead(101, (101,))
@@ -235,51 +235,57 @@ def test_only_a_leader_appends(bench: PartitionBench) -> None:
     assert refused.why == "orders-0 is led by 101"
 
 
-# The mark
+# The high watermark
 
 
-def test_the_mark_stands_while_too_few_replicas_are_in_sync(new_cluster: NewCluster) -> None:
+def test_the_high_watermark_stands_while_too_few_replicas_are_in_sync(
+    new_cluster: NewCluster,
+) -> None:
     cluster = new_cluster(min_in_sync=2)
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.fetch_well(100, 100)
-    assert cluster[101].mark == 0, "one more replica holds it, but it is not in sync yet"
+    assert cluster[101].high_watermark == 0, "one more replica holds it, but it is not in sync yet"
     cluster.decide(101)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     [moved] = [event for event in cluster[101].events if isinstance(event, HighWatermarkMoved)]
     assert moved.cause == "the in-sync replicas changed"
 
 
-def test_a_lowered_minimum_lets_the_mark_go_on(new_cluster: NewCluster) -> None:
+def test_a_lowered_minimum_lets_the_high_watermark_go_on(new_cluster: NewCluster) -> None:
     cluster = new_cluster(min_in_sync=2)
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
     cluster[101].partition.configure(LogConfig(), BatchRules(), 1, cluster.now)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
 
 
-def test_the_mark_waits_for_a_live_follower_that_has_nearly_caught_up(cluster: Cluster) -> None:
+def test_the_high_watermark_waits_for_a_live_follower_that_has_nearly_caught_up(
+    cluster: Cluster,
+) -> None:
     cluster.lead(101, (101,))
     cluster.fetch_well(102)
     cluster[101].leader.in_sync.revert()
     cluster.controller.fence(102)
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0, "102 was caught up a moment ago"
+    assert cluster[101].high_watermark == 0, "102 was caught up a moment ago"
     cluster.tell(101)
-    assert cluster[101].mark == 1, "but it is fenced"
+    assert cluster[101].high_watermark == 1, "but it is fenced"
 
 
-def test_the_mark_does_not_wait_for_another_incarnation_of_a_follower(cluster: Cluster) -> None:
+def test_the_high_watermark_does_not_wait_for_another_incarnation_of_a_follower(
+    cluster: Cluster,
+) -> None:
     cluster.lead(101, (101,))
     asked = cluster.ask(102)._replace(broker_epoch=7777)
     assert not cluster.serve(asked).error, "newer than the metadata this leader knows"
     cluster.append(101, b"a")
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     assert not cluster[101].proposals
 
 
-def test_the_mark_goes_on_when_a_follower_out_of_sync_has_been_silent_for_long(
+def test_the_high_watermark_goes_on_when_a_follower_out_of_sync_has_been_silent_for_long(
     cluster: Cluster,
 ) -> None:
     cluster.lead(101, (101,))
@@ -287,10 +293,10 @@ def test_the_mark_goes_on_when_a_follower_out_of_sync_has_been_silent_for_long(
     cluster[101].proposals.clear()
     cluster[101].leader.in_sync.revert()
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.pass_ms(LAG_MAX_MS + 1)
     cluster[101].leader.shrink_if_due(cluster.now)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
 
 
 def test_a_diverging_fetch_changes_nothing(cluster: Cluster) -> None:
@@ -377,7 +383,7 @@ def test_consumers_may_read_from_in_sync_followers_that_hold_the_offset(cluster:
 # Those who wait
 
 
-def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_mark(
+def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_high_watermark(
     bench: PartitionBench,
 ) -> None:
     bench.lead(0, 101)
@@ -394,7 +400,7 @@ def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_mark(
     assert follower.told == [size, size]
 
 
-def test_a_mark_that_moves_over_records_of_an_earlier_epoch_wakes_its_consumers(
+def test_a_high_watermark_that_moves_over_records_of_an_earlier_epoch_wakes_its_consumers(
     bench: PartitionBench,
 ) -> None:
     bench.lead(0, 101)
@@ -405,9 +411,9 @@ def test_a_mark_that_moves_over_records_of_an_earlier_epoch_wakes_its_consumers(
     assert consumer.told == [0]
 
 
-def test_an_answer_carries_the_mark_as_it_is_after_the_fetch(cluster: Cluster) -> None:
+def test_an_answer_carries_the_high_watermark_as_it_is_after_the_fetch(cluster: Cluster) -> None:
     cluster.lead(101, (100, 101))
     cluster.append(101, b"a")
     assert isinstance(cluster.fetch(100), Progress)
-    assert cluster[100].mark == 0
+    assert cluster[100].high_watermark == 0
     assert cluster.serve(cluster.ask(100)).high_watermark == 1

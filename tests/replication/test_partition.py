@@ -1,4 +1,4 @@
-"""One partition: role, epochs, fencing, the mark, and those who wait for news."""
+"""One partition: role, epochs, fencing, the high watermark, and those who wait for news."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_two_logs_part_where_the_epoch_of_the_reader_ends_here(bench: PartitionB
     assert partition.divergence(9, 1) == (-1, -1)
 
 
-# The mark
+# The high watermark
 
 
 def test_a_sole_leader_commits_what_it_appends(bench: PartitionBench) -> None:
@@ -117,7 +117,7 @@ def test_a_sole_leader_commits_what_it_appends(bench: PartitionBench) -> None:
     assert not bench.leader.is_high_watermark_behind_epoch
 
 
-def test_the_mark_waits_for_followers_that_are_in_sync(bench: PartitionBench) -> None:
+def test_the_high_watermark_waits_for_followers_that_are_in_sync(bench: PartitionBench) -> None:
     bench.lead(0, 101)
     bench.append(b"a")
     assert bench.partition.high_watermark.offset == 0
@@ -128,11 +128,15 @@ def test_the_mark_waits_for_followers_that_are_in_sync(bench: PartitionBench) ->
     assert not bench.leader.is_high_watermark_behind_epoch
 
 
-def test_a_mark_from_a_checkpoint_is_kept_within_the_log(new_partition: NewPartition) -> None:
+def test_a_high_watermark_from_a_checkpoint_is_kept_within_the_log(
+    new_partition: NewPartition,
+) -> None:
     assert new_partition(high_watermark=77).partition.high_watermark.offset == 0
 
 
-def test_a_raised_start_takes_the_mark_and_its_readers_along(bench: PartitionBench) -> None:
+def test_a_raised_start_takes_the_high_watermark_and_its_readers_along(
+    bench: PartitionBench,
+) -> None:
     bench.lead(0)
     bench.append(b"a", b"b", b"c")
     watching = bench.watch()
@@ -193,7 +197,7 @@ def test_no_flush_is_owed_unless_the_topic_asks_for_it(bench: PartitionBench) ->
     assert bench.partition.flushes_under_way == 0
 
 
-def test_the_mark_follows_the_owed_flushes_one_by_one(
+def test_the_high_watermark_follows_the_owed_flushes_one_by_one(
     new_partition: NewPartition,
 ) -> None:
     bench = new_partition(flush_messages=1)
@@ -216,7 +220,9 @@ def test_the_mark_follows_the_owed_flushes_one_by_one(
     assert sum(watching.told) == partition.log.size_bytes
 
 
-def test_after_a_failed_flush_the_mark_stands_for_good(new_partition: NewPartition) -> None:
+def test_after_a_failed_flush_the_high_watermark_stands_for_good(
+    new_partition: NewPartition,
+) -> None:
     bench = new_partition(flush_messages=1)
     bench.lead(0)
     bench.append()

@@ -62,7 +62,7 @@ def test_a_member_not_heard_of_in_this_epoch_is_proposed_without_its_incarnation
     assert proposal_of(cluster).members[0] == ProposedMember(100, -1)
 
 
-def test_a_follower_below_the_mark_does_not_join(cluster: Cluster) -> None:
+def test_a_follower_below_the_high_watermark_does_not_join(cluster: Cluster) -> None:
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
     cluster.fetch_well(102)
@@ -76,9 +76,11 @@ def test_a_follower_below_the_start_of_the_epoch_does_not_join(cluster: Cluster)
     cluster.append(101, b"a", b"b")
     cluster.fetch_well(100)
     cluster.lead(100, (100, 101))
-    assert (cluster[100].mark, cluster[100].leader.epoch_start_offset) == (0, 2)
+    assert (cluster[100].high_watermark, cluster[100].leader.epoch_start_offset) == (0, 2)
     cluster.fetch_well(102)
-    assert cluster[100].leader.in_sync.pending is None, "at the mark, but the mark may be too low"
+    assert cluster[100].leader.in_sync.pending is None, (
+        "at the high watermark, but the high watermark may be too low"
+    )
     cluster.fetch_well(102)
     assert cluster[100].leader.in_sync.pending is not None
 
@@ -101,14 +103,14 @@ def test_a_follower_joins_only_alive_and_in_the_incarnation_the_metadata_knows(
     assert cluster[101].leader.in_sync.pending is None
 
 
-def test_a_proposed_follower_counts_for_the_mark_before_the_controller_answers(
+def test_a_proposed_follower_counts_for_the_high_watermark_before_the_controller_answers(
     joining: Cluster,
 ) -> None:
     joining.append(101, b"b")
     joining.fetch_well(100, 100)
-    assert joining[101].mark == 1, "102 may be in sync already"
+    assert joining[101].high_watermark == 1, "102 may be in sync already"
     joining.fetch_well(102, 102)
-    assert joining[101].mark == 2
+    assert joining[101].high_watermark == 2
 
 
 # Leaving
@@ -124,9 +126,9 @@ def test_members_that_fell_behind_for_too_long_are_proposed_to_leave_but_count_u
     cluster[101].leader.shrink_if_due(cluster.now)
     assert proposal_of(cluster).ids == (100, 101)
     assert proposal_of(cluster).cause == "102 was silent in this epoch"
-    assert cluster[101].mark == 0, "the controller may still elect 102"
+    assert cluster[101].high_watermark == 0, "the controller may still elect 102"
     assert cluster.decide(101) is ProposalFate.COMMITTED
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     [changed] = [e for e in cluster[101].events if isinstance(e, InSyncReplicasChanged)]
     assert (changed.in_sync_before, changed.in_sync) == ((100, 101, 102), (100, 101))
 
@@ -192,14 +194,14 @@ def test_metadata_of_the_same_partition_epoch_leaves_a_proposal_standing(
     assert broker.leader.in_sync.maximal == {100, 101, 102}
 
 
-def test_a_proposal_that_was_not_taken_no_longer_holds_the_mark(joining: Cluster) -> None:
+def test_a_proposal_that_was_not_taken_no_longer_holds_the_high_watermark(joining: Cluster) -> None:
     joining.append(101, b"b")
     joining.fetch_well(100, 100)
     joining.controller.fence(102)
     joining[101].knows = joining.controller.now.brokers
-    assert joining[101].mark == 1
+    assert joining[101].high_watermark == 1
     assert joining.decide(101) is ProposalFate.REVERTED
-    assert joining[101].mark == 2
+    assert joining[101].high_watermark == 2
 
 
 def test_a_taken_proposal_brings_the_partition_epoch_that_metadata_brings_later(
@@ -267,7 +269,7 @@ def test_metadata_that_is_already_known_leaves_a_later_proposal_alone(joining: C
     pending = proposal_of(joining)
     joining.tell(101)
     assert broker.leader.in_sync.pending is pending
-    assert joining[101].mark == 1
+    assert joining[101].high_watermark == 1
 
 
 def test_a_new_epoch_forgets_the_proposals_of_the_one_before(joining: Cluster) -> None:

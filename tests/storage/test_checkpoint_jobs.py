@@ -32,15 +32,15 @@ def files() -> MemoryFileSystem:
     return formatted()
 
 
-def jobs_of(directory: LogDirectory, **marks: int) -> list[CheckpointJob]:
+def jobs_of(directory: LogDirectory, **high_watermarks: int) -> list[CheckpointJob]:
     """Jobs for all that changed; the high watermarks stay the same until they have run."""
     names = {"orders": ORDERS, "payments": PAYMENTS}
-    true = {names[topic]: mark for topic, mark in marks.items()}
+    true = {names[topic]: high_watermark for topic, high_watermark in high_watermarks.items()}
     return directory.checkpoints.jobs(lambda: true)
 
 
-def write_down(directory: LogDirectory, **marks: int) -> None:
-    jobs = jobs_of(directory, **marks)
+def write_down(directory: LogDirectory, **high_watermarks: int) -> None:
+    jobs = jobs_of(directory, **high_watermarks)
     for job in jobs:
         job.run()
     directory.checkpoints_written(jobs, None)

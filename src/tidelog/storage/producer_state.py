@@ -78,7 +78,7 @@ class OpenTransactions:
         return None
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is undecided, or decided above the mark."""
+        """Where the oldest one begins that is undecided, or decided above the high watermark."""
         decided = self._decided
         while decided and decided[0][0] < high_watermark:
             del decided[0]
@@ -240,7 +240,7 @@ class ProducerState:
                     self.note(header, header.base_offset, data)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open, or ended at or above the mark."""
+        """Where the oldest transaction begins that is open, or ended above the high watermark."""
         return self._transactions.first_unstable_offset(high_watermark)
 
     def begin_verification(
