@@ -92,6 +92,18 @@ def test_a_segment_is_rolled_when_offsets_no_longer_fit(new_bench: NewBench) -> 
     assert found.file is bench.log.segments.active.file
 
 
+def test_a_leader_rolls_a_segment_whose_next_offset_no_longer_fits(new_bench: NewBench) -> None:
+    bench = new_bench(cleanup_compact=True)
+    bench.append()
+    far = bench.batch(base_offset=2**31 - 1, leader_epoch=0)
+    bench.log.append_as_follower(far.data, bench.now, fetch_epoch=0)
+    assert bench.bases() == [0]
+
+    bench.append()
+
+    assert bench.bases() == [0, 2**31]
+
+
 def test_a_segment_is_rolled_when_positions_no_longer_fit_whether_its_name_is_durable_or_not(
     new_bench: NewBench,
 ) -> None:

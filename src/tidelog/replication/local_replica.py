@@ -23,7 +23,7 @@ from tidelog.storage.partition_log import PartitionLog
 
 
 class LocalReplica:
-    """One replica of one partition, without a role."""
+    """One replica of one partition, without a role: what leader and follower work on."""
 
     __slots__ = (
         "_context",
