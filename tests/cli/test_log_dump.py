@@ -17,12 +17,15 @@ from tidelog.cli.main import app
 from tidelog.controller.records import TopicRecord, encode_record
 from tidelog.model.ids import uuid_text
 from tidelog.quorum.control_records import LeaderChange, LeaderVoter, new_control_record
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
-from tidelog.records.compression import Codec
-from tidelog.storage.producer_snapshot import ProducerEntry, encode_snapshot
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
+from tidelog.storage.producer_snapshot import ProducerSnapshotEntry, encode_snapshot
 
 
-def batch(base_offset: int, *values: bytes, epoch: int = 0, codec: Codec = Codec.NONE) -> bytes:
+def batch(
+    base_offset: int, *values: bytes, epoch: int = 0, codec: CompressionType = CompressionType.NONE
+) -> bytes:
     records = [NewRecord(b"k", value, 1000 + base_offset, (("h", b"v"),)) for value in values]
     return bytes(build_batch(records, base_offset=base_offset, leader_epoch=epoch, codec=codec))
 
@@ -39,7 +42,7 @@ def rows(path: Path, *, deep: bool = False) -> list[dict[str, Any]]:
 
 
 def test_batches_are_shown_with_their_place_and_offsets(tmp_path: Path) -> None:
-    first, second = batch(0, b"a", b"b"), batch(2, b"c", epoch=3, codec=Codec.ZSTD)
+    first, second = batch(0, b"a", b"b"), batch(2, b"c", epoch=3, codec=CompressionType.ZSTD)
 
     shown = rows(segment(tmp_path / "t-0", first + second))
 
@@ -169,7 +172,7 @@ def test_time_index_transaction_index_and_snapshot_are_read(tmp_path: Path) -> N
     transactions = tmp_path / "00000000000000000010.txnindex"
     transactions.write_bytes(pack(">hqqqq", 0, 7, 11, 15, 16))
     snapshot = tmp_path / "00000000000000000010.snapshot"
-    snapshot.write_bytes(encode_snapshot([ProducerEntry(7, 1, 5, 9, 2, 1000, -1, -1)]))
+    snapshot.write_bytes(encode_snapshot([ProducerSnapshotEntry(7, 1, 5, 9, 2, 1000, -1, -1)]))
 
     assert [(row["timestamp"], row["offset"]) for row in rows(times)] == [(1000, 10), (2000, 17)]
     assert rows(transactions) == [

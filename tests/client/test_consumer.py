@@ -16,7 +16,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition, decode_fetch, encode_fetch_response
 from tidelog.protocol.parts import joined
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.control_batch import end_txn_marker
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

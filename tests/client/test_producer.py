@@ -16,7 +16,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.produce import ProducedPartition, decode_produce, encode_produce_response
 from tidelog.records.batch import BatchHeader, read_header
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.records.record import Record, records_of
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
@@ -61,7 +61,7 @@ class Broker:
 def test_records_wait_for_flush_and_leave_in_one_batch(scripted: Scripted) -> None:
     broker = Broker()
     with Client(scripted(broker).bootstrap) as client:
-        producer = Producer(client, "orders", codec=Codec.LZ4)
+        producer = Producer(client, "orders", codec=CompressionType.LZ4)
         for n in range(5):
             producer.send(b"%d" % n, key=b"k", headers=(("h", None),), timestamp_ms=1000 + n)
         assert broker.requests == 0
@@ -72,7 +72,7 @@ def test_records_wait_for_flush_and_leave_in_one_batch(scripted: Scripted) -> No
         (b"%d" % n, b"k", 1000 + n) for n in range(5)
     ]
     assert broker.records()[0].headers == (("h", None),)
-    assert broker.headers()[0].codec is Codec.LZ4
+    assert broker.headers()[0].codec is CompressionType.LZ4
 
 
 def test_sequences_continue_from_batch_to_batch(scripted: Scripted) -> None:

@@ -39,13 +39,18 @@ from tidelog.records.batch import (
     write_header,
 )
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.records.record import records_of
 from tidelog.records.varint import append_varint
 from tidelog.testing.cluster import Cluster
 
 MIB = 1 << 20
-COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+COMPRESSED = [
+    CompressionType.GZIP,
+    CompressionType.SNAPPY,
+    CompressionType.LZ4,
+    CompressionType.ZSTD,
+]
 
 pytestmark = pytest.mark.usefixtures("others_are_served")
 
@@ -86,7 +91,9 @@ def patched(batch: bytearray, position: int, data: bytes) -> bytearray:
     return batch
 
 
-def with_records(data: bytes, count: int, codec: Codec = Codec.NONE) -> bytearray:
+def with_records(
+    data: bytes, count: int, codec: CompressionType = CompressionType.NONE
+) -> bytearray:
     """A batch around record bytes that are whatever they are."""
     batch = batch_of(b"x")
     batch[HEADER_SIZE:] = data
@@ -164,9 +171,13 @@ BAD: dict[str, Bad] = {
     "base offset": Bad(INVALID, lambda: batch_of(b"x", base_offset=5)),
     "codec 5": Bad(NO_CODEC, lambda: resealed(batch_of(b"x"), attributes=5)),
     "codec 7": Bad(NO_CODEC, lambda: resealed(batch_of(b"x"), attributes=7)),
-    "gzip that is none": Bad(INVALID, lambda: with_records(b"garbage" * 9, 1, Codec.GZIP)),
-    "snappy that is none": Bad(INVALID, lambda: with_records(b"garbage" * 9, 1, Codec.SNAPPY)),
-    "lz4 that is none": Bad(INVALID, lambda: with_records(b"garbage" * 9, 1, Codec.LZ4)),
+    "gzip that is none": Bad(
+        INVALID, lambda: with_records(b"garbage" * 9, 1, CompressionType.GZIP)
+    ),
+    "snappy that is none": Bad(
+        INVALID, lambda: with_records(b"garbage" * 9, 1, CompressionType.SNAPPY)
+    ),
+    "lz4 that is none": Bad(INVALID, lambda: with_records(b"garbage" * 9, 1, CompressionType.LZ4)),
     "no key in a compacted topic": Bad(INVALID, lambda: batch_of(b"x", key=None), "compacted"),
     "too old": Bad(ErrorCode.invalid_timestamp, lambda: long_ago(1_000_000), "punctual"),
     "from the future": Bad(
@@ -213,7 +224,7 @@ def test_acks_other_than_the_three_are_refused(peer: Peer, plain: Topic, version
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_zstd_is_known_since_version_7(peer: Peer, topic: str, version: int) -> None:
     made = create_topic(peer, topic)
-    answer = produce(peer, made, batch_of(b"x" * 100, codec=Codec.ZSTD), version=version)
+    answer = produce(peer, made, batch_of(b"x" * 100, codec=CompressionType.ZSTD), version=version)
     if version < 7:
         assert answer.error == ErrorCode.unsupported_compression_type
     else:
@@ -280,18 +291,18 @@ def test_sequences_have_no_gap_no_old_epoch_and_no_duplicate(
     assert end_offset(peer, made) == 8
 
 
-def bomb(codec: Codec) -> bytes:
+def bomb(codec: CompressionType) -> bytes:
     """As many zeros as the codec gets into a batch of a default topic."""
     match codec:
-        case Codec.GZIP:
+        case CompressionType.GZIP:
             packer = zlib.compressobj(9, zlib.DEFLATED, 31)
             first, *_, last = [
                 packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(3)
             ]
             return first + last * 900
-        case Codec.SNAPPY:
+        case CompressionType.SNAPPY:
             return bytes(cramjam.snappy.compress_raw(bytes(20 * MIB)))
-        case Codec.LZ4:
+        case CompressionType.LZ4:
             lz4 = cramjam.lz4.Compressor(level=9, content_checksum=False, block_linked=False)
             for _ in range(200):
                 lz4.compress(bytes(MIB))
@@ -302,7 +313,7 @@ def bomb(codec: Codec) -> bytes:
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
 def test_a_bomb_is_refused_within_bounds_of_time_and_memory(
-    cluster: Cluster, peer: Peer, plain: Topic, codec: Codec
+    cluster: Cluster, peer: Peer, plain: Topic, codec: CompressionType
 ) -> None:
     batch = with_records(bomb(codec), 1, codec)
     assert len(batch) < MIB
@@ -328,14 +339,14 @@ def test_a_snappy_block_that_claims_more_than_it_can_hold_takes_no_memory(
     before = resident_bytes(pid)
     forget_peak(pid)
     for data in (raw, xerial + struct.pack(">i", 2**31 - 1), xerial + struct.pack(">i", 25) + raw):
-        answer = produce(peer, plain, with_records(data, 1, Codec.SNAPPY))
+        answer = produce(peer, plain, with_records(data, 1, CompressionType.SNAPPY))
         assert answer.error in (ErrorCode.invalid_record, ErrorCode.message_too_large)
     assert peak_bytes(pid) - before < 8 * MIB
 
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
 def test_damaged_compressed_records_are_refused_or_stored_as_they_read(
-    peer: Peer, topic: str, codec: Codec
+    peer: Peer, topic: str, codec: CompressionType
 ) -> None:
     made = create_topic(peer, topic)
     whole = bytes(batch_of(*(b"%d " % number * 20 for number in range(50)), codec=codec))

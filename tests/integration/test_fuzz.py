@@ -147,11 +147,11 @@ def test_a_changed_batch_is_refused_or_reads_as_it_was_checked(
 ) -> None:
     """Changes behind the checksum are made good in it, so that what follows is tried too."""
     from tidelog.records.batch import CHECKED_FROM, HEADER_SIZE, read_header, write_header
-    from tidelog.records.compression import Codec
+    from tidelog.records.compression import CompressionType
 
     dice = random.Random(SEED)
     deadline = time.monotonic() + 5
-    for codec in Codec:
+    for codec in CompressionType:
         whole = bytes(batch_of(*(b"%d" % number * 9 for number in range(9)), codec=codec))
         for mutated in changed(whole, dice):
             produce(peer, victim, mutated)

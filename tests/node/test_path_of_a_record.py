@@ -17,6 +17,7 @@ from tidelog.protocol.parts import FileRegion, joined
 from tidelog.protocol.produce import decode_produce, decode_produce_response, encode_produce
 from tidelog.records.batch import read_header
 from tidelog.records.validation import AcceptedBatch, validate_produced
+from tidelog.replication.leader import LeaderReplica
 from tidelog.storage.log_values import LogSlice
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ STEPS = {
     1: ["shell/connection.py", "protocol/frame.py"],
     2: ["node/core/requests.py", "protocol/produce_request.py"],
     3: ["node/api/produce.py", "node/replicas/replicas.py"],
-    4: ["replication/partition.py", "records/validation.py"],
+    4: ["replication/partition.py", "replication/leader.py", "records/validation.py"],
     5: ["storage/partition_log.py", "storage/producer_state.py", "storage/segment.py"],
     6: [
         "node/replicas/replica_fetchers.py",
@@ -38,7 +39,7 @@ STEPS = {
         "replication/follower_progress.py",
     ],
     7: ["replication/high_watermark.py"],
-    8: ["replication/parked.py", "protocol/produce_response.py", "node/core/connections.py"],
+    8: ["protocol/produce_response.py", "node/core/connections.py"],
     9: [
         "node/fetching/fetch_sessions.py",
         "node/fetching/fetch_sessions.py",
@@ -91,7 +92,7 @@ def test_a_record_goes_that_way(
     assert partition is bench.partition("orders")
 
     # 4. The partition leads, and its rules accept the batch as it is.
-    assert partition.is_leader
+    assert isinstance(partition.leader(), LeaderReplica)
     accepted = validate_produced(records, partition.rules, bench.now.wall_ms, 9)
     assert isinstance(accepted, AcceptedBatch)
     assert accepted.data is records

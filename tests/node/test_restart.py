@@ -10,6 +10,7 @@ import pytest
 from tidelog.controller.records import Endpoint, PartitionChangeRecord, RegisterBrokerRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC_ID
+from tidelog.node.core.effects import Lane
 from tidelog.observe.events import LogRecovered
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.storage.identity import read_topic_id, write_topic_id
@@ -88,7 +89,8 @@ def test_every_incarnation_leads_in_a_higher_epoch_that_begins_at_the_end(
     again = orders.again()
     partition = again.partition("orders")
     assert partition.leader_epoch > before
-    assert partition.epoch_start_offset == 2
+    assert partition.leading is not None
+    assert partition.leading.epoch_start_offset == 2
     assert partition.log.epochs.entries[-1] == (partition.leader_epoch, 2)
 
 
@@ -184,6 +186,24 @@ def test_a_log_of_an_unknown_topic_or_partition_is_set_aside(orders: NodeBench) 
     assert len(again.node.replicas) == 1
     beyond = again.connect().produce("orders", b"", 5)
     assert beyond.error == ErrorCode.unknown_topic_or_partition
+
+
+def test_a_node_that_fails_while_it_loads_its_logs_touches_no_more_of_them(
+    orders: NodeBench,
+) -> None:
+    again = orders.again(after_crash(orders.files), holds_jobs=True)
+    while not (loading := [job for job in again.jobs if job.lane is Lane.LONG]):
+        again.run_job()
+    again.node.rooms.base.directories[0].health.fail("Input/output error")
+    again.end_tick()
+    assert again.stopped is not None
+    assert again.stopped.failure
+    operations = again.files.operation_count
+
+    for job in loading:
+        job.work()
+
+    assert again.files.operation_count == operations
 
 
 def test_a_topic_deleted_while_its_files_wait_stays_deleted(orders: NodeBench, peer: Peer) -> None:

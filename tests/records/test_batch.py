@@ -13,7 +13,7 @@ from tidelog.records.batch import (
     whole_batches,
 )
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 
 THREE = [NewRecord(b"k", b"v%d" % i, 1_700_000_000_000 + i) for i in range(3)]
 
@@ -27,7 +27,7 @@ def test_a_header_holds_every_field_in_its_place() -> None:
         THREE,
         base_offset=40,
         leader_epoch=5,
-        codec=Codec.LZ4,
+        codec=CompressionType.LZ4,
         producer_id=7,
         producer_epoch=2,
         base_sequence=11,
@@ -52,7 +52,7 @@ def test_a_header_holds_every_field_in_its_place() -> None:
         3,
     )
     assert (read.size, read.last_offset, read.next_offset) == (len(batch), 42, 43)
-    assert read.codec is Codec.LZ4
+    assert read.codec is CompressionType.LZ4
     assert read.is_transactional
     assert read.has_producer_id
     assert not read.is_control

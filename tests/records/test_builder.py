@@ -6,16 +6,15 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.records.batch import crc_matches, read_header
-from tidelog.records.builder import (
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import (
     ControlKind,
-    NewRecord,
-    build_batch,
     control_kind,
     control_record,
     coordinator_epoch_of,
     end_txn_marker,
 )
-from tidelog.records.compression import Codec
 from tidelog.records.record import Record, records_of
 
 HEADERS = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=3)
@@ -33,9 +32,9 @@ RECORDS = st.lists(
 
 
 @settings(max_examples=100, deadline=None)
-@given(RECORDS, st.sampled_from(Codec), st.integers(0, 1 << 50))
+@given(RECORDS, st.sampled_from(CompressionType), st.integers(0, 1 << 50))
 def test_records_come_back_with_offsets_and_exact_milliseconds(
-    records: list[NewRecord], codec: Codec, base_offset: int
+    records: list[NewRecord], codec: CompressionType, base_offset: int
 ) -> None:
     batch = build_batch(records, codec=codec, base_offset=base_offset)
 
@@ -85,7 +84,7 @@ def test_an_end_of_transaction_marker_is_one_transactional_control_record() -> N
     header = read_header(batch)
     assert header.is_control
     assert header.is_transactional
-    assert header.codec is Codec.NONE
+    assert header.codec is CompressionType.NONE
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (8, 3, -1)
     (record,) = records_of(batch)
     assert record.key == b"\x00\x00\x00\x00"

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.records.compression import Codec, compress, decompress
+from tidelog.records.compression import CompressionType, compress, decompress
 from tidelog.records.corrupt import CorruptBatch, InflatesTooLarge
 
-COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
+COMPRESSED = [codec for codec in CompressionType if codec is not CompressionType.NONE]
 TEXT = b"the quick brown fox jumps over the lazy dog " * 4000
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(Codec),
+    st.sampled_from(CompressionType),
     st.one_of(
         st.binary(min_size=1, max_size=2000),
         st.builds(
@@ -27,20 +27,20 @@ TEXT = b"the quick brown fox jumps over the lazy dog " * 4000
         ),
     ),
 )
-def test_data_comes_back_from_every_codec(codec: Codec, data: bytes) -> None:
+def test_data_comes_back_from_every_codec(codec: CompressionType, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_any_kind_of_buffer_can_be_compressed_and_inflated(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_any_kind_of_buffer_can_be_compressed_and_inflated(codec: CompressionType) -> None:
     block = compress(codec, memoryview(bytearray(TEXT)))
 
     assert compress(codec, bytearray(TEXT)) == block
     assert decompress(codec, memoryview(bytearray(block)), 1 << 20) == TEXT
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_the_limit_is_the_last_size_that_inflates(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_the_limit_is_the_last_size_that_inflates(codec: CompressionType) -> None:
     block = compress(codec, TEXT)
 
     assert decompress(codec, block, len(TEXT)) == TEXT
@@ -49,14 +49,14 @@ def test_the_limit_is_the_last_size_that_inflates(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_ratio_far_above_the_first_guess_still_inflates(codec: Codec) -> None:
+def test_a_ratio_far_above_the_first_guess_still_inflates(codec: CompressionType) -> None:
     zeroes = bytes(5_000_000)
 
     assert decompress(codec, compress(codec, zeroes), len(zeroes)) == zeroes
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_block_cut_short_anywhere_is_corrupt(codec: Codec) -> None:
+def test_a_block_cut_short_anywhere_is_corrupt(codec: CompressionType) -> None:
     block = compress(codec, bytes(range(256)) * 20)
 
     for cut in {0, 1, 3, 7, 15, 17, 20, len(block) // 2, len(block) - 1}:
@@ -64,8 +64,8 @@ def test_a_block_cut_short_anywhere_is_corrupt(codec: Codec) -> None:
             decompress(codec, block[:cut], 1 << 20)
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_bytes_after_the_end_are_corrupt(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
+def test_bytes_after_the_end_are_corrupt(codec: CompressionType) -> None:
     with pytest.raises(CorruptBatch):
         decompress(codec, compress(codec, TEXT) + b"more", 1 << 20)
 
@@ -74,7 +74,7 @@ def test_bytes_after_the_end_are_corrupt(codec: Codec) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_damaged_blocks_inflate_to_something_or_are_corrupt(
-    codec: Codec, data: st.DataObject
+    codec: CompressionType, data: st.DataObject
 ) -> None:
     block = bytearray(compress(codec, TEXT[:700]))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -89,26 +89,33 @@ def test_damaged_blocks_inflate_to_something_or_are_corrupt(
 
 def test_only_one_gzip_member_is_read() -> None:
     with pytest.raises(CorruptBatch):
-        decompress(Codec.GZIP, gzip.compress(TEXT) + gzip.compress(TEXT), 1 << 20)
+        decompress(CompressionType.GZIP, gzip.compress(TEXT) + gzip.compress(TEXT), 1 << 20)
 
 
 def test_levels_reach_the_codec() -> None:
-    for codec, low, high in ((Codec.GZIP, 1, 9), (Codec.LZ4, 1, 12), (Codec.ZSTD, 1, 19)):
+    for codec, low, high in (
+        (CompressionType.GZIP, 1, 9),
+        (CompressionType.LZ4, 1, 12),
+        (CompressionType.ZSTD, 1, 19),
+    ):
         assert compress(codec, TEXT, high) != compress(codec, TEXT, low)
         assert decompress(codec, compress(codec, TEXT, high), len(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize(("codec", "default"), [(Codec.GZIP, 6), (Codec.LZ4, 9), (Codec.ZSTD, 3)])
-def test_without_a_level_the_brokers_default_is_used(codec: Codec, default: int) -> None:
+@pytest.mark.parametrize(
+    ("codec", "default"),
+    [(CompressionType.GZIP, 6), (CompressionType.LZ4, 9), (CompressionType.ZSTD, 3)],
+)
+def test_without_a_level_the_brokers_default_is_used(codec: CompressionType, default: int) -> None:
     assert compress(codec, TEXT) == compress(codec, TEXT, default)
 
 
 def test_gzip_is_a_member_that_gzip_reads() -> None:
-    assert gzip.decompress(compress(Codec.GZIP, TEXT)) == TEXT
+    assert gzip.decompress(compress(CompressionType.GZIP, TEXT)) == TEXT
 
 
 def test_snappy_is_written_in_xerial_framing_of_32_kib_blocks() -> None:
-    block = compress(Codec.SNAPPY, TEXT)
+    block = compress(CompressionType.SNAPPY, TEXT)
 
     assert block[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
     length = int.from_bytes(block[16:20], "big")
@@ -118,11 +125,11 @@ def test_snappy_is_written_in_xerial_framing_of_32_kib_blocks() -> None:
 def test_raw_snappy_is_read_too() -> None:
     raw = bytes(cramjam.snappy.compress_raw(TEXT))
 
-    assert decompress(Codec.SNAPPY, raw, 1 << 20) == TEXT
+    assert decompress(CompressionType.SNAPPY, raw, 1 << 20) == TEXT
 
 
 def test_an_lz4_frame_has_independent_blocks() -> None:
-    block = compress(Codec.LZ4, TEXT)
+    block = compress(CompressionType.LZ4, TEXT)
 
     assert block[:4] == b"\x04\x22\x4d\x18"
     assert block[4] & 0x20
@@ -133,31 +140,33 @@ def test_lz4_blocks_that_depend_on_each_other_are_refused_as_java_clients_do() -
     assert not linked[4] & 0x20
 
     with pytest.raises(CorruptBatch, match="depend"):
-        decompress(Codec.LZ4, linked, 1 << 20)
+        decompress(CompressionType.LZ4, linked, 1 << 20)
 
 
 @pytest.mark.parametrize("claim", [-1, 0, 1 << 30, (1 << 31) - 1, -(1 << 31)])
 def test_a_xerial_block_may_not_claim_more_than_is_there(claim: int) -> None:
-    header = compress(Codec.SNAPPY, b"")
+    header = compress(CompressionType.SNAPPY, b"")
     assert len(header) == 16
 
     with pytest.raises(CorruptBatch):
         decompress(
-            Codec.SNAPPY, header + claim.to_bytes(4, "big", signed=True) + b"\x04\x0cabcd", 1 << 40
+            CompressionType.SNAPPY,
+            header + claim.to_bytes(4, "big", signed=True) + b"\x04\x0cabcd",
+            1 << 40,
         )
 
 
 @pytest.mark.parametrize("claim", ["ffffffff0f", "ffffff7f", "8080808001", "00"])
 def test_a_snappy_length_beyond_its_input_is_not_believed(claim: str) -> None:
     with pytest.raises(CorruptBatch, match="snappy"):
-        decompress(Codec.SNAPPY, bytes.fromhex(claim) + b"\x0cabcd", 1 << 40)
+        decompress(CompressionType.SNAPPY, bytes.fromhex(claim) + b"\x0cabcd", 1 << 40)
 
 
 def test_a_bomb_never_takes_much_more_memory_than_the_limit() -> None:
     """In a process of its own, because only a fresh one has a low high-water mark."""
     program = """
 import resource, sys, zlib, cramjam
-from tidelog.records.compression import Codec, decompress
+from tidelog.records.compression import CompressionType, decompress
 from tidelog.records.corrupt import CorruptBatch, InflatesTooLarge
 part = bytes(1 << 20)
 gzip = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -169,7 +178,12 @@ for _ in range(100):
 frame = bytes(lz4.finish())
 snappy = bytes(cramjam.snappy.compress_raw(bytes(30 << 20)))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-bombs = {Codec.GZIP: bomb, Codec.ZSTD: rle, Codec.LZ4: frame, Codec.SNAPPY: snappy}
+bombs = {
+    CompressionType.GZIP: bomb,
+    CompressionType.ZSTD: rle,
+    CompressionType.LZ4: frame,
+    CompressionType.SNAPPY: snappy,
+}
 for codec, data in bombs.items():
     try:
         decompress(codec, data, 4 << 20)
@@ -190,4 +204,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
 
 def test_a_zlib_stream_without_gzip_header_is_corrupt() -> None:
     with pytest.raises(CorruptBatch, match="gzip"):
-        decompress(Codec.GZIP, zlib.compress(TEXT), 1 << 20)
+        decompress(CompressionType.GZIP, zlib.compress(TEXT), 1 << 20)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidelog.records.batch import HEADER_SIZE, crc_matches, read_header, write_header
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec, compress
+from tidelog.records.compression import CompressionType, compress
 from tidelog.records.record import records_of
 from tidelog.records.validation import (
     AcceptedBatch,
@@ -28,7 +28,7 @@ RULES = st.builds(
     log_append_time=st.booleans(),
     before_max_ms=st.sampled_from([0, 1000, (1 << 63) - 1]),
     after_max_ms=st.sampled_from([0, 1000, 3_600_000, (1 << 63) - 1]),
-    codec=st.none() | st.sampled_from(Codec),
+    codec=st.none() | st.sampled_from(CompressionType),
     level=st.none(),
     segment_bytes=st.sampled_from([100, 1 << 30]),
 )
@@ -78,7 +78,7 @@ def check(field: bytes | bytearray, rules: BatchRules, version: int = 9) -> int:
 
 @st.composite
 def one_header_field_changed(draw: st.DrawFn) -> bytearray:
-    batch = build_batch(draw(RECORDS), codec=draw(st.sampled_from(Codec)))
+    batch = build_batch(draw(RECORDS), codec=draw(st.sampled_from(CompressionType)))
     name, bits = draw(st.sampled_from(sorted(FIELD_BITS.items())))
     half = 1 << (bits - 1)
     edges = st.sampled_from([-half, -2, -1, 0, 1, 2, 7, half - 1])
@@ -90,8 +90,8 @@ def one_header_field_changed(draw: st.DrawFn) -> bytearray:
 @st.composite
 def damaged(draw: st.DrawFn) -> bytearray:
     """Damage in the records before or after compression, under a checksum that is right."""
-    codec = draw(st.sampled_from(Codec))
-    batch = build_batch(draw(RECORDS), codec=Codec.NONE)
+    codec = draw(st.sampled_from(CompressionType))
+    batch = build_batch(draw(RECORDS), codec=CompressionType.NONE)
     header = read_header(batch)._replace(attributes=codec)
     block = batch[HEADER_SIZE:]
     before = draw(st.booleans())

@@ -15,8 +15,9 @@ from aiokafka.record.default_records import (
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
 
 from tidelog.records.batch import crc_matches, read_header
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
-from tidelog.records.compression import Codec
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.record import records_of
 from tidelog.records.validation import AcceptedBatch, BatchRules, validate_produced
 
@@ -62,8 +63,10 @@ def accepted(batch: bytearray) -> AcceptedBatch:
     return verdict
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_batches_written_by_java_are_accepted_unchanged_and_read_back(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_batches_written_by_java_are_accepted_unchanged_and_read_back(
+    codec: CompressionType,
+) -> None:
     batch = fixture(f"java-{codec.name.lower()}")
     before = bytes(batch)
 
@@ -71,13 +74,15 @@ def test_batches_written_by_java_are_accepted_unchanged_and_read_back(codec: Cod
 
     assert bytes(verdict.data) == before
     assert verdict.header.codec is codec
-    assert verdict.header.is_transactional == (codec is Codec.ZSTD)
+    assert verdict.header.is_transactional == (codec is CompressionType.ZSTD)
     assert verdict.header[9:] == (4711, 3, 7, 70)
     assert contents(batch) == BY_JAVA
 
 
-@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_blocks_and_frames_written_by_java_are_read(codec: Codec) -> None:
+@pytest.mark.parametrize(
+    "codec", [CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]
+)
+def test_blocks_and_frames_written_by_java_are_read(codec: CompressionType) -> None:
     batch = fixture(f"java-blocks-{codec.name.lower()}")
 
     accepted(batch)
@@ -105,8 +110,8 @@ def test_a_commit_marker_has_the_bytes_java_writes() -> None:
     assert ours == fixture("java-commit-marker")
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_our_batches_are_read_by_aiokafka(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_our_batches_are_read_by_aiokafka(codec: CompressionType) -> None:
     ours = build_batch(
         MIXED, codec=codec, base_offset=77, producer_id=9, producer_epoch=1, base_sequence=0
     )
@@ -121,8 +126,8 @@ def test_our_batches_are_read_by_aiokafka(codec: Codec) -> None:
     ] == list(enumerate(MIXED, 77))
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_batches_of_aiokafka_are_accepted(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_batches_of_aiokafka_are_accepted(codec: CompressionType) -> None:
     builder = AioBuilder(
         magic=2,
         compression_type=codec,
@@ -141,8 +146,8 @@ def test_batches_of_aiokafka_are_accepted(codec: Codec) -> None:
     assert contents(accepted(batch).data) == MIXED
 
 
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_kafka_python_and_we_read_each_other(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
+def test_kafka_python_and_we_read_each_other(codec: CompressionType) -> None:
     builder = KafkaPythonBuilder(magic=2, compression_type=codec, batch_size=1 << 20)
     for record in MIXED:
         builder.append(

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header, write_header
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec, InflatesTooLarge
+from tidelog.records.compression import CompressionType, InflatesTooLarge
 from tidelog.records.record import records_of
 from tidelog.records.varint import append_varint
 
@@ -81,13 +81,18 @@ def test_offsets_that_do_not_rise_are_corrupt() -> None:
 
 
 def test_a_codec_that_was_not_used_is_corrupt() -> None:
-    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+    for codec in (
+        CompressionType.GZIP,
+        CompressionType.SNAPPY,
+        CompressionType.LZ4,
+        CompressionType.ZSTD,
+    ):
         with pytest.raises(CorruptBatch):
             records_of(rebuilt(build_batch(THREE), attributes=codec))
 
 
 def test_inflating_stops_at_the_readers_limit() -> None:
-    batch = build_batch([NewRecord(None, bytes(10_000), 0)], codec=Codec.ZSTD)
+    batch = build_batch([NewRecord(None, bytes(10_000), 0)], codec=CompressionType.ZSTD)
 
     with pytest.raises(InflatesTooLarge):
         records_of(batch, inflate_limit=5_000)

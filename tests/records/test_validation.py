@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import ErrorCode
 from tidelog.records.batch import HEADER_SIZE, crc_matches, read_header, write_header
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
-from tidelog.records.compression import Codec, compress
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.compression import CompressionType, compress
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.record import records_of
 from tidelog.records.validation import (
     AcceptedBatch,
@@ -58,12 +59,14 @@ def changed(batch: bytearray, **fields: int) -> bytearray:
     return copy
 
 
-def with_records(data: bytes, count: int, codec: Codec = Codec.NONE) -> bytearray:
+def with_records(
+    data: bytes, count: int, codec: CompressionType = CompressionType.NONE
+) -> bytearray:
     """A batch whose header is good and whose inflated records are `data`."""
     return with_block(compress(codec, data), count, codec)
 
 
-def with_block(block: bytes, count: int, codec: Codec) -> bytearray:
+def with_block(block: bytes, count: int, codec: CompressionType) -> bytearray:
     batch = build_batch(TWO)[:HEADER_SIZE] + block
     header = read_header(batch)
     write_header(
@@ -73,8 +76,8 @@ def with_block(block: bytes, count: int, codec: Codec) -> bytearray:
     return batch
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_a_good_batch_is_accepted_in_the_buffer_it_came_in(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_a_good_batch_is_accepted_in_the_buffer_it_came_in(codec: CompressionType) -> None:
     batch = build_batch(TWO, codec=codec)
     before = bytes(batch)
 
@@ -102,12 +105,15 @@ def test_a_read_only_buffer_is_copied_so_that_offsets_can_be_assigned() -> None:
         min_size=1,
         max_size=80,
     ),
-    st.sampled_from(Codec),
-    st.none() | st.sampled_from(Codec),
+    st.sampled_from(CompressionType),
+    st.none() | st.sampled_from(CompressionType),
     st.booleans(),
 )
 def test_what_is_built_is_accepted_and_keeps_its_records(
-    records: list[NewRecord], sent: Codec, kept: Codec | None, log_append_time: bool
+    records: list[NewRecord],
+    sent: CompressionType,
+    kept: CompressionType | None,
+    log_append_time: bool,
 ) -> None:
     rules = BatchRules(compacted=True, codec=kept, log_append_time=log_append_time)
 
@@ -184,7 +190,7 @@ def test_an_unknown_codec_is_an_unsupported_compression_type(codec: int) -> None
 
 
 def test_zstd_needs_produce_version_seven() -> None:
-    batch = build_batch(TWO, codec=Codec.ZSTD)
+    batch = build_batch(TWO, codec=CompressionType.ZSTD)
 
     assert refused(batch, version=6) is ErrorCode.unsupported_compression_type
     assert isinstance(judge(batch, version=7), AcceptedBatch)
@@ -249,9 +255,9 @@ def test_a_count_that_is_not_the_offset_range_is_an_invalid_record(
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000, (1 << 31) - 1])
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("codec", CompressionType)
 def test_a_count_that_is_not_the_number_of_records_is_an_invalid_record(
-    codec: Codec, count: int
+    codec: CompressionType, count: int
 ) -> None:
     batch = changed(build_batch(TWO, codec=codec), record_count=count, last_offset_delta=count - 1)
 
@@ -305,10 +311,10 @@ MALFORMED: dict[str, Callable[[bytearray], object]] = {
 }
 
 
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("what", MALFORMED)
 def test_records_that_do_not_fill_the_batch_in_order_are_an_invalid_record(
-    what: str, codec: Codec
+    what: str, codec: CompressionType
 ) -> None:
     data = records_data(TWO)
     MALFORMED[what](data)
@@ -316,23 +322,26 @@ def test_records_that_do_not_fill_the_batch_in_order_are_an_invalid_record(
     assert refused(with_records(bytes(data), 2, codec)) is ErrorCode.invalid_record
 
 
-@pytest.mark.parametrize("codec", Codec)
-def test_offset_deltas_that_skip_or_repeat_are_an_invalid_record(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", CompressionType)
+def test_offset_deltas_that_skip_or_repeat_are_an_invalid_record(codec: CompressionType) -> None:
     one = bytes(records_data(TWO[:1]))
 
     assert refused(with_records(one * 2, 2, codec)) is ErrorCode.invalid_record
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_corrupt_compressed_data_is_an_invalid_record(codec: Codec) -> None:
+@pytest.mark.parametrize(
+    "codec",
+    [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD],
+)
+def test_corrupt_compressed_data_is_an_invalid_record(codec: CompressionType) -> None:
     good = compress(codec, bytes(records_data(TWO)))
 
     for block in (b"", b"\x00", good[:-1], good[: len(good) // 2], b"\xff" * len(good)):
         assert refused(with_block(block, 2, codec)) is ErrorCode.invalid_record
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_a_bomb_is_too_large_a_message(codec: Codec) -> None:
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
+def test_a_bomb_is_too_large_a_message(codec: CompressionType) -> None:
     limit = inflate_limit(BatchRules().max_message_bytes)
     batch = build_batch([NewRecord(b"k", bytes(limit), NOW)], codec=codec)
     assert len(batch) < 200_000

@@ -7,7 +7,7 @@ import pytest
 from tidelog.model.errors import ErrorCode
 from tidelog.records.batch import crc_matches, read_header, write_header
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.records.record import records_of
 from tidelog.records.validation import (
     AcceptedBatch,
@@ -160,36 +160,41 @@ def test_times_before_the_epoch_leave_no_greatest_timestamp() -> None:
 
 def test_another_codec_of_the_topic_recompresses_and_keeps_the_rest() -> None:
     batch = build_batch(
-        TWO, codec=Codec.GZIP, producer_id=5, producer_epoch=1, base_sequence=3, transactional=True
+        TWO,
+        codec=CompressionType.GZIP,
+        producer_id=5,
+        producer_epoch=1,
+        base_sequence=3,
+        transactional=True,
     )
 
-    verdict = accepted(batch, BatchRules(codec=Codec.LZ4))
+    verdict = accepted(batch, BatchRules(codec=CompressionType.LZ4))
 
     sent = read_header(batch)
-    assert verdict.header.codec is Codec.LZ4
+    assert verdict.header.codec is CompressionType.LZ4
     assert verdict.header.is_transactional
     assert verdict.header[6:] == sent[6:]
     assert list(records_of(verdict.data)) == list(records_of(batch))
 
 
 def test_the_same_codec_is_not_recompressed() -> None:
-    batch = build_batch(TWO, codec=Codec.ZSTD)
+    batch = build_batch(TWO, codec=CompressionType.ZSTD)
 
-    assert accepted(batch, BatchRules(codec=Codec.ZSTD, level=19)).data.obj is batch
+    assert accepted(batch, BatchRules(codec=CompressionType.ZSTD, level=19)).data.obj is batch
 
 
 def test_uncompressed_is_a_codec_a_topic_can_ask_for() -> None:
-    batch = build_batch(TWO, codec=Codec.SNAPPY)
+    batch = build_batch(TWO, codec=CompressionType.SNAPPY)
 
-    verdict = accepted(batch, BatchRules(codec=Codec.NONE))
+    verdict = accepted(batch, BatchRules(codec=CompressionType.NONE))
 
     assert bytes(verdict.data) == bytes(build_batch(TWO))
 
 
 def test_a_batch_that_recompression_makes_too_large_is_refused() -> None:
-    batch = build_batch([NewRecord(None, bytes(10_000), NOW)], codec=Codec.ZSTD)
+    batch = build_batch([NewRecord(None, bytes(10_000), NOW)], codec=CompressionType.ZSTD)
 
-    too_long = BatchRules(codec=Codec.NONE, max_message_bytes=5_000)
+    too_long = BatchRules(codec=CompressionType.NONE, max_message_bytes=5_000)
     assert refused(batch, too_long) is ErrorCode.message_too_large
-    too_long_for_a_segment = BatchRules(codec=Codec.NONE, segment_bytes=5_000)
+    too_long_for_a_segment = BatchRules(codec=CompressionType.NONE, segment_bytes=5_000)
     assert refused(batch, too_long_for_a_segment) is ErrorCode.record_list_too_large

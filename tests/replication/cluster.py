@@ -16,7 +16,10 @@ from tidelog.observe.events import Event
 from tidelog.records.batch import BatchHeader, whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import BatchRules, RejectedBatch
+from tidelog.replication.follower import FollowerReplica
+from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.messages import (
+    Dropped,
     FetchState,
     FollowerFetch,
     FollowerStep,
@@ -28,21 +31,30 @@ from tidelog.replication.messages import (
     ProposeInSyncReplicas,
 )
 from tidelog.replication.partition import Partition
-from tidelog.replication.surroundings import BrokerEligibility, Surroundings
+from tidelog.replication.replica_context import BrokerEligibility, Proposer, ReplicaContext
 from tidelog.simulator.disk.crash import DataFate, after_crash, data_kept
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace
 from tidelog.storage.log_values import Appended
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segmented_log import LogPlace
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=9)
 DIRECTORY = "/data/orders-0"
 START = Now(0, 1_700_000_000_000)
 LAG_MAX_MS = 30_000
+
+
+def leader_of(partition: Partition) -> LeaderReplica:
+    assert partition.leading is not None
+    return partition.leading
+
+
+def follower_of(partition: Partition) -> FollowerReplica:
+    assert partition.following is not None
+    return partition.following
 
 
 class SeededEntropy:
@@ -83,6 +95,7 @@ class Broker:
         self.broker_epoch = -1
         self.events: list[Event] = []
         self.proposals: list[ProposeInSyncReplicas] = []
+        self._proposers: dict[int, tuple[Proposer, ProposeInSyncReplicas]] = {}
         self.knows: dict[int, BrokerEligibility] = {}
         self.known = 0
         """How much of the controller's history it has seen."""
@@ -101,7 +114,15 @@ class Broker:
         return self.partition.log
 
     @property
-    def mark(self) -> int:
+    def leader(self) -> LeaderReplica:
+        return leader_of(self.partition)
+
+    @property
+    def follower(self) -> FollowerReplica:
+        return follower_of(self.partition)
+
+    @property
+    def high_watermark(self) -> int:
         return self.partition.high_watermark.offset
 
     def crash(self, data: DataFate = data_kept) -> None:
@@ -110,7 +131,9 @@ class Broker:
         self.files = after_crash(self.files, data)
         self.health = DirectoryHealth()
 
-    def start(self, checkpointed_mark: int, now: Now, recovery_point: int | None = None) -> None:
+    def start(
+        self, checkpointed_high_watermark: int, now: Now, recovery_point: int | None = None
+    ) -> None:
         """Load the log again, without a role."""
         log = load_log(
             ORDERS,
@@ -123,8 +146,16 @@ class Broker:
             log_start=None,
         )
         self.proposals.clear()
-        self.partition = self._host(log, checkpointed_mark)
+        self.partition = self._host(log, checkpointed_high_watermark)
         self.is_running = True
+
+    def _propose(self, leader: Proposer, proposal: ProposeInSyncReplicas) -> None:
+        self.proposals.append(proposal)
+        self._proposers[id(proposal)] = (leader, proposal)
+
+    def proposer_of(self, proposal: ProposeInSyncReplicas) -> Proposer:
+        """The leader that asked for it, even if its epoch is over."""
+        return self._proposers[id(proposal)][0]
 
     def batches(self) -> Iterator[Batch]:
         """Everything in the log."""
@@ -146,15 +177,15 @@ class Broker:
             lowering=lambda _lower: None,
         )
 
-    def _host(self, log: PartitionLog, mark: int) -> Partition:
-        surroundings = Surroundings(
+    def _host(self, log: PartitionLog, high_watermark: int) -> Partition:
+        context = ReplicaContext(
             eligibility=self,
-            propose=lambda _partition, proposal: self.proposals.append(proposal),
+            propose=self._propose,
             announce=self.events.append,
             lag_max_ms=LAG_MAX_MS,
         )
         rules, wanted = BatchRules(), self._min_in_sync
-        return Partition(log, self.broker_id, mark, rules, wanted, surroundings)
+        return Partition(log, self.broker_id, high_watermark, rules, wanted, context)
 
 
 class Cluster:
@@ -211,7 +242,7 @@ class Cluster:
     ) -> Appended | RejectedBatch:
         records = [NewRecord(b"key", value, self.now.wall_ms) for value in values]
         batch = memoryview(build_batch(records, **more))
-        return self.brokers[leader].partition.append(batch, self.now, 9, acks)
+        return self.brokers[leader].leader.append(batch, self.now, 9, acks)
 
     def disk_settles(self, follower: int) -> None:
         """What was cut is gone for good."""
@@ -225,7 +256,7 @@ class Cluster:
         """What a follower would send now, its disk knowing what was cut."""
         self.disk_settles(follower)
         broker = self.brokers[follower]
-        replica = broker.partition.follower
+        replica = broker.partition.following
         assert replica is not None and replica.may_fetch
         return Question(follower, broker.broker_epoch, replica.leader, replica.fetch_state)
 
@@ -247,15 +278,15 @@ class Cluster:
             if diverging == (-1, -1):
                 return out_of_range
             if diverging is not None:
-                mark = partition.high_watermark.offset
+                high_watermark = partition.high_watermark.offset
                 return answer._replace(
                     diverging_epoch=diverging,
-                    high_watermark=mark,
+                    high_watermark=high_watermark,
                     log_start_offset=log.start_offset,
                 )
         if offset > log.end_offset:
             return out_of_range
-        refused = partition.follower_fetched(
+        refused = self.brokers[asked.leader].leader.follower_fetched(
             FollowerFetch(
                 asked.sender, asked.broker_epoch, offset, state.log_start_offset, log.end_offset
             ),
@@ -272,14 +303,15 @@ class Cluster:
 
     def hear(self, follower: int, answer: LeaderAnswer) -> FollowerStep:
         """Let the answer reach the follower, and settle where the leader's log lies if asked."""
-        partition = self.brokers[follower].partition
-        step = partition.fetched(answer, self.now)
+        replica = self.brokers[follower].partition.following
+        if replica is None:
+            return Dropped()
+        step = replica.fetched(answer, self.now)
         if isinstance(step, NeedsOffsets):
-            assert partition.follower is not None
-            leader = self.brokers[partition.follower.leader].log
-            state = partition.follower.fetch_state
+            leader = self.brokers[replica.leader].log
+            state = replica.fetch_state
             offsets = LeaderOffsets(state, leader.start_offset, leader.end_offset)
-            step = partition.offsets_told(offsets, self.now)
+            step = replica.offsets_told(offsets, self.now)
         return step
 
     def fetch(self, follower: int) -> FollowerStep:
@@ -304,6 +336,6 @@ class Cluster:
         broker = self.brokers[leader]
         proposal = broker.proposals.pop(0)
         outcome = self.controller.decide(leader, proposal)
-        fate = broker.partition.proposal_answered(proposal, outcome, self.now)
+        fate = broker.proposer_of(proposal).proposal_answered(proposal, outcome, self.now)
         self.tell()
         return fate

@@ -6,22 +6,31 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
-from tests.replication.cluster import ORDERS, START, TOPIC_ID, Cluster, SeededEntropy
+from tests.replication.cluster import (
+    ORDERS,
+    START,
+    TOPIC_ID,
+    Cluster,
+    SeededEntropy,
+    follower_of,
+    leader_of,
+)
 from tests.replication.controller import UNREGISTERED
 
 from tidelog.model.time import Now
 from tidelog.observe.events import Event
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import BatchRules
-from tidelog.replication.messages import Leadership, ProposeInSyncReplicas
+from tidelog.replication.follower import FollowerReplica
+from tidelog.replication.leader import LeaderReplica
+from tidelog.replication.messages import PartitionLeadership, ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
-from tidelog.replication.surroundings import BrokerEligibility, Surroundings
+from tidelog.replication.replica_context import BrokerEligibility, ReplicaContext
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace
 from tidelog.storage.log_values import Appended
 from tidelog.storage.recovery import create_log
-from tidelog.storage.segmented_log import LogPlace
 
 NODE = 100
 
@@ -61,14 +70,12 @@ class PartitionBench:
             lowering=lambda _lower: None,
         )
         log = create_log(ORDERS, TOPIC_ID, LogConfig(**settings), place, self.now)
-        surroundings = Surroundings(
+        context = ReplicaContext(
             eligibility=self,
             propose=lambda _partition, proposal: self.proposals.append(proposal),
             announce=self.events.append,
         )
-        self.partition = Partition(
-            log, NODE, high_watermark, BatchRules(), min_in_sync, surroundings
-        )
+        self.partition = Partition(log, NODE, high_watermark, BatchRules(), min_in_sync, context)
 
     def of(self, broker_id: int) -> BrokerEligibility:
         return self.brokers.get(broker_id, UNREGISTERED)
@@ -77,21 +84,33 @@ class PartitionBench:
         """Let node 100 lead, with these others in sync."""
         members = (NODE, *others)
         at = epoch if partition_epoch is None else partition_epoch
-        return self.partition.apply(Leadership(NODE, epoch, at, members, members), self.now)
+        return self.partition.apply(
+            PartitionLeadership(NODE, epoch, at, members, members), self.now
+        )
 
     def follow(self, epoch: int, leader: int = 101) -> bool:
         members = (leader, NODE)
-        return self.partition.apply(Leadership(leader, epoch, epoch, members, members), self.now)
+        return self.partition.apply(
+            PartitionLeadership(leader, epoch, epoch, members, members), self.now
+        )
+
+    @property
+    def leader(self) -> LeaderReplica:
+        return leader_of(self.partition)
+
+    @property
+    def follower(self) -> FollowerReplica:
+        return follower_of(self.partition)
 
     def append(self, *values: bytes) -> Appended:
         records = [NewRecord(b"key", value, self.now.wall_ms) for value in values or (b"a",)]
-        appended = self.partition.append(memoryview(build_batch(records)), self.now, 9)
+        appended = self.leader.append(memoryview(build_batch(records)), self.now, 9)
         assert isinstance(appended, Appended), appended
         return appended
 
     def watch(self, *, wants_log_end: bool = False) -> Watching:
         watching = Watching(wants_log_end=wants_log_end)
-        self.partition.watch(watching)
+        self.partition.watchers.add(watching)
         return watching
 
 

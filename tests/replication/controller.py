@@ -10,10 +10,10 @@ from tidelog.replication.messages import (
     ANY_BROKER_EPOCH,
     AlterPartitionOutcome,
     InSyncReplicasAltered,
-    Leadership,
+    PartitionLeadership,
     ProposeInSyncReplicas,
 )
-from tidelog.replication.surroundings import BrokerEligibility
+from tidelog.replication.replica_context import BrokerEligibility
 
 UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=-1)
 
@@ -21,7 +21,7 @@ UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=-1)
 class Metadata(NamedTuple):
     """The cluster at one moment, as every broker gets to know it sooner or later."""
 
-    leadership: Leadership
+    leadership: PartitionLeadership
     eligible: frozenset[int]
     """The replicas that may lead should the in-sync set be empty (ELR)."""
     brokers: dict[int, BrokerEligibility]
@@ -37,7 +37,7 @@ class Controller:
         self.lossy: set[int] = set()
         """Brokers that lost records since they were last in sync: no last resort."""
         brokers = {broker: BrokerEligibility(True, broker) for broker in replicas}
-        nobody = Leadership(NO_LEADER, 0, 0, replicas, replicas)
+        nobody = PartitionLeadership(NO_LEADER, 0, 0, replicas, replicas)
         self.history = [Metadata(nobody, frozenset(), brokers)]
 
     @property
@@ -45,7 +45,7 @@ class Controller:
         return self.history[-1]
 
     @property
-    def leadership(self) -> Leadership:
+    def leadership(self) -> PartitionLeadership:
         return self.now.leadership
 
     def standing(self, broker_id: int) -> BrokerEligibility:

@@ -11,14 +11,6 @@ from tidelog.replication.messages import LeaderAnswer, LeaderOffsets
 if TYPE_CHECKING:
     from tests.replication.conftest import PartitionBench
 
-    from tidelog.replication.follower import FollowerReplica
-    from tidelog.replication.partition import Partition
-
-
-def follower_of(partition: Partition) -> FollowerReplica:
-    assert partition.follower is not None
-    return partition.follower
-
 
 def batch(offset: int, *values: bytes, epoch: int = 1) -> bytearray:
     records = [NewRecord(b"key", value, 1) for value in values or (b"a",)]
@@ -28,16 +20,16 @@ def batch(offset: int, *values: bytes, epoch: int = 1) -> bytearray:
 def answer(
     bench: PartitionBench,
     *batches: bytearray,
-    mark: int = 0,
+    high_watermark: int = 0,
     start: int = 0,
     error: ErrorCode = ErrorCode.none,
 ) -> LeaderAnswer:
     """What the leader says to a fetch in the state the follower is in."""
-    state = follower_of(bench.partition).fetch_state
+    state = bench.follower.fetch_state
     records = memoryview(bytearray().join(batches)) if batches else None
-    return LeaderAnswer(state, error, mark, start, records)
+    return LeaderAnswer(state, error, high_watermark, start, records)
 
 
 def offsets(bench: PartitionBench, start: int, end: int) -> LeaderOffsets:
     """Where the leader says that its log lies."""
-    return LeaderOffsets(follower_of(bench.partition).fetch_state, start, end)
+    return LeaderOffsets(bench.follower.fetch_state, start, end)

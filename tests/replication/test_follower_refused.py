@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.replication.leader_answers import answer, batch, follower_of, offsets
+from tests.replication.leader_answers import answer, batch, offsets
 
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.events import LogTruncated
@@ -41,10 +41,10 @@ def test_a_refusal_that_time_may_heal_is_tried_again_after_a_pause(
     bench: PartitionBench, error: ErrorCode
 ) -> None:
     bench.follow(1)
-    step = bench.partition.fetched(answer(bench, error=error), bench.now)
+    step = bench.follower.fetched(answer(bench, error=error), bench.now)
     assert isinstance(step, BackOff)
     assert step.pause_ms == 1000
-    assert follower_of(bench.partition).may_fetch
+    assert bench.follower.may_fetch
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_leader_that_has_not_heard_of_its_epoch_is_asked_again_soon_and_then_l
     bench.follow(1)
     pauses = []
     for _ in range(9):
-        step = bench.partition.fetched(answer(bench, error=error), bench.now)
+        step = bench.follower.fetched(answer(bench, error=error), bench.now)
         assert isinstance(step, BackOff)
         pauses.append(step.pause_ms)
     assert pauses == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
@@ -73,19 +73,19 @@ def test_a_fenced_follower_asks_no_more_until_it_hears_of_a_new_epoch(
 ) -> None:
     bench.follow(1)
     fenced = answer(bench, error=ErrorCode.fenced_leader_epoch)
-    assert isinstance(bench.partition.fetched(fenced, bench.now), Failed)
-    assert not follower_of(bench.partition).may_fetch
-    assert bench.partition.fetched(fenced, bench.now) == Dropped()
+    assert isinstance(bench.follower.fetched(fenced, bench.now), Failed)
+    assert not bench.follower.may_fetch
+    assert bench.follower.fetched(fenced, bench.now) == Dropped()
     bench.follow(2)
-    assert follower_of(bench.partition).may_fetch
+    assert bench.follower.may_fetch
 
 
 def test_a_disk_that_fails_makes_the_follower_fail(bench: PartitionBench) -> None:
     bench.follow(1)
     bench.files.fail_when(lambda operation: isinstance(operation, BytesAppended))
-    step = bench.partition.fetched(answer(bench, batch(0), mark=1), bench.now)
+    step = bench.follower.fetched(answer(bench, batch(0), high_watermark=1), bench.now)
     assert isinstance(step, Failed)
-    assert follower_of(bench.partition).failed_because == step.why
+    assert bench.follower.failed_because == step.why
     assert bench.partition.high_watermark.offset == 0
 
 
@@ -101,10 +101,10 @@ def test_a_disk_that_fails_while_cutting_makes_the_follower_fail(
     bench.follow(2)
     if when == "diverging":
         told = answer(bench)._replace(diverging_epoch=(1, 0))
-        assert isinstance(bench.partition.fetched(told, bench.now), Failed)
+        assert isinstance(bench.follower.fetched(told, bench.now), Failed)
     elif when == "offsets":
-        assert isinstance(bench.partition.offsets_told(offsets(bench, 0, 0), bench.now), Failed)
-    assert not follower_of(bench.partition).may_fetch
+        assert isinstance(bench.follower.offsets_told(offsets(bench, 0, 0), bench.now), Failed)
+    assert not bench.follower.may_fetch
     assert bench.health.offline_reason is not None
 
 
@@ -114,7 +114,7 @@ def test_a_disk_that_fails_while_cutting_makes_the_follower_fail(
 def test_out_of_range_asks_where_the_leaders_log_lies(bench: PartitionBench) -> None:
     bench.follow(1)
     refused = answer(bench, error=ErrorCode.offset_out_of_range)
-    assert bench.partition.fetched(refused, bench.now) == NeedsOffsets()
+    assert bench.follower.fetched(refused, bench.now) == NeedsOffsets()
 
 
 def test_a_log_longer_than_its_leaders_is_cut_to_it(bench: PartitionBench) -> None:
@@ -122,7 +122,7 @@ def test_a_log_longer_than_its_leaders_is_cut_to_it(bench: PartitionBench) -> No
     bench.append(b"a")
     bench.append(b"b")
     bench.follow(2)
-    step = bench.partition.offsets_told(offsets(bench, 0, 1), bench.now)
+    step = bench.follower.offsets_told(offsets(bench, 0, 1), bench.now)
     assert step == Progress(truncated=True)
     assert (bench.partition.log.end_offset, bench.partition.high_watermark.offset) == (1, 1)
 
@@ -133,21 +133,21 @@ def test_a_log_that_ends_before_its_leaders_begins_starts_anew_there(
     bench.lead(1)
     bench.append(b"a")
     bench.follow(2)
-    step = bench.partition.offsets_told(offsets(bench, 50, 60), bench.now)
+    step = bench.follower.offsets_told(offsets(bench, 50, 60), bench.now)
     assert step == Progress(truncated=True)
     log = bench.partition.log
     assert (log.start_offset, log.end_offset) == (50, 50)
     assert bench.partition.high_watermark.offset == 50
-    assert follower_of(bench.partition).fetch_state == FetchState(50, 2, -1, 50)
+    assert bench.follower.fetch_state == FetchState(50, 2, -1, 50)
     [cut] = [event for event in bench.events if isinstance(event, LogTruncated)]
     assert cut.cause == "the log of leader 101 begins only at 50"
 
 
 def test_the_first_batch_of_such_a_log_may_begin_before_it(bench: PartitionBench) -> None:
     bench.follow(2)
-    bench.partition.offsets_told(offsets(bench, 51, 60), bench.now)
+    bench.follower.offsets_told(offsets(bench, 51, 60), bench.now)
     sent = batch(50, b"a", b"b", b"c")
-    step = bench.partition.fetched(answer(bench, sent, mark=53, start=51), bench.now)
+    step = bench.follower.fetched(answer(bench, sent, high_watermark=53, start=51), bench.now)
     assert isinstance(step, Progress)
     log = bench.partition.log
     assert (log.start_offset, log.end_offset) == (51, 53)
@@ -159,7 +159,7 @@ def test_a_leader_that_has_the_offset_and_refuses_it_is_asked_again_after_a_paus
     bench.lead(1)
     bench.append(b"a")
     bench.follow(2)
-    step = bench.partition.offsets_told(offsets(bench, 0, 9), bench.now)
+    step = bench.follower.offsets_told(offsets(bench, 0, 9), bench.now)
     assert isinstance(step, BackOff)
     assert bench.partition.log.end_offset == 1
 

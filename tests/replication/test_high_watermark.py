@@ -10,20 +10,20 @@ from tidelog.replication.high_watermark import HighWatermark, has_enough, slowes
 from tidelog.replication.messages import FollowerFetch
 
 
-def test_the_mark_rises_and_says_so() -> None:
-    mark = HighWatermark(3)
-    assert mark.raise_to(5, 10)
-    assert mark.offset == 5
+def test_the_high_watermark_rises_and_says_so() -> None:
+    high_watermark = HighWatermark(3)
+    assert high_watermark.raise_to(5, 10)
+    assert high_watermark.offset == 5
 
 
 @pytest.mark.parametrize("candidate", [0, 3])
-def test_the_mark_never_falls_within_an_epoch(candidate: int) -> None:
-    mark = HighWatermark(3)
-    assert not mark.raise_to(candidate, 10)
-    assert mark.offset == 3
+def test_the_high_watermark_never_falls_within_an_epoch(candidate: int) -> None:
+    high_watermark = HighWatermark(3)
+    assert not high_watermark.raise_to(candidate, 10)
+    assert high_watermark.offset == 3
 
 
-def test_the_mark_lies_within_the_log() -> None:
+def test_the_high_watermark_lies_within_the_log() -> None:
     with pytest.raises(InvariantBroken):
         HighWatermark(3).raise_to(11, 10)
 
@@ -31,22 +31,24 @@ def test_the_mark_lies_within_the_log() -> None:
 @pytest.mark.parametrize(
     ("offset", "start", "end", "kept"), [(5, 0, 10, 5), (5, 0, 3, 3), (5, 7, 10, 7)]
 )
-def test_a_log_whose_ends_moved_takes_the_mark_along(
+def test_a_log_whose_ends_moved_takes_the_high_watermark_along(
     offset: int, start: int, end: int, kept: int
 ) -> None:
-    mark = HighWatermark(offset)
-    mark.clamp(start, end)
-    assert mark.offset == kept
+    high_watermark = HighWatermark(offset)
+    high_watermark.clamp(start, end)
+    assert high_watermark.offset == kept
 
 
 @pytest.mark.parametrize(
     ("told", "taken"), [(4, 4), (99, 10), (1, 2), (6, 6)], ids=["down", "end", "start", "up"]
 )
-def test_a_followers_mark_is_its_leaders_within_its_own_log(told: int, taken: int) -> None:
-    mark = HighWatermark(5)
-    assert mark.follow(told, 2, 10)
-    assert mark.offset == taken
-    assert not mark.follow(told, 2, 10), "told again, it does not move"
+def test_a_followers_high_watermark_is_its_leaders_within_its_own_log(
+    told: int, taken: int
+) -> None:
+    high_watermark = HighWatermark(5)
+    assert high_watermark.follow(told, 2, 10)
+    assert high_watermark.offset == taken
+    assert not high_watermark.follow(told, 2, 10), "told again, it does not move"
 
 
 @pytest.mark.parametrize(
@@ -71,22 +73,22 @@ def slowest(*followers: FollowerProgress, maximal: set[int], joining: set[int]) 
     )
 
 
-def test_the_mark_waits_for_the_slowest_in_sync_follower() -> None:
+def test_the_high_watermark_waits_for_the_slowest_in_sync_follower() -> None:
     followers = follower(101, 7), follower(102, 4)
     assert slowest(*followers, maximal={100, 101, 102}, joining=set()) == 4
 
 
-def test_the_mark_does_not_wait_for_a_follower_that_is_out_of_sync() -> None:
+def test_the_high_watermark_does_not_wait_for_a_follower_that_is_out_of_sync() -> None:
     followers = follower(101, 7), follower(102, 4)
     assert slowest(*followers, maximal={100, 101}, joining=set()) == 7
 
 
-def test_the_mark_waits_for_a_follower_that_is_about_to_join() -> None:
+def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join() -> None:
     followers = follower(101, 7), follower(102, 4)
     assert slowest(*followers, maximal={100, 101}, joining={102}) == 4
 
 
-def test_a_silent_member_blocks_the_mark() -> None:
+def test_a_silent_member_blocks_the_high_watermark() -> None:
     followers = follower(101, 7), FollowerProgress(102)
     assert slowest(*followers, maximal={100, 101, 102}, joining=set()) == -1
 

@@ -19,12 +19,13 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from tests.replication.cluster import LAG_MAX_MS, Broker, Cluster, Question
+from tests.replication.cluster import LAG_MAX_MS, Broker, Cluster, Question, leader_of
 from tests.replication.laws import Laws, content_of
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.records.validation import RejectedBatch
+from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.messages import (
     AlterPartitionOutcome,
     LeaderAnswer,
@@ -77,10 +78,10 @@ class Histories(RuleBasedStateMachine):
         return broker.is_running and broker.partition.is_leader
 
     def may_fetch(self, broker: Broker) -> bool:
-        if not broker.is_running or broker.partition.follower is None:
+        if not broker.is_running or broker.partition.following is None:
             return False
         self.cluster.disk_settles(broker.broker_id)
-        return broker.partition.follower.may_fetch
+        return broker.partition.following.may_fetch
 
     @property
     def lossy(self) -> set[int]:
@@ -98,20 +99,22 @@ class Histories(RuleBasedStateMachine):
         appended = self.cluster.produce(broker_id, *values, acks=acks)
         if isinstance(appended, RejectedBatch):
             assert appended.refusal.code is ErrorCode.not_enough_replicas
-            assert partition.leader is not None
-            assert len(partition.leader.in_sync.committed) < MIN_IN_SYNC
+            assert partition.leading is not None
+            assert len(partition.leading.in_sync.committed) < MIN_IN_SYNC
             return
         if acks == -1:
-            end, epoch = appended.last_offset + 1, partition.leader_epoch
-            assert partition.acknowledgement(end) is None
-            partition.wait_for(end, lambda code: self.answered(partition, epoch, end, code))
+            end, leader = appended.last_offset + 1, leader_of(partition)
+            assert leader.acknowledgement(end) is None
+            leader.wait_for(end, lambda code: self.answered(partition, leader, end, code))
 
-    def answered(self, partition: Partition, epoch: int, end: int, code: ErrorCode) -> None:
+    def answered(
+        self, partition: Partition, leader: LeaderReplica, end: int, code: ErrorCode
+    ) -> None:
         if code is ErrorCode.none:
-            assert partition.leader is not None, "D12"
-            assert partition.leads_in(epoch), "D12"
+            assert partition.leading is leader, "D12"
+            assert leader.epoch == partition.leader_epoch, "D12"
             assert partition.high_watermark.offset >= end, "D12"
-            assert len(partition.leader.in_sync.maximal) >= MIN_IN_SYNC, "D12"
+            assert len(leader.in_sync.maximal) >= MIN_IN_SYNC, "D12"
             self.acked += 1
         else:
             assert code is ErrorCode.not_leader_or_follower
@@ -233,7 +236,7 @@ class Histories(RuleBasedStateMachine):
         if lost:
             broker.proposals.append(decided.proposal)
             return
-        fate = decided.partition.proposal_answered(
+        fate = broker.proposer_of(decided.proposal).proposal_answered(
             decided.proposal, decided.outcome, self.cluster.now
         )
         if fate is ProposalFate.RETRY:
@@ -246,8 +249,8 @@ class Histories(RuleBasedStateMachine):
         self.cluster.pass_ms(milliseconds)
         if look:
             for broker in self.cluster.brokers.values():
-                if broker.is_running:
-                    broker.partition.shrink_if_due(self.cluster.now)
+                if broker.is_running and broker.partition.is_leader:
+                    broker.leader.shrink_if_due(self.cluster.now)
 
     @rule(broker_id=a_broker)
     def sync(self, broker_id: int) -> None:
@@ -264,13 +267,13 @@ class Histories(RuleBasedStateMachine):
             self.lossy.add(broker_id)
         broker.crash(data_torn_at(survives) if power else data_kept)
 
-    @rule(broker_id=a_broker, forgets_mark=st.booleans(), knows_end=st.booleans())
-    def restart(self, broker_id: int, forgets_mark: bool, knows_end: bool) -> None:
+    @rule(broker_id=a_broker, forgets_high_watermark=st.booleans(), knows_end=st.booleans())
+    def restart(self, broker_id: int, forgets_high_watermark: bool, knows_end: bool) -> None:
         broker = self.cluster[broker_id]
         if not broker.is_running:
             self.laws.restarted(broker_id)
-            mark = 0 if forgets_mark else broker.mark
-            broker.start(mark, self.cluster.now)
+            high_watermark = 0 if forgets_high_watermark else broker.high_watermark
+            broker.start(high_watermark, self.cluster.now)
             clean = knows_end and broker_id not in self.lossy
             broker.broker_epoch = self.cluster.controller.register(broker_id, clean=clean)
             self.registered_at[broker_id] = len(self.cluster.controller.history)
@@ -311,8 +314,8 @@ class Histories(RuleBasedStateMachine):
         first, *others = (content_of(broker) for broker in self.cluster.brokers.values())
         assert all(other == first for other in others), "L7"
         ends = {broker.log.end_offset for broker in self.cluster.brokers.values()}
-        marks = {broker.mark for broker in self.cluster.brokers.values()}
-        assert len(ends) == 1 and marks == ends, "L7"
+        high_watermarks = {broker.high_watermark for broker in self.cluster.brokers.values()}
+        assert len(ends) == 1 and high_watermarks == ends, "L7"
 
 
 TestHistories = Histories.TestCase

@@ -6,11 +6,11 @@ import pytest
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.replication.in_sync_replicas import InSyncReplicas
-from tidelog.replication.messages import RECOVERED, InSyncMember, ProposeInSyncReplicas
+from tidelog.replication.messages import RECOVERED, ProposedMember, ProposeInSyncReplicas
 
 
 def proposal(*members: int) -> ProposeInSyncReplicas:
-    named = tuple(InSyncMember(member) for member in members)
+    named = tuple(ProposedMember(member) for member in members)
     return ProposeInSyncReplicas(1, 1, named, RECOVERED, "a test")
 
 

@@ -1,12 +1,13 @@
-"""A partition while this node leads it: progress, the mark, acknowledgements."""
+"""A partition while this node leads it: progress, the high watermark, acknowledgements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.replication.cluster import leader_of
 
-from tidelog.model.errors import ErrorCode
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.observe.events import PartitionBecameLeader
 from tidelog.observe.replication_events import HighWatermarkMoved
 from tidelog.records.validation import BatchRules, RejectedBatch
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
     from tests.replication.cluster import Cluster
     from tests.replication.conftest import NewCluster, NewPartition, PartitionBench
 
-    from tidelog.replication.leader import LeaderReplica
-    from tidelog.replication.partition import Partition
 
 LAG_MAX_MS = 30_000
-
-
-def leader_of(partition: Partition) -> LeaderReplica:
-    assert partition.leader is not None
-    return partition.leader
 
 
 def refusal_of(outcome: object) -> ErrorCode:
@@ -41,14 +35,14 @@ def test_a_new_leader_knows_nothing_of_its_followers_until_they_fetch(cluster: C
     cluster.append(101, b"a")
     cluster.settle(100, 102)
     cluster.lead(100)
-    followers = leader_of(cluster[100].partition).followers
+    followers = cluster[100].leader.followers
     assert {broker_id: follower.end_offset for broker_id, follower in followers.items()} == {
         101: -1,
         102: -1,
     }
     cluster.append(100, b"b")
     cluster.fetch_well(101)
-    assert cluster[100].mark == 1, "102 was silent"
+    assert cluster[100].high_watermark == 1, "102 was silent"
 
 
 def test_a_leader_elected_again_forgets_what_followers_said_in_an_earlier_epoch(
@@ -60,11 +54,11 @@ def test_a_leader_elected_again_forgets_what_followers_said_in_an_earlier_epoch(
     asked = cluster.ask(102)
     cluster.lead(102, None, 100)  # an epoch of which 101 does not hear
     cluster.lead(101)
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     assert cluster.serve(asked).error == ErrorCode.fenced_leader_epoch
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.fetch_well(100, 102)
-    assert cluster[101].mark == 2
+    assert cluster[101].high_watermark == 2
 
 
 def test_metadata_of_the_same_epoch_keeps_what_followers_said(cluster: Cluster) -> None:
@@ -85,14 +79,14 @@ def test_in_sync_followers_get_their_time_anew_from_a_new_leader(cluster: Cluste
     cluster.lead(101, (100, 101))
     cluster.append(101, b"a")
     cluster.pass_ms(LAG_MAX_MS)
-    leader = cluster[101].partition
+    leader = cluster[101].leader
     leader.shrink_if_due(cluster.now)
-    assert leader.proposal is None
+    assert leader.in_sync.pending is None
     cluster.pass_ms(1)
     leader.shrink_if_due(cluster.now)
-    assert leader.proposal is not None
-    assert leader.proposal.ids == (101,)
-    assert leader.proposal.cause == "100 was silent in this epoch"
+    assert leader.in_sync.pending is not None
+    assert leader.in_sync.pending.ids == (101,)
+    assert leader.in_sync.pending.cause == "100 was silent in this epoch"
 
 
 class Session:
@@ -104,7 +98,7 @@ class Session:
 
 def test_a_burst_after_a_long_silence_drops_nobody_who_had_everything(cluster: Cluster) -> None:
     cluster.lead(101, (100, 101))
-    leader = cluster[101].partition
+    leader = cluster[101].leader
     asked = FollowerFetch(100, cluster.epoch_of(100), 0, 0, 0, Session())
     assert leader.follower_fetched(asked, cluster.now) is None
     cluster.pass_ms(10 * LAG_MAX_MS)
@@ -114,10 +108,10 @@ def test_a_burst_after_a_long_silence_drops_nobody_who_had_everything(cluster: C
     assert leader.follower_fetched(behind, cluster.now) is None
     cluster.pass_ms(LAG_MAX_MS)
     leader.shrink_if_due(cluster.now)
-    assert leader.proposal is None
+    assert leader.in_sync.pending is None
     cluster.pass_ms(1)
     leader.shrink_if_due(cluster.now)
-    assert leader.proposal is not None
+    assert leader.in_sync.pending is not None
 
 
 def test_a_leader_alone_commits_what_it_has_when_its_epoch_begins(bench: PartitionBench) -> None:
@@ -151,9 +145,9 @@ def test_what_is_no_batch_is_refused_as_such_before_replicas_are_counted(
 ) -> None:
     cluster = new_cluster(min_in_sync=2)
     cluster.lead(101, (101,))
-    partition = cluster[101].partition
+    leader = cluster[101].leader
     for records in (None, memoryview(bytearray(b"no batch"))):
-        refused = partition.append(records, cluster.now, 9, acks=-1)
+        refused = leader.append(records, cluster.now, 9, acks=-1)
         assert refusal_of(refused) is ErrorCode.invalid_record
 
 
@@ -163,17 +157,17 @@ def test_a_partition_with_fewer_replicas_than_asked_for_takes_acks_all(
     cluster = new_cluster(101, min_in_sync=2)
     cluster.lead(101)
     cluster.append(101, b"a", acks=-1)
-    assert cluster[101].mark == 1
-    assert cluster[101].partition.acknowledgement(1) is ErrorCode.none
+    assert cluster[101].high_watermark == 1
+    assert cluster[101].leader.acknowledgement(1) is ErrorCode.none
 
 
-def test_acks_all_is_answered_when_the_mark_passes_the_batch(cluster: Cluster) -> None:
+def test_acks_all_is_answered_when_the_high_watermark_passes_the_batch(cluster: Cluster) -> None:
     cluster.lead(101)
-    partition = cluster[101].partition
+    leader = cluster[101].leader
     told: list[ErrorCode] = []
     appended = cluster.append(101, b"a", b"b", acks=-1)
-    assert partition.acknowledgement(appended.last_offset + 1) is None
-    partition.wait_for(appended.last_offset + 1, told.append)
+    assert leader.acknowledgement(appended.last_offset + 1) is None
+    leader.wait_for(appended.last_offset + 1, told.append)
     cluster.fetch_well(100, 102, 100)
     assert told == []
     cluster.fetch_well(102)
@@ -182,26 +176,26 @@ def test_acks_all_is_answered_when_the_mark_passes_the_batch(cluster: Cluster) -
 
 def test_leadership_lost_and_regained_answers_what_waited_with_no(cluster: Cluster) -> None:
     cluster.lead(101)
-    partition = cluster[101].partition
+    leader = cluster[101].leader
     told: list[ErrorCode] = []
     cluster.append(101, b"a", acks=-1)
-    partition.wait_for(1, told.append)
+    leader.wait_for(1, told.append)
     cluster.lead(101)
     assert told == [ErrorCode.not_leader_or_follower]
     cluster.settle(100, 102)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     assert told == [ErrorCode.not_leader_or_follower], "exactly once"
 
 
-def test_too_few_in_sync_when_the_mark_has_passed_is_told_after_the_append(
+def test_too_few_in_sync_when_the_high_watermark_has_passed_is_told_after_the_append(
     cluster: Cluster,
 ) -> None:
     cluster.lead(101, (101,))
     cluster.append(101, b"a", acks=-1)
-    partition = cluster[101].partition
-    assert partition.acknowledgement(1) is ErrorCode.none
+    partition, leader = cluster[101].partition, cluster[101].leader
+    assert leader.acknowledgement(1) is ErrorCode.none
     partition.configure(LogConfig(), BatchRules(), 2, cluster.now)
-    assert partition.acknowledgement(1) is ErrorCode.not_enough_replicas_after_append
+    assert leader.acknowledgement(1) is ErrorCode.not_enough_replicas_after_append
 
 
 @pytest.mark.parametrize("how", ["offline", "flush"])
@@ -210,8 +204,8 @@ def test_a_failed_directory_answers_what_waited(new_partition: NewPartition, how
     bench.lead(0, 101)
     bench.append()
     told: list[ErrorCode] = []
-    bench.partition.wait_for(1, told.append)
-    bench.partition.wait_for_starts(1, told.append)
+    bench.leader.wait_for(1, told.append)
+    bench.leader.wait_for_starts(1, told.append)
     job = bench.partition.owed_flush
     assert job is not None
     if how == "flush":
@@ -225,75 +219,84 @@ def test_a_partition_that_is_gone_answers_what_waited(bench: PartitionBench) -> 
     bench.lead(0, 101)
     bench.append()
     told: list[ErrorCode] = []
-    bench.partition.wait_for(1, told.append)
+    bench.leader.wait_for(1, told.append)
     bench.partition.abandon()
     assert told == [ErrorCode.not_leader_or_follower]
-    assert bench.partition.acknowledgement(1) is ErrorCode.not_leader_or_follower
-    assert bench.partition.follower_fetched(FollowerFetch(101, -1, 0, 0, 0), bench.now)
+    refused = bench.partition.leader()
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.not_leader_or_follower
 
 
 def test_only_a_leader_appends(bench: PartitionBench) -> None:
     bench.follow(1)
-    refused = bench.partition.append(None, bench.now, 9)
-    assert refusal_of(refused) is ErrorCode.not_leader_or_follower
+    refused = bench.partition.leader()
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.not_leader_or_follower
+    assert refused.why == "orders-0 is led by 101"
 
 
-# The mark
+# The high watermark
 
 
-def test_the_mark_stands_while_too_few_replicas_are_in_sync(new_cluster: NewCluster) -> None:
+def test_the_high_watermark_stands_while_too_few_replicas_are_in_sync(
+    new_cluster: NewCluster,
+) -> None:
     cluster = new_cluster(min_in_sync=2)
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.fetch_well(100, 100)
-    assert cluster[101].mark == 0, "one more replica holds it, but it is not in sync yet"
+    assert cluster[101].high_watermark == 0, "one more replica holds it, but it is not in sync yet"
     cluster.decide(101)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     [moved] = [event for event in cluster[101].events if isinstance(event, HighWatermarkMoved)]
     assert moved.cause == "the in-sync replicas changed"
 
 
-def test_a_lowered_minimum_lets_the_mark_go_on(new_cluster: NewCluster) -> None:
+def test_a_lowered_minimum_lets_the_high_watermark_go_on(new_cluster: NewCluster) -> None:
     cluster = new_cluster(min_in_sync=2)
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
     cluster[101].partition.configure(LogConfig(), BatchRules(), 1, cluster.now)
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
 
 
-def test_the_mark_waits_for_a_live_follower_that_has_nearly_caught_up(cluster: Cluster) -> None:
+def test_the_high_watermark_waits_for_a_live_follower_that_has_nearly_caught_up(
+    cluster: Cluster,
+) -> None:
     cluster.lead(101, (101,))
     cluster.fetch_well(102)
-    leader_of(cluster[101].partition).in_sync.revert()
+    cluster[101].leader.in_sync.revert()
     cluster.controller.fence(102)
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0, "102 was caught up a moment ago"
+    assert cluster[101].high_watermark == 0, "102 was caught up a moment ago"
     cluster.tell(101)
-    assert cluster[101].mark == 1, "but it is fenced"
+    assert cluster[101].high_watermark == 1, "but it is fenced"
 
 
-def test_the_mark_does_not_wait_for_another_incarnation_of_a_follower(cluster: Cluster) -> None:
+def test_the_high_watermark_does_not_wait_for_another_incarnation_of_a_follower(
+    cluster: Cluster,
+) -> None:
     cluster.lead(101, (101,))
     asked = cluster.ask(102)._replace(broker_epoch=7777)
     assert not cluster.serve(asked).error, "newer than the metadata this leader knows"
     cluster.append(101, b"a")
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     assert not cluster[101].proposals
 
 
-def test_the_mark_goes_on_when_a_follower_out_of_sync_has_been_silent_for_long(
+def test_the_high_watermark_goes_on_when_a_follower_out_of_sync_has_been_silent_for_long(
     cluster: Cluster,
 ) -> None:
     cluster.lead(101, (101,))
     cluster.fetch_well(102)
     cluster[101].proposals.clear()
-    leader_of(cluster[101].partition).in_sync.revert()
+    cluster[101].leader.in_sync.revert()
     cluster.append(101, b"a")
-    assert cluster[101].mark == 0
+    assert cluster[101].high_watermark == 0
     cluster.pass_ms(LAG_MAX_MS + 1)
-    cluster[101].partition.shrink_if_due(cluster.now)
-    assert cluster[101].mark == 1
+    cluster[101].leader.shrink_if_due(cluster.now)
+    assert cluster[101].high_watermark == 1
 
 
 def test_a_diverging_fetch_changes_nothing(cluster: Cluster) -> None:
@@ -304,7 +307,7 @@ def test_a_diverging_fetch_changes_nothing(cluster: Cluster) -> None:
     cluster.append(100, b"c")
     told = cluster.serve(cluster.ask(102))
     assert told.diverging_epoch == (1, 0), "epoch 1 wrote nothing here"
-    assert leader_of(cluster[100].partition).followers[102].end_offset == -1
+    assert cluster[100].leader.followers[102].end_offset == -1
 
 
 # Fetches of followers
@@ -314,20 +317,20 @@ def test_a_fetch_of_an_earlier_incarnation_is_refused_and_changes_nothing(
     cluster: Cluster,
 ) -> None:
     cluster.lead(101)
-    partition = cluster[101].partition
-    refused = partition.follower_fetched(FollowerFetch(102, 101, 0, 0, 0), cluster.now)
+    leader = cluster[101].leader
+    refused = leader.follower_fetched(FollowerFetch(102, 101, 0, 0, 0), cluster.now)
     assert refused is not None
     assert refused.code is ErrorCode.not_leader_or_follower
-    assert leader_of(partition).followers[102].end_offset == -1
+    assert leader.followers[102].end_offset == -1
     unnamed = FollowerFetch(102, -1, 0, 0, 0)
-    assert partition.follower_fetched(unnamed, cluster.now) is None
-    assert leader_of(partition).followers[102].end_offset == 0
+    assert leader.follower_fetched(unnamed, cluster.now) is None
+    assert leader.followers[102].end_offset == 0
 
 
 def test_a_fetch_of_a_broker_without_a_replica_is_refused(cluster: Cluster) -> None:
     cluster.lead(101)
-    partition = cluster[101].partition
-    refused = partition.follower_fetched(FollowerFetch(103, -1, 0, 0, 0), cluster.now)
+    leader = cluster[101].leader
+    refused = leader.follower_fetched(FollowerFetch(103, -1, 0, 0, 0), cluster.now)
     assert refused is not None
     assert refused.code is ErrorCode.not_leader_or_follower
 
@@ -339,35 +342,35 @@ def test_the_low_watermark_is_the_smallest_start_of_the_live_replicas(cluster: C
     cluster.lead(101)
     cluster.append(101, b"a", b"b")
     cluster.settle(100, 102)
-    partition = cluster[101].partition
+    partition, leader = cluster[101].partition, cluster[101].leader
     partition.raise_start_to(1)
     told: list[ErrorCode] = []
-    partition.wait_for_starts(1, told.append)
-    assert (partition.log.start_offset, partition.low_watermark) == (1, 0)
+    leader.wait_for_starts(1, told.append)
+    assert (partition.log.start_offset, leader.low_watermark()) == (1, 0)
     cluster.fetch_well(100, 100)
     assert cluster[100].log.start_offset == 1, "a follower takes over its leader's log start"
-    assert (partition.low_watermark, told) == (0, [])
+    assert (leader.low_watermark(), told) == (0, [])
     cluster.controller.fence(102)
     cluster.tell(101)
-    assert (partition.low_watermark, told) == (1, [ErrorCode.none])
+    assert (leader.low_watermark(), told) == (1, [ErrorCode.none])
 
 
 def test_a_deletion_waits_for_a_follower_not_heard_of(cluster: Cluster) -> None:
     cluster.lead(101)
     told: list[ErrorCode] = []
-    partition = cluster[101].partition
-    partition.wait_for_starts(0, told.append)
-    partition.look_again(cluster.now)
-    assert (partition.low_watermark, told) == (-1, [])
+    leader = cluster[101].leader
+    leader.wait_for_starts(0, told.append)
+    leader.look_again(cluster.now)
+    assert (leader.low_watermark(), told) == (-1, [])
     cluster.fetch_well(100, 102)
-    assert (partition.low_watermark, told) == (0, [ErrorCode.none])
+    assert (leader.low_watermark(), told) == (0, [ErrorCode.none])
 
 
 def test_consumers_may_read_from_in_sync_followers_that_hold_the_offset(cluster: Cluster) -> None:
     cluster.lead(101, (100, 101))
     cluster.append(101, b"a", b"b")
     cluster.fetch_well(100, 100, 102)
-    leader = leader_of(cluster[101].partition)
+    leader = cluster[101].leader
     found = leader.read_candidates(1, cluster.now)
     assert [(candidate.broker_id, candidate.end_offset) for candidate in found] == [
         (101, 2),
@@ -380,7 +383,7 @@ def test_consumers_may_read_from_in_sync_followers_that_hold_the_offset(cluster:
 # Those who wait
 
 
-def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_mark(
+def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_high_watermark(
     bench: PartitionBench,
 ) -> None:
     bench.lead(0, 101)
@@ -389,28 +392,28 @@ def test_followers_wait_for_the_end_of_the_log_and_consumers_for_the_mark(
     bench.append(b"b")
     size = bench.partition.log.size_bytes // 2
     assert (consumer.told, follower.told, follower.news) == ([], [size, size], 0)
-    bench.partition.follower_fetched(FollowerFetch(101, -1, 2, 0, 2), bench.now)
+    bench.leader.follower_fetched(FollowerFetch(101, -1, 2, 0, 2), bench.now)
     assert (consumer.told, follower.told, follower.news) == ([2 * size], [size, size], 1)
     assert len(bench.partition.watchers) == 2
-    bench.partition.unwatch(follower)
+    bench.partition.watchers.remove(follower)
     bench.append(b"c")
     assert follower.told == [size, size]
 
 
-def test_a_mark_that_moves_over_records_of_an_earlier_epoch_wakes_its_consumers(
+def test_a_high_watermark_that_moves_over_records_of_an_earlier_epoch_wakes_its_consumers(
     bench: PartitionBench,
 ) -> None:
     bench.lead(0, 101)
     bench.append(b"a")
     bench.lead(1, 101)
     consumer = bench.watch()
-    bench.partition.follower_fetched(FollowerFetch(101, -1, 1, 0, 1), bench.now)
+    bench.leader.follower_fetched(FollowerFetch(101, -1, 1, 0, 1), bench.now)
     assert consumer.told == [0]
 
 
-def test_an_answer_carries_the_mark_as_it_is_after_the_fetch(cluster: Cluster) -> None:
+def test_an_answer_carries_the_high_watermark_as_it_is_after_the_fetch(cluster: Cluster) -> None:
     cluster.lead(101, (100, 101))
     cluster.append(101, b"a")
     assert isinstance(cluster.fetch(100), Progress)
-    assert cluster[100].mark == 0
+    assert cluster[100].high_watermark == 0
     assert cluster.serve(cluster.ask(100)).high_watermark == 1

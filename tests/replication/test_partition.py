@@ -1,4 +1,4 @@
-"""One partition: role, epochs, fencing, the mark, and those who wait for news."""
+"""One partition: role, epochs, fencing, the high watermark, and those who wait for news."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 # Roles and epochs
 
 
+def code_of(refused: object) -> ErrorCode:
+    assert isinstance(refused, Refusal)
+    return refused.code
+
+
 def test_a_new_leader_notes_where_its_epoch_begins_before_any_write(
     bench: PartitionBench,
 ) -> None:
     assert bench.lead(3)
     assert bench.partition.is_leader
-    assert bench.partition.epoch_start_offset == 0
+    assert bench.leader.epoch_start_offset == 0
     assert list(bench.partition.log.epochs.entries) == [(3, 0)]
     bench.append(b"a", b"b")
     assert bench.lead(5)
-    assert bench.partition.epoch_start_offset == 2
+    assert bench.leader.epoch_start_offset == 2
     assert list(bench.partition.log.epochs.entries) == [(3, 0), (5, 2)]
 
 
@@ -36,7 +41,7 @@ def test_the_same_epoch_with_other_members_begins_nothing(bench: PartitionBench)
     bench.lead(3)
     bench.append()
     assert not bench.lead(3, 101, partition_epoch=4)
-    assert bench.partition.epoch_start_offset == 0
+    assert bench.leader.epoch_start_offset == 0
     assert bench.partition.leadership.in_sync == (100, 101)
 
 
@@ -54,18 +59,22 @@ def test_a_follower_has_no_epoch_of_its_own(bench: PartitionBench) -> None:
     bench.lead(3)
     assert bench.follow(4)
     assert not bench.partition.is_leader
-    assert bench.partition.epoch_start_offset is None
+    assert bench.partition.leading is None
     assert list(bench.partition.log.epochs.entries) == [(3, 0)]
 
 
 def test_to_lead_in_an_epoch_is_to_lead_in_it_without_a_break(bench: PartitionBench) -> None:
     bench.lead(3)
-    assert bench.partition.leads_in(3)
+    first = bench.leader
+    assert bench.partition.leader() is bench.partition.leader(3) is first
+    assert not first.is_over
     bench.follow(4)
-    assert not bench.partition.leads_in(4)
+    assert first.is_over
+    assert code_of(bench.partition.leader(4)) is ErrorCode.not_leader_or_follower
     bench.lead(5)
-    assert not bench.partition.leads_in(3)
-    assert bench.partition.leads_in(5)
+    assert code_of(bench.partition.leader(3)) is ErrorCode.fenced_leader_epoch
+    assert code_of(bench.partition.leader(6)) is ErrorCode.unknown_leader_epoch
+    assert bench.partition.leader() is bench.partition.leader(5) is bench.leader is not first
 
 
 def test_a_request_of_another_epoch_is_fenced(bench: PartitionBench) -> None:
@@ -98,32 +107,36 @@ def test_two_logs_part_where_the_epoch_of_the_reader_ends_here(bench: PartitionB
     assert partition.divergence(9, 1) == (-1, -1)
 
 
-# The mark
+# The high watermark
 
 
 def test_a_sole_leader_commits_what_it_appends(bench: PartitionBench) -> None:
     bench.lead(0)
     bench.append(b"a", b"b")
     assert bench.partition.high_watermark.offset == 2
-    assert not bench.partition.is_mark_behind_epoch
+    assert not bench.leader.is_high_watermark_behind_epoch
 
 
-def test_the_mark_waits_for_followers_that_are_in_sync(bench: PartitionBench) -> None:
+def test_the_high_watermark_waits_for_followers_that_are_in_sync(bench: PartitionBench) -> None:
     bench.lead(0, 101)
     bench.append(b"a")
     assert bench.partition.high_watermark.offset == 0
     bench.lead(1, 101)
-    assert bench.partition.is_mark_behind_epoch
+    assert bench.leader.is_high_watermark_behind_epoch
     bench.lead(1, partition_epoch=2)
     assert bench.partition.high_watermark.offset == 1, "the follower left the ISR"
-    assert not bench.partition.is_mark_behind_epoch
+    assert not bench.leader.is_high_watermark_behind_epoch
 
 
-def test_a_mark_from_a_checkpoint_is_kept_within_the_log(new_partition: NewPartition) -> None:
+def test_a_high_watermark_from_a_checkpoint_is_kept_within_the_log(
+    new_partition: NewPartition,
+) -> None:
     assert new_partition(high_watermark=77).partition.high_watermark.offset == 0
 
 
-def test_a_raised_start_takes_the_mark_and_its_readers_along(bench: PartitionBench) -> None:
+def test_a_raised_start_takes_the_high_watermark_and_its_readers_along(
+    bench: PartitionBench,
+) -> None:
     bench.lead(0)
     bench.append(b"a", b"b", b"c")
     watching = bench.watch()
@@ -144,9 +157,9 @@ def test_a_repeated_batch_is_no_news(bench: PartitionBench) -> None:
         producer_epoch=0,
         base_sequence=0,
     )
-    bench.partition.append(memoryview(bytearray(sent)), bench.now, 9)
+    bench.leader.append(memoryview(bytearray(sent)), bench.now, 9)
     watching = bench.watch()
-    again = bench.partition.append(memoryview(bytearray(sent)), bench.now, 9)
+    again = bench.leader.append(memoryview(bytearray(sent)), bench.now, 9)
     assert not isinstance(again, RejectedBatch)
     assert (again.first_offset, again.duplicate) == (0, True)
     assert watching.told == []
@@ -157,7 +170,7 @@ def test_what_cannot_be_written_is_refused_and_is_no_news(bench: PartitionBench)
     watching = bench.watch()
     bench.files.fail_when(lambda operation: isinstance(operation, BytesAppended))
     batch = build_batch([NewRecord(b"k", b"v", bench.now.wall_ms)])
-    refused = bench.partition.append(memoryview(batch), bench.now, 9)
+    refused = bench.leader.append(memoryview(batch), bench.now, 9)
     assert isinstance(refused, RejectedBatch)
     assert refused.refusal.code == ErrorCode.kafka_storage_error
     assert bench.partition.log.end_offset == 0
@@ -169,7 +182,7 @@ def test_changed_rules_hold_for_the_next_batch(bench: PartitionBench) -> None:
     bench.append(b"x" * 200)
     bench.partition.configure(LogConfig(), BatchRules(max_message_bytes=100), 1, bench.now)
     batch = build_batch([NewRecord(b"k", b"x" * 200, bench.now.wall_ms)])
-    refused = bench.partition.append(memoryview(batch), bench.now, 9)
+    refused = bench.leader.append(memoryview(batch), bench.now, 9)
     assert isinstance(refused, RejectedBatch)
     assert isinstance(refused.refusal, Refusal)
 
@@ -184,7 +197,7 @@ def test_no_flush_is_owed_unless_the_topic_asks_for_it(bench: PartitionBench) ->
     assert bench.partition.flushes_under_way == 0
 
 
-def test_the_mark_follows_the_owed_flushes_one_by_one(
+def test_the_high_watermark_follows_the_owed_flushes_one_by_one(
     new_partition: NewPartition,
 ) -> None:
     bench = new_partition(flush_messages=1)
@@ -207,7 +220,9 @@ def test_the_mark_follows_the_owed_flushes_one_by_one(
     assert sum(watching.told) == partition.log.size_bytes
 
 
-def test_after_a_failed_flush_the_mark_stands_for_good(new_partition: NewPartition) -> None:
+def test_after_a_failed_flush_the_high_watermark_stands_for_good(
+    new_partition: NewPartition,
+) -> None:
     bench = new_partition(flush_messages=1)
     bench.lead(0)
     bench.append()
@@ -242,8 +257,8 @@ def test_watchers_are_told_of_bytes_until_they_leave(bench: PartitionBench, leav
     size = len(build_batch([NewRecord(b"key", b"a", bench.now.wall_ms)]))
     bench.append(b"a")
     if leave:
-        bench.partition.unwatch(watching)
-        bench.partition.unwatch(watching)
+        bench.partition.watchers.remove(watching)
+        bench.partition.watchers.remove(watching)
     bench.append(b"b")
     assert watching.told == ([size] if leave else [size, size])
 

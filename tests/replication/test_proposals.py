@@ -8,21 +8,14 @@ import pytest
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.observe.replication_events import InSyncReplicasChanged, InSyncReplicasProposed
-from tidelog.replication.messages import InSyncMember, InSyncReplicasAltered, ProposalFate
+from tidelog.replication.messages import InSyncReplicasAltered, ProposalFate, ProposedMember
 
 if TYPE_CHECKING:
     from tests.replication.cluster import Cluster
 
-    from tidelog.replication.in_sync_replicas import InSyncReplicas
     from tidelog.replication.messages import ProposeInSyncReplicas
-    from tidelog.replication.partition import Partition
 
 LAG_MAX_MS = 30_000
-
-
-def in_sync(partition: Partition) -> InSyncReplicas:
-    assert partition.leader is not None
-    return partition.leader.in_sync
 
 
 @pytest.fixture
@@ -36,7 +29,7 @@ def joining(cluster: Cluster) -> Cluster:
 
 
 def proposal_of(cluster: Cluster) -> ProposeInSyncReplicas:
-    proposal = cluster[101].partition.proposal
+    proposal = cluster[101].leader.in_sync.pending
     assert proposal is not None
     return proposal
 
@@ -52,9 +45,9 @@ def test_a_follower_that_caught_up_is_proposed_with_the_incarnation_that_fetched
     assert proposal.leader_epoch == leadership.leader_epoch
     assert proposal.partition_epoch == leadership.partition_epoch
     assert proposal.members == (
-        InSyncMember(100, 100),
-        InSyncMember(101, 101),
-        InSyncMember(102, 102),
+        ProposedMember(100, 100),
+        ProposedMember(101, 101),
+        ProposedMember(102, 102),
     )
     [told] = [e for e in joining[101].events if isinstance(e, InSyncReplicasProposed)]
     assert (told.in_sync, told.proposed) == ((100, 101), (100, 101, 102))
@@ -66,14 +59,14 @@ def test_a_member_not_heard_of_in_this_epoch_is_proposed_without_its_incarnation
 ) -> None:
     cluster.lead(101, (100, 101))
     cluster.fetch_well(102)
-    assert proposal_of(cluster).members[0] == InSyncMember(100, -1)
+    assert proposal_of(cluster).members[0] == ProposedMember(100, -1)
 
 
-def test_a_follower_below_the_mark_does_not_join(cluster: Cluster) -> None:
+def test_a_follower_below_the_high_watermark_does_not_join(cluster: Cluster) -> None:
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
     cluster.fetch_well(102)
-    assert cluster[101].partition.proposal is None, "it asked for offset 0, the mark is at 1"
+    assert cluster[101].leader.in_sync.pending is None, "it asked for offset 0, the mark is at 1"
     cluster.fetch_well(102)
     assert proposal_of(cluster).ids == (101, 102)
 
@@ -83,11 +76,13 @@ def test_a_follower_below_the_start_of_the_epoch_does_not_join(cluster: Cluster)
     cluster.append(101, b"a", b"b")
     cluster.fetch_well(100)
     cluster.lead(100, (100, 101))
-    assert (cluster[100].mark, cluster[100].partition.epoch_start_offset) == (0, 2)
+    assert (cluster[100].high_watermark, cluster[100].leader.epoch_start_offset) == (0, 2)
     cluster.fetch_well(102)
-    assert cluster[100].partition.proposal is None, "at the mark, but the mark may be too low"
+    assert cluster[100].leader.in_sync.pending is None, (
+        "at the high watermark, but the high watermark may be too low"
+    )
     cluster.fetch_well(102)
-    assert cluster[100].partition.proposal is not None
+    assert cluster[100].leader.in_sync.pending is not None
 
 
 @pytest.mark.parametrize("why", ["fenced", "incarnation", "unregistered"])
@@ -105,17 +100,17 @@ def test_a_follower_joins_only_alive_and_in_the_incarnation_the_metadata_knows(
         case _:
             cluster[101].knows = {}
     assert not cluster.serve(asked).error
-    assert cluster[101].partition.proposal is None
+    assert cluster[101].leader.in_sync.pending is None
 
 
-def test_a_proposed_follower_counts_for_the_mark_before_the_controller_answers(
+def test_a_proposed_follower_counts_for_the_high_watermark_before_the_controller_answers(
     joining: Cluster,
 ) -> None:
     joining.append(101, b"b")
     joining.fetch_well(100, 100)
-    assert joining[101].mark == 1, "102 may be in sync already"
+    assert joining[101].high_watermark == 1, "102 may be in sync already"
     joining.fetch_well(102, 102)
-    assert joining[101].mark == 2
+    assert joining[101].high_watermark == 2
 
 
 # Leaving
@@ -128,13 +123,12 @@ def test_members_that_fell_behind_for_too_long_are_proposed_to_leave_but_count_u
     cluster.append(101, b"a")
     cluster.pass_ms(LAG_MAX_MS + 1)
     cluster.fetch_well(100, 100)
-    partition = cluster[101].partition
-    partition.shrink_if_due(cluster.now)
+    cluster[101].leader.shrink_if_due(cluster.now)
     assert proposal_of(cluster).ids == (100, 101)
     assert proposal_of(cluster).cause == "102 was silent in this epoch"
-    assert cluster[101].mark == 0, "the controller may still elect 102"
+    assert cluster[101].high_watermark == 0, "the controller may still elect 102"
     assert cluster.decide(101) is ProposalFate.COMMITTED
-    assert cluster[101].mark == 1
+    assert cluster[101].high_watermark == 1
     [changed] = [e for e in cluster[101].events if isinstance(e, InSyncReplicasChanged)]
     assert (changed.in_sync_before, changed.in_sync) == ((100, 101, 102), (100, 101))
 
@@ -144,11 +138,11 @@ def test_a_member_that_has_everything_stays_however_long_it_is_silent(cluster: C
     cluster.append(101, b"a")
     cluster.settle(100, 102)
     cluster.pass_ms(10 * LAG_MAX_MS)
-    cluster[101].partition.shrink_if_due(cluster.now)
-    assert cluster[101].partition.proposal is None
+    cluster[101].leader.shrink_if_due(cluster.now)
+    assert cluster[101].leader.in_sync.pending is None
     cluster.append(101, b"b")
     cluster.fetch_well(100, 100)
-    cluster[101].partition.shrink_if_due(cluster.now)
+    cluster[101].leader.shrink_if_due(cluster.now)
     assert proposal_of(cluster).cause == ("102 is at 1 of 2 and was last caught up 300000 ms ago")
 
 
@@ -156,8 +150,8 @@ def test_nobody_is_proposed_while_a_proposal_is_under_way(joining: Cluster) -> N
     before = proposal_of(joining)
     joining.append(101, b"b")
     joining.pass_ms(LAG_MAX_MS + 1)
-    joining[101].partition.shrink_if_due(joining.now)
-    assert joining[101].partition.proposal is before
+    joining[101].leader.shrink_if_due(joining.now)
+    assert joining[101].leader.in_sync.pending is before
     assert len(joining[101].proposals) == 1
 
 
@@ -182,109 +176,113 @@ def test_nobody_is_proposed_while_a_proposal_is_under_way(joining: Cluster) -> N
 def test_a_proposal_is_given_up_only_when_it_was_surely_not_applied(
     joining: Cluster, code: ErrorCode, fate: ProposalFate, still_pending: bool
 ) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = Refusal(code, "refused")
-    assert partition.proposal_answered(proposal, outcome, joining.now) is fate
-    assert (partition.proposal is proposal) is still_pending
-    assert in_sync(partition).committed == {100, 101}
-    assert (in_sync(partition).maximal == {100, 101, 102}) is still_pending
+    assert broker.leader.proposal_answered(proposal, outcome, joining.now) is fate
+    assert (broker.leader.in_sync.pending is proposal) is still_pending
+    assert broker.leader.in_sync.committed == {100, 101}
+    assert (broker.leader.in_sync.maximal == {100, 101, 102}) is still_pending
 
 
 def test_metadata_of_the_same_partition_epoch_leaves_a_proposal_standing(
     joining: Cluster,
 ) -> None:
     """It says nothing of the proposal, which may yet be applied: both sets count on."""
-    partition, proposal = joining[101].partition, proposal_of(joining)
-    partition.apply(partition.leadership, joining.now)
-    assert partition.proposal is proposal
-    assert in_sync(partition).maximal == {100, 101, 102}
+    broker, proposal = joining[101], proposal_of(joining)
+    broker.partition.apply(broker.partition.leadership, joining.now)
+    assert broker.leader.in_sync.pending is proposal
+    assert broker.leader.in_sync.maximal == {100, 101, 102}
 
 
-def test_a_proposal_that_was_not_taken_no_longer_holds_the_mark(joining: Cluster) -> None:
+def test_a_proposal_that_was_not_taken_no_longer_holds_the_high_watermark(joining: Cluster) -> None:
     joining.append(101, b"b")
     joining.fetch_well(100, 100)
     joining.controller.fence(102)
     joining[101].knows = joining.controller.now.brokers
-    assert joining[101].mark == 1
+    assert joining[101].high_watermark == 1
     assert joining.decide(101) is ProposalFate.REVERTED
-    assert joining[101].mark == 2
+    assert joining[101].high_watermark == 2
 
 
 def test_a_taken_proposal_brings_the_partition_epoch_that_metadata_brings_later(
     joining: Cluster,
 ) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = joining.controller.decide(101, proposal)
     assert isinstance(outcome, InSyncReplicasAltered)
-    assert partition.proposal_answered(proposal, outcome, joining.now) is ProposalFate.COMMITTED
-    assert partition.leadership.in_sync == (100, 101, 102)
-    assert partition.leadership.partition_epoch == outcome.partition_epoch
-    older = partition.leadership._replace(partition_epoch=outcome.partition_epoch - 1)
-    assert not partition.apply(older._replace(in_sync=(100, 101)), joining.now)
-    assert in_sync(partition).committed == {100, 101, 102}
+    assert broker.leader.proposal_answered(proposal, outcome, joining.now) is ProposalFate.COMMITTED
+    assert broker.partition.leadership.in_sync == (100, 101, 102)
+    assert broker.partition.leadership.partition_epoch == outcome.partition_epoch
+    older = broker.partition.leadership._replace(partition_epoch=outcome.partition_epoch - 1)
+    assert not broker.partition.apply(older._replace(in_sync=(100, 101)), joining.now)
+    assert broker.leader.in_sync.committed == {100, 101, 102}
 
 
 @pytest.mark.parametrize(("epochs_on", "versions_on"), [(1, 1), (0, -1)])
 def test_an_answer_of_another_epoch_or_an_older_state_waits_for_metadata(
     joining: Cluster, epochs_on: int, versions_on: int
 ) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = InSyncReplicasAltered(
         proposal.leader_epoch + epochs_on, proposal.partition_epoch + versions_on, proposal.ids
     )
-    fate = partition.proposal_answered(proposal, outcome, joining.now)
+    fate = broker.leader.proposal_answered(proposal, outcome, joining.now)
     assert fate is ProposalFate.AWAITS_METADATA
-    assert partition.proposal is proposal
+    assert broker.leader.in_sync.pending is proposal
 
 
 def test_an_answer_that_changes_nothing_still_ends_the_proposal(joining: Cluster) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = InSyncReplicasAltered(
         proposal.leader_epoch, proposal.partition_epoch, (100, 101, 102)
     )
-    assert partition.proposal_answered(proposal, outcome, joining.now) is ProposalFate.COMMITTED
-    assert partition.proposal is None
+    assert broker.leader.proposal_answered(proposal, outcome, joining.now) is ProposalFate.COMMITTED
+    assert broker.leader.in_sync.pending is None
 
 
 def test_newer_metadata_settles_a_proposal_and_its_answer_comes_too_late(
     joining: Cluster,
 ) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = joining.controller.decide(101, proposal)
     joining.tell(101)
-    assert partition.proposal is None
-    assert in_sync(partition).committed == {100, 101, 102}
+    assert broker.leader.in_sync.pending is None
+    assert broker.leader.in_sync.committed == {100, 101, 102}
     [changed] = [e for e in joining[101].events if isinstance(e, InSyncReplicasChanged)]
     assert changed.cause.startswith("102 has caught up"), "the cause is ours all the same"
     joining.append(101, b"b")
     joining.pass_ms(LAG_MAX_MS + 1)
-    partition.shrink_if_due(joining.now)
+    broker.leader.shrink_if_due(joining.now)
     pending = proposal_of(joining)
-    assert partition.proposal_answered(proposal, outcome, joining.now) is ProposalFate.OVERTAKEN
-    assert partition.proposal is pending
+    assert broker.leader.proposal_answered(proposal, outcome, joining.now) is ProposalFate.OVERTAKEN
+    assert broker.leader.in_sync.pending is pending
 
 
 def test_metadata_that_is_already_known_leaves_a_later_proposal_alone(joining: Cluster) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
     outcome = joining.controller.decide(101, proposal)
-    partition.proposal_answered(proposal, outcome, joining.now)
+    broker.leader.proposal_answered(proposal, outcome, joining.now)
     joining.append(101, b"b")
     joining.fetch_well(100, 100)
     joining.pass_ms(LAG_MAX_MS + 1)
-    partition.shrink_if_due(joining.now)
+    broker.leader.shrink_if_due(joining.now)
     pending = proposal_of(joining)
     joining.tell(101)
-    assert partition.proposal is pending
-    assert joining[101].mark == 1
+    assert broker.leader.in_sync.pending is pending
+    assert joining[101].high_watermark == 1
 
 
 def test_a_new_epoch_forgets_the_proposals_of_the_one_before(joining: Cluster) -> None:
-    partition, proposal = joining[101].partition, proposal_of(joining)
+    broker, proposal = joining[101], proposal_of(joining)
+    before = broker.leader
     outcome = joining.controller.decide(101, proposal)
+    assert before.stands_by(proposal)
     joining.lead(101, (100, 101))
-    assert partition.proposal is None
-    assert partition.proposal_answered(proposal, outcome, joining.now) is ProposalFate.OVERTAKEN
+    assert not before.stands_by(proposal)
+    assert broker.leader.in_sync.pending is None
+    for leader in (before, broker.leader):
+        fate = leader.proposal_answered(proposal, outcome, joining.now)
+        assert fate is ProposalFate.OVERTAKEN
     joining.lead(100)
-    assert partition.proposal is None
-    assert partition.proposal_answered(proposal, outcome, joining.now) is ProposalFate.OVERTAKEN
-    assert partition.leadership.leader == 100
+    assert before.proposal_answered(proposal, outcome, joining.now) is ProposalFate.OVERTAKEN
+    assert broker.partition.leadership.leader == 100

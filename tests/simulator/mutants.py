@@ -35,15 +35,14 @@ from tidelog.quorum.roles import Unattached
 from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.replication import follower, in_sync_replicas, leader, partition
 from tidelog.replication.follower_progress import FollowerProgress
-from tidelog.replication.high_watermark import HighWatermark
+from tidelog.replication.high_watermark import HighWatermark, ParkedAnswers
 from tidelog.replication.leader import LeaderReplica
-from tidelog.replication.parked import ParkedAnswers
 from tidelog.replication.partition import Partition
-from tidelog.storage import follower_append
-from tidelog.storage.directory_health import DirectoryHealth
+from tidelog.storage import fetched_batches
 from tidelog.storage.filesystem import replace_file
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_place import DirectoryHealth
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ProducerState
 
@@ -105,10 +104,12 @@ def _refuse_no_epoch(self: Look, found: Partition, wanted: FetchPartition) -> Er
     return _refusal(self, found, wanted._replace(current_leader_epoch=-1))
 
 
-def _give_up(_self: AlterPartitions, proposals: Iterable[tuple[Partition, Any]], _now: Now) -> None:
-    for found, proposal in proposals:
-        if found.leader is not None and found.proposal is proposal:
-            found.leader.in_sync.revert()
+def _give_up(
+    _self: AlterPartitions, proposals: Iterable[tuple[LeaderReplica, Any]], _now: Now
+) -> None:
+    for proposer, proposal in proposals:
+        if proposer.stands_by(proposal):
+            proposer.in_sync.revert()
 
 
 def _forget_failure(_self: DirectoryHealth, reason: str) -> Refusal:
@@ -194,6 +195,22 @@ def _forget_by_half(self: ReplicaFetchers, name: TopicPartition) -> None:
     self._leader_of.pop(name, None)
 
 
+_new_leader: Final = LeaderReplica.__init__
+_unanswered: Final[dict[int, ParkedAnswers]] = {}
+
+
+def _leave_unanswered(self: LeaderReplica) -> None:
+    """The epoch ends; whoever waits in it waits on in the next one of the same leader."""
+    self.is_over = True
+    self.in_sync.revert()
+    _unanswered[id(self._replica)] = self.produces
+
+
+def _take_over_unanswered(self: LeaderReplica, replica: Any, context: Any, now: Now) -> None:
+    _new_leader(self, replica, context, now)
+    self.produces = _unanswered.pop(id(replica), self.produces)
+
+
 _new_partition: Final = Partition.__init__
 
 
@@ -254,7 +271,7 @@ MUTANTS: Final = (
     _mutant(
         "diverging answers tell the mark",
         follower,
-        "tells_mark",
+        "tells_high_watermark",
         _same(True),
         story="two_rounds_of_divergence",
     ),
@@ -270,11 +287,12 @@ MUTANTS: Final = (
     ),
     _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
     _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=58),
-    _mutant(
+    Mutant(
         "parked answers outlive their epoch",
-        ParkedAnswers,
-        "end_epochs_before",
-        _same(None),
+        (
+            Patch(LeaderReplica, "end", _leave_unanswered),
+            Patch(LeaderReplica, "__init__", _take_over_unanswered),
+        ),
         seed=13,
     ),
     _mutant(
@@ -283,7 +301,7 @@ MUTANTS: Final = (
     _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
     _mutant(
         "followers take damaged batches",
-        follower_append,
+        fetched_batches,
         "crc_matches",
         _same(True),
         story="damaged_batch_is_not_taken",
@@ -310,7 +328,13 @@ MUTANTS: Final = (
         _same(None),
         story="two_rounds_of_divergence",
     ),
-    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=17),
+    _mutant(
+        "a new leader tells its old mark",
+        LeaderReplica,
+        "is_high_watermark_behind_epoch",
+        False,
+        seed=17,
+    ),
     _mutant(
         "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
     ),

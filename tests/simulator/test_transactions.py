@@ -19,9 +19,9 @@ from tidelog.simulator.clients.transactions import TransactionalProducer
 from tidelog.simulator.faults.swarm import draw_plan
 from tidelog.simulator.run.runner import SeedResult, run_plan
 from tidelog.simulator.run.setup import transactional_setup, with_transactions
-from tidelog.storage import producer_rules, producer_state
-from tidelog.storage.open_transactions import OpenTransactions
-from tidelog.storage.producer_rules import check_marker
+from tidelog.storage import producer, producer_state
+from tidelog.storage.producer import check_marker
+from tidelog.storage.producer_state import OpenTransactions
 
 RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 11))})
 VERIFICATION: Final = "transaction.partition.verification.enable"
@@ -138,7 +138,7 @@ def test_the_rules_notice_ends_of_transactions_that_are_never_finished(
 
 def test_the_rules_notice_producers_that_are_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaders that ask the coordinator first hear there that a producer is fenced: they do not."""
-    monkeypatch.setattr(producer_rules, "stale_epoch", lambda *_: None)
+    monkeypatch.setattr(producer, "stale_epoch", lambda *_: None)
     found = (run(seed, {VERIFICATION: "false"}).violation for seed in range(2, SEEDS_MOST))
     violation = next(filter(None, found), None)
     assert violation is not None

@@ -11,10 +11,8 @@ from tidelog.records.batch import read_header
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import Record, records_of
 from tidelog.records.validation import AcceptedBatch
-from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
-from tidelog.storage.compaction import Compaction
+from tidelog.storage.compaction import CleanerMemory, Compaction, dirty_range, plan_compaction
 from tidelog.storage.log_values import Appended
-from tidelog.storage.segment_swap import can_swap, swap
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -62,8 +60,8 @@ class CompactedLog:
             compaction.run_slice()
             slices += 1
             if compaction.finished is not None:
-                assert can_swap(log, compaction.finished, compaction.plan.generation)
-                swap(log, compaction.finished, now)
+                assert log.can_swap_in(*compaction.finished, compaction.plan.generation)
+                log.swap_in(*compaction.finished, now)
                 compaction.finished = None
         log.first_dirty_offset = compaction.cleaned_to
         return Pass(compaction, slices)

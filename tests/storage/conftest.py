@@ -13,19 +13,18 @@ from tidelog.model.errors import Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_batches
-from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.validation import AcceptedBatch
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace
 from tidelog.storage.log_values import Appended
-from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.producer_replay import note_batch
+from tidelog.storage.producer import Origin
 from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.recovery import create_log, load_log
 from tidelog.storage.segment import Segment
-from tidelog.storage.segmented_log import LogPlace
 from tidelog.storage.transaction_index import AbortedTransaction
 
 PARTITION = TopicPartition("orders", 0)
@@ -256,7 +255,7 @@ class LogBench:
         aborted = []
         for batch in self.batches():
             if batch.header.producer_id >= 0:
-                ended = note_batch(state, batch.header, batch.header.base_offset, batch.data)
+                ended = state.note(batch.header, batch.header.base_offset, batch.data)
                 if ended is not None:
                     aborted.append(ended)
         return state, aborted

@@ -10,8 +10,13 @@ from tests.storage.log_directories import NOW, add, checkpoint, create, formatte
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
-from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.checkpoint import (
+    FIRST_DIRTY,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointJob,
+)
 from tidelog.storage.partition_log import PartitionLog
 
 NAMES = [TopicPartition("orders", index) for index in range(2)]
@@ -26,12 +31,12 @@ class History:
         self._waiting: list[list[CheckpointJob]] = []
         self._written: list[list[CheckpointJob]] = []
 
-    def marks(self) -> dict[TopicPartition, int]:
+    def high_watermarks(self) -> dict[TopicPartition, int]:
         return {name: log.end_offset // 2 for name, log in self.directory.logs.items()}
 
     def make_jobs(self, _number: int) -> None:
         checkpoints = self.directory.checkpoints
-        if jobs := [*checkpoints.jobs(self.marks), *checkpoints.first_dirty_jobs()]:
+        if jobs := [*checkpoints.jobs(self.high_watermarks), *checkpoints.first_dirty_jobs()]:
             self._waiting.append(jobs)
 
     def run_jobs(self, number: int) -> None:
@@ -131,4 +136,4 @@ def test_no_checkpoint_claims_more_than_is_there_whenever_jobs_are_done(
     assert directory.offline_reason is None
     points = {name: log.recovery_point for name, log in directory.logs.items()}
     assert checkpoint(history.files, RECOVERY_POINTS) == points
-    assert checkpoint(history.files, HIGH_WATERMARKS) == history.marks()
+    assert checkpoint(history.files, HIGH_WATERMARKS) == history.high_watermarks()

@@ -20,8 +20,7 @@ from tidelog.model.ids import METADATA_TOPIC, TopicPartition
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
 from tidelog.simulator.disk.disk_operation import Renamed
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, CheckpointJob
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import LogDirectory
 
@@ -33,15 +32,15 @@ def files() -> MemoryFileSystem:
     return formatted()
 
 
-def jobs_of(directory: LogDirectory, **marks: int) -> list[CheckpointJob]:
+def jobs_of(directory: LogDirectory, **high_watermarks: int) -> list[CheckpointJob]:
     """Jobs for all that changed; the high watermarks stay the same until they have run."""
     names = {"orders": ORDERS, "payments": PAYMENTS}
-    true = {names[topic]: mark for topic, mark in marks.items()}
+    true = {names[topic]: high_watermark for topic, high_watermark in high_watermarks.items()}
     return directory.checkpoints.jobs(lambda: true)
 
 
-def write_down(directory: LogDirectory, **marks: int) -> None:
-    jobs = jobs_of(directory, **marks)
+def write_down(directory: LogDirectory, **high_watermarks: int) -> None:
+    jobs = jobs_of(directory, **high_watermarks)
     for job in jobs:
         job.run()
     directory.checkpoints_written(jobs, None)
@@ -216,6 +215,28 @@ def test_a_deleted_log_is_forgotten_for_good_without_waiting_for_the_disk(
     assert not any(RECOVERY_POINTS in operation.path for operation in files.trace[before:])
     survivor = after_crash(files, data_kept, names_undone)
     assert checkpoint(survivor, RECOVERY_POINTS) == {}
+
+
+@pytest.mark.parametrize("waits_for_disk", [False, True])
+def test_to_forget_a_deleted_log_raises_no_high_watermark_that_was_lowered(
+    files: MemoryFileSystem, waits_for_disk: bool
+) -> None:
+    """An unclean election may lower one; until names are durable the higher one may come back."""
+    directory = started(files)
+    create(directory, ORDERS, 4)
+    create(directory, PAYMENTS, 5)
+    write_down(directory, orders=4, payments=5)
+    write_down(directory, orders=4, payments=3)
+    directory.delete_log(ORDERS, NOW)
+
+    if not waits_for_disk:
+        forgetting = directory.forgetting(ORDERS)
+        assert forgetting is not None
+        forgetting.run()
+        forgetting.done(None)
+    create(directory, ORDERS)
+
+    assert checkpoint(files, HIGH_WATERMARKS) == {PAYMENTS: 3}
 
 
 def test_a_job_before_all_was_loaded_keeps_what_is_written_down(files: MemoryFileSystem) -> None:

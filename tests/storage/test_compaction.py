@@ -8,10 +8,14 @@ import pytest
 from tests.storage.compacted_log import MEMORY, CompactedLog, log, new_log
 
 from tidelog.records.batch import CorruptBatch
-from tidelog.records.compression import Codec
-from tidelog.storage.cleanable import CleanerMemory, dirty_range, is_worth_cleaning, plan_compaction
-from tidelog.storage.compaction import Compaction
-from tidelog.storage.segment_swap import can_swap
+from tidelog.records.compression import CompressionType
+from tidelog.storage.compaction import (
+    CleanerMemory,
+    Compaction,
+    dirty_range,
+    is_worth_cleaning,
+    plan_compaction,
+)
 
 __all__ = ["log", "new_log"]
 
@@ -190,8 +194,8 @@ def test_a_full_map_of_keys_ends_the_pass_early_and_the_next_one_goes_on(
     assert [offset for offset, _, _ in log.contents()] == list(range(10, 20))
 
 
-@pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_batches_stay_compressed(log: CompactedLog, codec: Codec) -> None:
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_compressed_batches_stay_compressed(log: CompactedLog, codec: CompressionType) -> None:
     log.put((b"a", b"1" * 50), (b"b", b"2" * 50), codec=codec)
     log.put((b"a", None), codec=codec)
     log.roll()
@@ -216,7 +220,7 @@ def test_a_log_that_was_cut_meanwhile_takes_nothing_from_the_pass(log: Compacted
 
     inner.truncate_to(1, log.bench.now)
 
-    assert not can_swap(inner, compaction.finished, compaction.plan.generation)
+    assert not inner.can_swap_in(*compaction.finished, compaction.plan.generation)
     compaction.abandon()
     assert log.bench.names(".cleaned") == []
     assert log.contents() == [(0, b"a", b"1")]
@@ -234,14 +238,14 @@ def test_a_segment_that_was_cut_and_written_anew_is_not_replaced_by_what_it_held
     compaction = Compaction(plan_compaction(inner, dirty, MEMORY, log.bench.now))
     while compaction.finished is None:
         compaction.run_slice()
-    [source] = [source.segment for source in compaction.finished.replaced]
+    [source] = compaction.finished.sources
 
     inner.truncate_to(1, log.bench.now)
     log.put((b"b", b"3"))
     log.roll()
 
     assert inner.segments.first is source
-    assert not can_swap(inner, compaction.finished, compaction.plan.generation)
+    assert not inner.can_swap_in(*compaction.finished, compaction.plan.generation)
     assert log.contents() == [(0, b"a", b"1"), (1, b"b", b"3")]
 
 

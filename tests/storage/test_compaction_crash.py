@@ -22,11 +22,9 @@ from tidelog.simulator.disk.crash import (
     names_kept_up_to,
     names_undone,
 )
-from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
-from tidelog.storage.compaction import Compaction
+from tidelog.storage.compaction import CleanerMemory, Compaction, dirty_range, plan_compaction
 from tidelog.storage.log_values import Appended
 from tidelog.storage.segment import Segment
-from tidelog.storage.segment_swap import swap
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -54,7 +52,7 @@ def clean(bench: LogBench) -> None:
     while not compaction.is_done:
         compaction.run_slice()
         if compaction.finished is not None:
-            swap(log, compaction.finished, bench.now)
+            log.swap_in(*compaction.finished, bench.now)
             compaction.finished = None
     log.first_dirty_offset = compaction.cleaned_to
 

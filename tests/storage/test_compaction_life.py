@@ -15,12 +15,10 @@ from tidelog.records.record import records_of
 from tidelog.records.validation import AcceptedBatch
 from tidelog.simulator.disk.crash import Replay, after_crash, data_drawn, names_drawn
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.cleanable import CleanerMemory, dirty_range, plan_compaction
-from tidelog.storage.compaction import Compaction
+from tidelog.storage.compaction import CleanerMemory, Compaction, dirty_range, plan_compaction
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.log_values import Appended
-from tidelog.storage.segment_swap import can_swap, swap
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -94,8 +92,8 @@ class Life:
         while not compaction.is_done:
             compaction.run_slice()
             if compaction.finished is not None:
-                assert can_swap(log, compaction.finished, plan.generation)
-                swap(log, compaction.finished, now)
+                assert log.can_swap_in(*compaction.finished, plan.generation)
+                log.swap_in(*compaction.finished, now)
                 compaction.finished = None
         log.first_dirty_offset = compaction.cleaned_to
         jobs = self.directory.checkpoints.first_dirty_jobs()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.simulator.disk.crash import NameFate, Replay, after_crash
-from tidelog.storage.leftovers import base_offset_of, clear_leftovers
+from tidelog.storage.recovery import base_offset_of, clear_leftovers
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.storage.open_transactions import OpenTransactions
+from tidelog.storage.producer_state import OpenTransactions
 
 
 def test_without_transactions_everything_is_stable() -> None:
@@ -41,22 +41,25 @@ def test_loaded_transactions_are_in_the_order_of_their_offsets() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["write", "mark", "replicate"]), st.integers(0, 4))))
+@given(st.lists(st.tuples(st.sampled_from(["write", "end", "replicate"]), st.integers(0, 4))))
 def test_the_first_unstable_offset_is_that_of_looking_at_every_transaction(
     steps: list[tuple[str, int]],
 ) -> None:
     transactions = OpenTransactions()
     open_since: dict[int, int] = {}
     ended: list[tuple[int, int]] = []
-    mark = 0
+    high_watermark = 0
     for offset, (act, producer) in enumerate(steps):
         if act == "write" and producer not in open_since:
             open_since[producer] = offset
             transactions.begin(producer, offset)
-        elif act == "mark" and producer in open_since:
+        elif act == "end" and producer in open_since:
             ended.append((open_since.pop(producer), offset))
             transactions.end(producer, offset)
         elif act == "replicate":
-            mark = max(mark, offset - producer)
-        unstable = [*open_since.values(), *(first for first, marker in ended if marker >= mark)]
-        assert transactions.first_unstable_offset(mark) == min(unstable, default=None)
+            high_watermark = max(high_watermark, offset - producer)
+        unstable = [
+            *open_since.values(),
+            *(first for first, marker in ended if marker >= high_watermark),
+        ]
+        assert transactions.first_unstable_offset(high_watermark) == min(unstable, default=None)

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken
+from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken, Refusal
 from tidelog.records.batch import CorruptBatch, read_header
-from tidelog.records.builder import ControlKind, build_batch, control_record
+from tidelog.records.builder import build_batch
+from tidelog.records.control_batch import ControlKind, control_record, end_txn_marker
+from tidelog.records.rewriting import without_records
+from tidelog.records.validation import AcceptedBatch
 from tidelog.simulator.disk.disk_operation import Appended as BytesAppended
 from tidelog.simulator.disk.disk_operation import FileSynced
 from tidelog.storage.identity import read_topic_id
 from tidelog.storage.log_values import Appended
+from tidelog.storage.producer import Origin
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -272,6 +276,62 @@ def test_an_empty_follower_starts_with_a_batch_that_reaches_into_its_log(
     assert follower.bases() == [100]
     assert (follower.log.start_offset, follower.log.end_offset) == (105, 110)
     assert follower.contents() == [bytes(data)]
+
+
+def test_a_follower_in_a_failed_directory_writes_nothing(bench: LogBench) -> None:
+    bench.append()
+    before = bench.contents()
+    bench.health.fail("Input/output error")
+    data = bench.batch(base_offset=1, leader_epoch=0).data
+
+    refused = bench.log.append_as_follower(data, bench.now, fetch_epoch=0)
+
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.kafka_storage_error
+    assert bench.contents() == before
+    assert bench.log.end_offset == 1
+
+
+def test_a_repeat_is_answered_with_the_time_that_the_log_gave_it(bench: LogBench) -> None:
+    numbered = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    first = bench.append(log_append_time_ms=99, **numbered)
+    assert bench.append(log_append_time_ms=120, **numbered) == first._replace(duplicate=True)
+    own = bench.append(**{**numbered, "producer_id": 2})
+    assert bench.append(**{**numbered, "producer_id": 2}) == own._replace(duplicate=True)
+    assert own.timestamp == -1
+
+
+def written_by_coordinator(bench: LogBench, batch: bytearray) -> Appended | Refusal:
+    accepted = AcceptedBatch(read_header(batch), memoryview(batch))
+    return bench.log.append_as_leader(accepted, 0, bench.now, origin=Origin.COORDINATOR)
+
+
+def marker(coordinator_epoch: int) -> bytearray:
+    return end_txn_marker(
+        producer_id=1,
+        producer_epoch=0,
+        committed=False,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=0,
+    )
+
+
+def test_a_leader_refuses_the_marker_of_an_earlier_coordinator(bench: LogBench) -> None:
+    assert isinstance(written_by_coordinator(bench, marker(5)), Appended)
+
+    refused = written_by_coordinator(bench, marker(4))
+
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.transaction_coordinator_fenced
+    assert bench.log.end_offset == 1
+
+
+def test_a_leader_refuses_a_control_batch_without_a_marker(bench: LogBench) -> None:
+    refused = written_by_coordinator(bench, without_records(read_header(marker(5))))
+
+    assert isinstance(refused, Refusal)
+    assert refused.code is ErrorCode.invalid_record
+    assert bench.log.end_offset == 0
 
 
 def test_a_follower_writes_nothing_of_a_fetch_with_a_marker_that_is_none(bench: LogBench) -> None:

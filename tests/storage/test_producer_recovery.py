@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tidelog.model.errors import Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.simulator.disk.crash import (
     DataFate,
     after_crash,
@@ -19,9 +20,8 @@ from tidelog.simulator.disk.crash import (
     page_zeroed,
 )
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer_state import Duplicate, ProducerState
-from tidelog.storage.transaction_marker import TransactionMarker
+from tidelog.storage.producer import Duplicate, Origin
+from tidelog.storage.producer_state import ProducerState
 
 LAST_SEQUENCE = 2**31 - 1
 COMMIT = TransactionMarker(True, 0)

@@ -8,13 +8,13 @@ from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.producer_snapshot import (
     CorruptSnapshotError,
-    ProducerEntry,
+    ProducerSnapshotEntry,
     ProducerSnapshots,
     decode_snapshot,
     encode_snapshot,
 )
 
-ENTRY = ProducerEntry(1001, 3, 57, 999, 4, 1_700_000_000_000, 2, 990)
+ENTRY = ProducerSnapshotEntry(1001, 3, 57, 999, 4, 1_700_000_000_000, 2, 990)
 
 
 def snapshots_at(*offsets: int) -> tuple[MemoryFileSystem, ProducerSnapshots]:
@@ -67,19 +67,21 @@ def test_an_empty_snapshot_has_the_bytes_kafka_writes() -> None:
 I64 = st.integers(-(2**63), 2**63 - 1)
 I32 = st.integers(-(2**31), 2**31 - 1)
 I16 = st.integers(-(2**15), 2**15 - 1)
-ENTRIES = st.lists(st.builds(ProducerEntry, I64, I16, I32, I64, I32, I64, I32, I64), max_size=8)
+ENTRIES = st.lists(
+    st.builds(ProducerSnapshotEntry, I64, I16, I32, I64, I32, I64, I32, I64), max_size=8
+)
 
 
 @settings(max_examples=100, deadline=None)
 @given(ENTRIES)
-def test_what_is_written_is_read_back(entries: list[ProducerEntry]) -> None:
+def test_what_is_written_is_read_back(entries: list[ProducerSnapshotEntry]) -> None:
     assert decode_snapshot(encode_snapshot(entries)) == entries
 
 
 @settings(max_examples=200, deadline=None)
 @given(ENTRIES, st.data())
 def test_every_flipped_bit_and_every_cut_is_noticed(
-    entries: list[ProducerEntry], data: st.DataObject
+    entries: list[ProducerSnapshotEntry], data: st.DataObject
 ) -> None:
     content = bytearray(encode_snapshot(entries))
     cut = data.draw(st.integers(0, len(content) - 1))

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer_state import ActiveProducer, Duplicate, ProducerState
+from tidelog.storage.producer import Duplicate, Origin
+from tidelog.storage.producer_state import ActiveProducer, ProducerState
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import TransactionMarker
 
 LAST_SEQUENCE = 2**31 - 1
 COMMIT = TransactionMarker(True, 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.storage.retention import RemovedSegment
+from tidelog.storage.log_values import RemovedSegment
 
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
@@ -23,8 +23,8 @@ def fill(bench: LogBench, segments: int = 4) -> None:
 
 
 def removed(bench: LogBench, high_watermark: int | None = None) -> list[int]:
-    mark = bench.log.end_offset if high_watermark is None else high_watermark
-    return [segment.base_offset for segment in bench.log.delete_expired(bench.now, mark)]
+    high_watermark = bench.log.end_offset if high_watermark is None else high_watermark
+    return [segment.base_offset for segment in bench.log.delete_expired(bench.now, high_watermark)]
 
 
 def test_segments_older_than_the_retention_time_go(new_bench: NewBench) -> None:

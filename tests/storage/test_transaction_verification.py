@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer_state import Duplicate, ProducerState
-from tidelog.storage.transaction_marker import TransactionMarker
+from tidelog.storage.producer import Duplicate, Origin
+from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.transaction_verification import Verification
 
 

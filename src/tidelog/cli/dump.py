@@ -11,7 +11,7 @@ from tidelog.cli.dump_batches import batch_rows
 from tidelog.cli.dump_indexes import offset_index_rows, time_index_rows, transaction_index_rows
 from tidelog.model.errors import ConfigError, TidelogError
 from tidelog.model.settings.properties import parse_properties
-from tidelog.storage.checkpoint_text import decode_checkpoint
+from tidelog.storage.checkpoint import decode_checkpoint
 from tidelog.storage.producer_snapshot import decode_snapshot
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from tidelog.model.errors import TidelogError
 from tidelog.model.ids import uuid_text
 from tidelog.quorum.control_records import read_control_record
 from tidelog.records.batch import CorruptBatch
-from tidelog.records.builder import ControlKind, control_kind, coordinator_epoch_of
+from tidelog.records.control_batch import ControlKind, control_kind, coordinator_epoch_of
 from tidelog.records.record import Record
 
 Row = dict[str, Any]

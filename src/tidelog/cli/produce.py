@@ -86,7 +86,7 @@ def produce(
         from tidelog.client.admin import Admin
         from tidelog.client.blocking import Client
         from tidelog.client.producer import ACKS_ALL, Producer
-        from tidelog.records.compression import Codec
+        from tidelog.records.compression import CompressionType
 
         fixed_headers = tuple((name, value.encode()) for name, value in pairs.items())
         separator = None if key_separator is None else key_separator.encode()
@@ -97,7 +97,7 @@ def produce(
                 client,
                 topic,
                 acks=ACKS_ALL if acks is Acks.ALL else int(acks),
-                codec=Codec[compression.name],
+                codec=CompressionType[compression.name],
                 batch_bytes=batch_bytes,
                 replicated_within_s=_REPLICATED_WITHIN_S,
                 after_failure=Admin(client).require_controller,

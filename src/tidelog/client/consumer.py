@@ -28,7 +28,7 @@ from tidelog.protocol.fetch import (
     encode_fetch,
 )
 from tidelog.records.batch import BatchHeader, whole_batches
-from tidelog.records.builder import ControlKind, control_kind
+from tidelog.records.control_batch import ControlKind, control_kind
 from tidelog.records.record import Record, records_of
 
 _WAIT_MS: Final = 500

@@ -26,7 +26,7 @@ from tidelog.protocol.produce import (
     encode_produce,
 )
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 
 ACKS_ALL: Final = -1
 _SEQUENCES: Final = 1 << 31
@@ -71,7 +71,7 @@ class Producer:
         topic: str,
         *,
         acks: int = ACKS_ALL,
-        codec: Codec = Codec.NONE,
+        codec: CompressionType = CompressionType.NONE,
         batch_bytes: int = 262_144,
         within: Within | None = None,
         replicated_within_s: float | None = None,

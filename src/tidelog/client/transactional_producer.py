@@ -16,7 +16,7 @@ from __future__ import annotations
 from tidelog.client.blocking import Client
 from tidelog.client.producer import Producer, Within
 from tidelog.client.transactions import ProducerIdentity, Transactions
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 
 
 class TransactionalProducer:
@@ -33,7 +33,7 @@ class TransactionalProducer:
         *,
         timeout_ms: int = 60_000,
         two_phase: bool = False,
-        codec: Codec = Codec.NONE,
+        codec: CompressionType = CompressionType.NONE,
     ) -> None:
         self._client = client
         self._transactions = Transactions(client)

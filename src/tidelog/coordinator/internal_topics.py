@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tidelog.model.config import NodeConfig
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -24,7 +24,7 @@ class InternalTopic(NamedTuple):
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-    codec: Codec
+    codec: CompressionType
     write_timeout_ms: int
     """How long an answer waits for the in-sync replicas."""
     load_bytes: int
@@ -42,7 +42,7 @@ def offsets_topic(config: NodeConfig) -> InternalTopic:
             "compression.type": "producer",
             "segment.bytes": str(config.offsets_topic_segment_bytes),
         },
-        Codec(config.offsets_topic_compression_codec),
+        CompressionType(config.offsets_topic_compression_codec),
         config.offsets_commit_timeout_ms,
         config.offsets_load_buffer_size,
     )
@@ -61,7 +61,7 @@ def transactions_topic(config: NodeConfig) -> InternalTopic:
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         },
-        Codec.NONE,
+        CompressionType.NONE,
         config.request_timeout_ms,
         config.transaction_state_log_load_buffer_size,
     )

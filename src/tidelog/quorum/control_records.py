@@ -12,7 +12,8 @@ from uuid import UUID
 
 from tidelog.model.errors import TidelogError
 from tidelog.protocol.schema import Int16, Int32, Int64, MalformedMessage, Schema, UInt16
-from tidelog.records.builder import ControlKind, NewRecord, control_kind, control_record
+from tidelog.records.builder import NewRecord
+from tidelog.records.control_batch import ControlKind, control_kind, control_record
 from tidelog.records.record import Record
 
 _VERSION: Final = 0

@@ -27,10 +27,10 @@ from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.leader_epoch_cache import EpochStart
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import Lowering
 from tidelog.storage.log_values import LogSlice
-from tidelog.storage.origin import Origin
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.producer import Origin
 
 _READ_BYTES: Final = 1 << 20
 

@@ -51,9 +51,9 @@ from tidelog.quorum.voter_set import VoterSet
 from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
+from tidelog.storage.log_place import Lowering
 from tidelog.storage.log_values import LogSlice
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.segmented_log import Lowering
 
 T = TypeVar("T")
 _TELLS_THE_LEADER: Final = frozenset(

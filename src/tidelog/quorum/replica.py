@@ -25,8 +25,8 @@ from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
 from tidelog.records.record import records_of
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.leader_epoch_cache import EpochStart
+from tidelog.storage.log_place import Lowering
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.segmented_log import Lowering
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from tidelog.records.compression import CODEC_MASK, Codec, codec_of
+from tidelog.records.compression import CODEC_MASK, CompressionType, codec_of
 from tidelog.records.corrupt import CorruptBatch
 
 __all__ = [
@@ -111,7 +111,7 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta + 1
 
     @property
-    def codec(self) -> Codec:
+    def codec(self) -> CompressionType:
         """How the records are compressed; CorruptBatch if the code is not one of ours."""
         return codec_of(self.attributes)
 

@@ -21,7 +21,14 @@ import cramjam
 
 from tidelog.records.corrupt import CorruptBatch, InflatesTooLarge
 
-__all__ = ["CODEC_MASK", "Codec", "InflatesTooLarge", "codec_of", "compress", "decompress"]
+__all__ = [
+    "CODEC_MASK",
+    "CompressionType",
+    "InflatesTooLarge",
+    "codec_of",
+    "compress",
+    "decompress",
+]
 
 CODEC_MASK: Final = 0x07
 
@@ -44,7 +51,7 @@ _GUESS_GROWTH: Final = 4
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 
 
-class Codec(IntEnum):
+class CompressionType(IntEnum):
     """How the records of a batch are compressed; the value is the code in its attributes."""
 
     NONE = 0
@@ -54,10 +61,10 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-_CODECS: Final = tuple(Codec)
+_CODECS: Final = tuple(CompressionType)
 
 
-def codec_of(attributes: int) -> Codec:
+def codec_of(attributes: int) -> CompressionType:
     """The codec named by a batch's attributes; CorruptBatch for the three unused codes."""
     code = attributes & CODEC_MASK
     if code >= len(_CODECS):
@@ -65,17 +72,19 @@ def codec_of(attributes: int) -> Codec:
     return _CODECS[code]
 
 
-def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
+def compress(
+    codec: CompressionType, data: bytes | bytearray | memoryview, level: int | None = None
+) -> bytes:
     """The block as it stands in a batch. `level` None means the broker default of the codec."""
-    if codec is Codec.NONE:
+    if codec is CompressionType.NONE:
         return bytes(data)
-    if codec is Codec.GZIP:
+    if codec is CompressionType.GZIP:
         chosen = _GZIP_DEFAULT_LEVEL if level is None else level
         gzip = zlib.compressobj(chosen, zlib.DEFLATED, _GZIP_WINDOW)
         return gzip.compress(data) + gzip.flush()
-    if codec is Codec.SNAPPY:
+    if codec is CompressionType.SNAPPY:
         return _compress_xerial(memoryview(data))
-    if codec is Codec.LZ4:
+    if codec is CompressionType.LZ4:
         chosen = _LZ4_DEFAULT_LEVEL if level is None else level
         lz4 = cramjam.lz4.Compressor(level=chosen, content_checksum=False, block_linked=False)
         lz4.compress(bytes(data))  # takes nothing but bytes
@@ -84,17 +93,17 @@ def compress(codec: Codec, data: bytes | bytearray | memoryview, level: int | No
     return bytes(cramjam.zstd.compress(data, level=chosen))
 
 
-def decompress(codec: Codec, data: bytes | bytearray | memoryview, limit: int) -> bytes:
+def decompress(codec: CompressionType, data: bytes | bytearray | memoryview, limit: int) -> bytes:
     """The records inside a block; CorruptBatch if malformed, InflatesTooLarge past `limit`."""
-    if codec is Codec.NONE:
+    if codec is CompressionType.NONE:
         if len(data) > limit:
             raise InflatesTooLarge(f"{len(data)} bytes of records, more than {limit}")
         return bytes(data)
-    if codec is Codec.GZIP:
+    if codec is CompressionType.GZIP:
         return _decompress_gzip(data, limit)
-    if codec is Codec.SNAPPY:
+    if codec is CompressionType.SNAPPY:
         return _decompress_snappy(memoryview(data), limit)
-    if codec is Codec.LZ4 and (
+    if codec is CompressionType.LZ4 and (
         len(data) <= _LZ4_FLAGS_AT or not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT_BLOCKS
     ):
         raise CorruptBatch("lz4 blocks that depend on each other cannot be read by Java clients")
@@ -116,9 +125,11 @@ def _decompress_gzip(data: bytes | bytearray | memoryview, limit: int) -> bytes:
     return inflated
 
 
-def _decompress_frames(codec: Codec, data: bytes | bytearray | memoryview, limit: int) -> bytes:
+def _decompress_frames(
+    codec: CompressionType, data: bytes | bytearray | memoryview, limit: int
+) -> bytes:
     """Inflate into a buffer of our own size, a larger one when it was too small, up to `limit`."""
-    inflate_into = cramjam.lz4.decompress_into if codec is Codec.LZ4 else _zstd_into
+    inflate_into = cramjam.lz4.decompress_into if codec is CompressionType.LZ4 else _zstd_into
     size = min(limit, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
     while True:
         inflated = bytearray(size)

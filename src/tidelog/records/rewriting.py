@@ -19,7 +19,7 @@ from tidelog.records.batch import (
     CorruptBatch,
     write_header,
 )
-from tidelog.records.compression import Codec, compress, decompress
+from tidelog.records.compression import CompressionType, compress, decompress
 from tidelog.records.fields import RecordFields, read_fields
 from tidelog.records.record import INFLATE_LIMIT
 from tidelog.records.varint import append_varint
@@ -75,7 +75,7 @@ def with_records(
         max_timestamp = header.base_timestamp + max(record.timestamp_delta for record in kept)
     codec = header.codec
     rewritten = bytearray(HEADER_SIZE)
-    rewritten += records if codec is Codec.NONE else compress(codec, bytes(records))
+    rewritten += records if codec is CompressionType.NONE else compress(codec, bytes(records))
     write_header(
         rewritten,
         header._replace(

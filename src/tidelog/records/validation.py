@@ -9,6 +9,7 @@ Invariant  An accepted batch is writable, its checksum matches, its records have
 Invariant  No input raises anything: it is accepted, or refused with the code the client gets.
 Invariant  Compressed records get at most `inflate_limit` bytes of room. A batch that needs more is
            answered MESSAGE_TOO_LARGE, which makes Java producers split it and try again.
+Invariant  At most `MOST_ERRORS` bad records are named; the answer stays small whatever was sent.
 """
 
 from __future__ import annotations
@@ -33,13 +34,22 @@ from tidelog.records.batch import (
     restamp,
     write_header,
 )
-from tidelog.records.compression import Codec, InflatesTooLarge, codec_of, compress, decompress
+from tidelog.records.compression import (
+    CompressionType,
+    InflatesTooLarge,
+    codec_of,
+    compress,
+    decompress,
+)
+from tidelog.records.fields import read_fields
 from tidelog.records.record import INFLATE_LIMIT
-from tidelog.records.record_errors import GREATEST_TIMESTAMP, TimestampWindow, record_errors
 from tidelog.records.walk import Walked, walk
 
 ZSTD_SINCE_PRODUCE_VERSION: Final = 7
 NO_BATCH: Final = Refusal(ErrorCode.invalid_record, "there is no batch")
+MOST_ERRORS: Final = 1000
+LEAST_TIMESTAMP: Final = -(1 << 63)
+GREATEST_TIMESTAMP: Final = (1 << 63) - 1
 _INFLATE_FACTOR: Final = 16
 _INFLATE_AT_LEAST: Final = 16 * 1024 * 1024
 
@@ -52,7 +62,7 @@ class BatchRules(NamedTuple):
     log_append_time: bool = False
     before_max_ms: int = (1 << 63) - 1
     after_max_ms: int = 3_600_000
-    codec: Codec | None = None
+    codec: CompressionType | None = None
     level: int | None = None
     segment_bytes: int = 1 << 30
 
@@ -74,6 +84,29 @@ class RejectedBatch(NamedTuple):
 
     refusal: Refusal
     record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class TimestampWindow(NamedTuple):
+    """The times a record may carry, both ends included."""
+
+    earliest_ms: int
+    latest_ms: int
+
+    @classmethod
+    def around(cls, wall_ms: int, before_max_ms: int, after_max_ms: int) -> TimestampWindow:
+        """The window around the broker's time; never wider than 64-bit timestamps are."""
+        return cls(
+            max(LEAST_TIMESTAMP, wall_ms - before_max_ms),
+            min(GREATEST_TIMESTAMP, wall_ms + after_max_ms),
+        )
+
+
+class BlamedRecords(NamedTuple):
+    """The code for the whole batch and, per bad record, its index and what is wrong with it."""
+
+    code: ErrorCode
+    why: str
+    errors: tuple[tuple[int, str], ...]
 
 
 def inflate_limit(max_message_bytes: int) -> int:
@@ -133,7 +166,7 @@ def misshapen(records: memoryview, produce_version: int) -> Refusal | None:
     if length < HEADER_SIZE - PREFIX_SIZE or PREFIX_SIZE + length > size:
         return Refusal(ErrorCode.corrupt_message, f"batch length {length} in {size} bytes")
     codec = records[ATTRIBUTES_AT] & CODEC_MASK
-    if codec == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE_VERSION:
+    if codec == CompressionType.ZSTD and produce_version < ZSTD_SINCE_PRODUCE_VERSION:
         return Refusal(
             ErrorCode.unsupported_compression_type,
             f"zstd needs produce version {ZSTD_SINCE_PRODUCE_VERSION}, not {produce_version}",
@@ -146,7 +179,7 @@ def misshapen(records: memoryview, produce_version: int) -> Refusal | None:
 def _unfit(header: BatchHeader, records: memoryview, rules: BatchRules) -> Refusal | None:
     """Codec, base offset, size and checksum."""
     codec = header.attributes & CODEC_MASK
-    if codec > Codec.ZSTD:
+    if codec > CompressionType.ZSTD:
         return Refusal(
             ErrorCode.unsupported_compression_type, f"there is no compression codec {codec}"
         )
@@ -234,7 +267,7 @@ def _rewritten(
 
 
 def _recompressed(
-    header: BatchHeader, data: bytes, codec: Codec, rules: BatchRules
+    header: BatchHeader, data: bytes, codec: CompressionType, rules: BatchRules
 ) -> AcceptedBatch | RejectedBatch:
     batch = bytearray(HEADER_SIZE)
     batch += compress(codec, data, rules.level)
@@ -243,3 +276,46 @@ def _recompressed(
         return RejectedBatch(refusal)
     header = write_header(batch, header)
     return AcceptedBatch(header, memoryview(batch))
+
+
+def record_errors(
+    data: bytes, header: BatchHeader, window: TimestampWindow | None, *, keys_needed: bool
+) -> BlamedRecords:
+    """Go through records that were walked before. Without a window any timestamp will do.
+
+    A record that says it has no timestamp needs none. If both rules are broken, the code is that
+    of the timestamp, as in Kafka.
+    """
+    errors: list[tuple[int, str]] = []
+    code = ErrorCode.invalid_record
+    position = 0
+    for index in range(header.record_count):
+        fields = read_fields(data, position)
+        position = fields.end
+        timestamp = header.base_timestamp + fields.timestamp_delta
+        if keys_needed and fields.key_length < 0:
+            errors.append((index, "a compacted topic needs a key in every record"))
+        elif (
+            window is not None
+            and timestamp != NO_TIMESTAMP
+            and not window.earliest_ms <= timestamp <= window.latest_ms
+        ):
+            code = ErrorCode.invalid_timestamp
+            errors.append(
+                (
+                    index,
+                    f"timestamp {timestamp} lies outside "
+                    f"[{window.earliest_ms}, {window.latest_ms}]",
+                )
+            )
+        if len(errors) == MOST_ERRORS:
+            break
+    return BlamedRecords(code, _summary(code, errors), tuple(errors))
+
+
+def _summary(code: ErrorCode, errors: list[tuple[int, str]]) -> str:
+    if not errors:
+        return "no record is to blame"
+    index, message = errors[0]
+    rule = "timestamp" if code is ErrorCode.invalid_timestamp else "key"
+    return f"{len(errors)} records refused for their {rule}, the first at index {index}: {message}"

@@ -1,7 +1,8 @@
 """The walk over all records of a produced batch, which every one of them pays for.
 
 Three ways, each exact, tried from fast to slow: whole spans of records shaped like the one before
-(`alike`), a loop for records whose lengths take one or two bytes, and `read_fields` for the rest.
+(`uniform_records`), a loop for records whose lengths take one or two bytes, and `read_fields` for
+the rest.
 
 Invariant  A walk that returns has seen exactly `count` records with offset deltas 0 to count - 1
            that fill the data to its last byte; anything else is CorruptBatch.
@@ -14,24 +15,24 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from tidelog.records.alike import (
+from tidelog.records.corrupt import CorruptBatch
+from tidelog.records.fields import RecordFields, read_fields, skip_headers
+from tidelog.records.uniform_records import (
     HIGH,
     LOW,
     MIDDLE,
     ONE_BYTE_ZONE,
     THREE_BYTE_ZONES,
     ZONE,
-    timestamps_if_alike,
+    timestamps_if_uniform,
     zone_end,
 )
-from tidelog.records.corrupt import CorruptBatch
-from tidelog.records.fields import RecordFields, read_fields, skip_headers
 from tidelog.records.varint import VARLONG_BYTES, read_varlong
 
 SMALLEST_RECORD: Final = 7
 
 _SPAN: Final = 64
-_FEWEST_ALIKE: Final = 8
+_FEWEST_UNIFORM: Final = 8
 _IMPOSSIBLE: Final = 1 << 40
 _IMPOSSIBLE_DELTA: Final = 1 << 64
 _NULL: Final = 1
@@ -99,7 +100,7 @@ def walk(data: bytes, count: int) -> Walked:
     while walker.index < count:
         like = walker.one()
         stop = min(count, walker.index + span, zone_end(walker.index - 1))
-        if walker.alike(like, stop):
+        if walker.uniform(like, stop):
             span *= 2
         else:
             span = _SPAN
@@ -138,12 +139,12 @@ class _Walker:
         self.position = fields.end
         return fields
 
-    def alike(self, like: RecordFields, stop: int) -> bool:
+    def uniform(self, like: RecordFields, stop: int) -> bool:
         """Go on to record `stop` if all records up to there look like the one just read."""
         count = stop - self.index
-        if count < _FEWEST_ALIKE:
+        if count < _FEWEST_UNIFORM:
             return False
-        deltas = timestamps_if_alike(self.data, like, self.index, count)
+        deltas = timestamps_if_uniform(self.data, like, self.index, count)
         if deltas is None:
             return False
         self._saw(*deltas)

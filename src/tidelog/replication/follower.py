@@ -3,8 +3,8 @@
 Invariant  It fetches from the end of its log and names the epoch of its last record, so that the
            leader can tell whether everything below is its own.
 Invariant  An answer is used only if the log and the epoch are still those of the question.
-Invariant  A diverging answer says where to cut and nothing else: its mark and log start belong to
-           a history that this log does not have yet (D15).
+Invariant  A diverging answer says where to cut and nothing else: its high watermark and log start
+           belong to a history that this log does not have yet (D15).
 Invariant  What the disk says about a log is lowered before the log is cut, and nothing is fetched
            before what the cut took away is gone for good; both without the loop waiting for it.
 """
@@ -33,7 +33,7 @@ from tidelog.replication.messages import (
     NeedsOffsets,
     Progress,
 )
-from tidelog.replication.surroundings import Surroundings
+from tidelog.replication.replica_context import ReplicaContext
 
 NOTHING: Final = memoryview(b"")
 CUT: Final = Progress(truncated=True)
@@ -53,19 +53,19 @@ class FollowerReplica:
     """Says what to fetch next, applies what comes back, cuts what the leader does not have."""
 
     __slots__ = (
+        "_context",
         "_is_caught_up",
         "_late_pause_ms",
         "_replica",
-        "_surroundings",
         "failed_because",
         "leader",
         "leader_epoch",
         "unprepared",
     )
 
-    def __init__(self, replica: LocalReplica, surroundings: Surroundings) -> None:
+    def __init__(self, replica: LocalReplica, context: ReplicaContext) -> None:
         self._replica = replica
-        self._surroundings = surroundings
+        self._context = context
         self.leader = replica.leadership.leader
         self.leader_epoch = replica.leadership.leader_epoch
         self.failed_because: str | None = None
@@ -87,9 +87,9 @@ class FollowerReplica:
                 why = "what was there is damaged on disk"
                 self.unprepared = self._truncate_to(min(damaged), why, now)
             elif replica.log.epochs.latest_epoch is None:
-                mark = replica.high_watermark.offset
-                why = "no leader epochs are known, only the mark"
-                self.unprepared = self._truncate_to(mark, why, now)
+                high_watermark = replica.high_watermark.offset
+                why = "no leader epochs are known, only the high watermark"
+                self.unprepared = self._truncate_to(high_watermark, why, now)
         except DiskError as error:
             self._fail(str(error))
 
@@ -135,7 +135,7 @@ class FollowerReplica:
                 step = self._append(answer, now)
             else:
                 step = self._reconcile(*answer.diverging_epoch, answer.log_start_offset, now)
-            if isinstance(step, Progress) and tells_mark(answer):
+            if isinstance(step, Progress) and tells_high_watermark(answer):
                 self._follow(answer)
         except CorruptBatch as problem:
             return self._back_off(str(problem))
@@ -163,18 +163,18 @@ class FollowerReplica:
         return Progress(len(records))
 
     def _follow(self, answer: LeaderAnswer) -> None:
-        """Take the leader's mark and log start as far as this log goes."""
+        """Take the leader's high watermark and log start as far as this log goes."""
         replica = self._replica
-        log, mark = replica.log, replica.high_watermark
-        moved = mark.follow(answer.high_watermark, log.start_offset, log.end_offset)
+        log, own = replica.log, replica.high_watermark
+        moved = own.follow(answer.high_watermark, log.start_offset, log.end_offset)
         if answer.log_start_offset > log.start_offset:
-            replica.raise_start_to(min(answer.log_start_offset, mark.offset))
+            replica.raise_start_to(min(answer.log_start_offset, own.offset))
         if moved:
-            replica.watchers.mark_moved(len(answer.records or NOTHING))
+            replica.watchers.high_watermark_moved(len(answer.records or NOTHING))
 
     def _caught_up(self) -> None:
         self._is_caught_up = True
-        self._surroundings.announce(
+        self._context.announce(
             FollowerCaughtUp(
                 partition=self._replica.name,
                 leader=self.leader,
@@ -225,8 +225,8 @@ class FollowerReplica:
         """
         log = self._replica.log
         before = log.end_offset
-        start, mark = log.start_offset, self._replica.high_watermark.offset
-        if offset < start or offset == start < mark:
+        start, committed = log.start_offset, self._replica.high_watermark.offset
+        if offset < start or offset == start < committed:
             return self._begin_anew_at(offset, cause, now)
         lowering = log.lowering_for_cut(offset)
         if lowering is not None:
@@ -238,7 +238,7 @@ class FollowerReplica:
     def _was_cut(self, end_before: int, cause: str) -> None:
         replica = self._replica
         replica.truncated()
-        self._surroundings.announce(
+        self._context.announce(
             LogTruncated(
                 partition=replica.name,
                 end_offset_before=end_before,
@@ -273,18 +273,18 @@ class FollowerReplica:
         why = f"leader {self.leader} answered with error {error}"
         if error not in LEADER_IS_LATE:
             return self._back_off(why)
-        pause_ms = min(self._late_pause_ms, self._surroundings.fetch_backoff_ms)
+        pause_ms = min(self._late_pause_ms, self._context.fetch_backoff_ms)
         self._late_pause_ms *= 2
         return BackOff(pause_ms, why)
 
     def _back_off(self, why: str) -> BackOff:
-        return BackOff(self._surroundings.fetch_backoff_ms, why)
+        return BackOff(self._context.fetch_backoff_ms, why)
 
     def _fail(self, why: str) -> Failed:
         self.failed_because = why
         return Failed(why)
 
 
-def tells_mark(answer: LeaderAnswer) -> bool:
-    """Whether the mark and the log start of an answer are about the log that was asked for."""
+def tells_high_watermark(answer: LeaderAnswer) -> bool:
+    """Whether high watermark and log start of an answer are about the log that was asked for."""
     return answer.diverging_epoch is None

@@ -1,6 +1,8 @@
 """One partition while this node leads it. Built anew for each leader epoch.
 
 Invariant  The start of the epoch is in the epoch cache before anything is answered in it.
+Invariant  What waits here was written in this epoch and is answered when the epoch ends: what was
+           written may yet be cut off, even if the same node leads again (D12).
 Invariant  A follower joins the in-sync replicas only with everything this leader began its epoch
            with, everything committed, and in the incarnation that the metadata knows (D9).
 """
@@ -8,12 +10,15 @@ Invariant  A follower joins the in-sync replicas only with everything this leade
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.observe.replication_events import HighWatermarkMoved
 from tidelog.records.batch import read_header
 from tidelog.records.validation import (
     NO_BATCH,
@@ -23,61 +28,80 @@ from tidelog.records.validation import (
     validate_produced,
 )
 from tidelog.replication.follower_progress import LONG_AGO, FollowerProgress
-from tidelog.replication.high_watermark import has_enough, slowest_end
+from tidelog.replication.high_watermark import (
+    Answer,
+    ParkedAnswer,
+    ParkedAnswers,
+    has_enough,
+    slowest_end,
+)
+from tidelog.replication.in_sync_replicas import InSyncProposals
 from tidelog.replication.local_replica import LocalReplica
-from tidelog.replication.membership import Membership
 from tidelog.replication.messages import (
     ANY_BROKER_EPOCH,
     UNKNOWN_OFFSET,
+    AlterPartitionOutcome,
     FollowerFetch,
-    Leadership,
+    PartitionLeadership,
+    ProposalFate,
     ProposeInSyncReplicas,
     ReadCandidate,
 )
-from tidelog.replication.surroundings import BrokerEligibility, Surroundings
+from tidelog.replication.replica_context import BrokerEligibility, ReplicaContext
 from tidelog.replication.written_ends import TransactionEnd, WrittenEnds
 from tidelog.storage.log_values import Appended
-from tidelog.storage.origin import Origin
+from tidelog.storage.producer import Origin
 from tidelog.storage.transaction_verification import Verification
 
 ACKS_ALL: Final = -1
 
 
 class LeaderReplica:
-    """Appends, follows the progress of the others, and moves the mark."""
+    """Appends, follows the progress of the others, and moves the high watermark."""
 
     __slots__ = (
+        "_context",
         "_replica",
-        "_surroundings",
         "_uncommitted",
+        "deletions",
         "epoch",
         "epoch_start_offset",
         "followers",
         "in_sync",
-        "membership",
+        "is_over",
+        "produces",
+        "proposals",
         "written_ends",
     )
 
-    def __init__(
-        self,
-        replica: LocalReplica,
-        surroundings: Surroundings,
-        propose: Callable[[ProposeInSyncReplicas], None],
-        now: Now,
-    ) -> None:
+    def __init__(self, replica: LocalReplica, context: ReplicaContext, now: Now) -> None:
         self._replica = replica
-        self._surroundings = surroundings
+        self._context = context
         leadership = replica.leadership
         self.epoch = leadership.leader_epoch
         self.epoch_start_offset = replica.log.end_offset
         replica.log.epochs.begin(self.epoch, self.epoch_start_offset)
-        self.membership = Membership(replica, surroundings, propose)
-        self.in_sync = self.membership.in_sync
+        self.is_over = False
+        """Whether another epoch began, or this node no longer hosts the partition."""
+        self.produces = ParkedAnswers()
+        """Produces that wait for the high watermark."""
+        self.deletions = ParkedAnswers()
+        """Deletions that wait for the log starts of all live replicas."""
+        self.proposals = InSyncProposals(replica, context, partial(context.propose, self))
+        self.in_sync = self.proposals.in_sync
         self.followers: dict[int, FollowerProgress] = {}
         self._assign(leadership.replicas, now)
         self._uncommitted: deque[tuple[int, int]] = deque()
-        """End offset and size of each batch appended in this epoch above the mark."""
+        """End offset and size of each batch appended in this epoch above the high watermark."""
         self.written_ends = WrittenEnds(replica.log.producers)
+
+    @property
+    def name(self) -> TopicPartition:
+        return self._replica.name
+
+    @property
+    def topic_id(self) -> UUID:
+        return self._replica.log.topic_id
 
     # -- appending -----------------------------------------------------------------------------
 
@@ -86,7 +110,7 @@ class LeaderReplica:
         records: memoryview | None,
         now: Now,
         produce_version: int,
-        acks: int,
+        acks: int = 1,
         verification: Verification | None = None,
     ) -> Appended | RejectedBatch:
         """Validate and append what a producer sent."""
@@ -159,12 +183,27 @@ class LeaderReplica:
         return self._verdict() if self._replica.high_watermark.offset >= end_offset else None
 
     def _verdict(self) -> ErrorCode:
-        """Of records that are below the mark."""
+        """Of records that are below the high watermark."""
         if self._is_enough(len(self.in_sync.maximal)):
             return ErrorCode.none
         return ErrorCode.not_enough_replicas_after_append
 
-    # -- the mark ------------------------------------------------------------------------------
+    def wait_for(self, end_offset: int, answer: Answer) -> ParkedAnswer:
+        """Call `answer` once everything below `end_offset`, just appended here, is committed."""
+        return self.produces.wait_for(end_offset, answer)
+
+    def fail(self, code: ErrorCode) -> None:
+        """Nobody will know any more what became of anything: answer all who wait."""
+        self.produces.fail(code)
+        self.deletions.fail(code)
+
+    def end(self) -> None:
+        """The epoch is over here: nothing written in it is promised any more."""
+        self.is_over = True
+        self.in_sync.revert()
+        self.fail(ErrorCode.not_leader_or_follower)
+
+    # -- the high watermark --------------------------------------------------------------------
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -176,7 +215,7 @@ class LeaderReplica:
         return has_enough(members, replica.min_in_sync, len(replica.leadership.replicas))
 
     def commit(self, now: Now) -> bool:
-        """Raise the mark over what everyone who counts holds; whether it moved."""
+        """Raise the high watermark over what everyone who counts holds; whether it moved."""
         replica = self._replica
         if not self.has_enough_in_sync:
             return False
@@ -192,15 +231,43 @@ class LeaderReplica:
         size, uncommitted = 0, self._uncommitted
         while uncommitted and uncommitted[0][0] <= slowest:
             size += uncommitted.popleft()[1]
-        replica.produces.settle_up_to(slowest, self._verdict())
-        replica.watchers.mark_moved(size)
+        self.produces.settle_up_to(slowest, self._verdict())
+        replica.watchers.high_watermark_moved(size)
         return True
 
+    def tell_of_high_watermark(self, before: int, cause: str) -> None:
+        """Announce that it moved, if it did."""
+        after = self._replica.high_watermark.offset
+        if after != before:
+            self._context.announce(
+                HighWatermarkMoved(
+                    partition=self._replica.name,
+                    leader_epoch=self.epoch,
+                    before=before,
+                    after=after,
+                    cause=cause,
+                )
+            )
+
+    @property
+    def is_high_watermark_behind_epoch(self) -> bool:
+        """Whether this leader still knows an older one than its predecessor may have told."""
+        return self._replica.high_watermark.offset < self.epoch_start_offset
+
+    def is_not_available_yet(self, offset: int) -> bool:
+        """Whether a consumer may have read up to `offset` before this leader's time.
+
+        It gets OFFSET_NOT_AVAILABLE until the high watermark has caught up, and just continues.
+        """
+        committed = self._replica.high_watermark.offset
+        behind = self.is_high_watermark_behind_epoch
+        return behind and committed < offset <= self._replica.log.end_offset
+
     def _might_join(self, now_ms: int, follower: FollowerProgress) -> bool:
-        lag_max_ms = self._surroundings.lag_max_ms
+        lag_max_ms = self._context.lag_max_ms
         if not follower.is_caught_up(self._replica.log.end_offset, now_ms, lag_max_ms):
             return False
-        return _is_eligible(follower, self._surroundings.eligibility.of(follower.broker_id))
+        return _is_eligible(follower, self._context.eligibility.of(follower.broker_id))
 
     # -- the followers -------------------------------------------------------------------------
 
@@ -210,7 +277,7 @@ class LeaderReplica:
         if follower is None:
             why = f"broker {fetch.replica_id} holds no replica"
             return Refusal(ErrorCode.not_leader_or_follower, why)
-        standing = self._surroundings.eligibility.of(fetch.replica_id)
+        standing = self._context.eligibility.of(fetch.replica_id)
         if is_outdated(fetch.broker_epoch, standing):
             why = f"broker epoch {fetch.broker_epoch} ended, now {standing.broker_epoch}"
             return Refusal(ErrorCode.not_leader_or_follower, why)
@@ -237,16 +304,23 @@ class LeaderReplica:
                 f"{follower.end_offset}, the mark is at {self._replica.high_watermark.offset}"
             )
             members = self.in_sync.committed | {follower.broker_id}
-            self.membership.propose(members, self.followers, cause)
+            self.proposals.propose(members, self.followers, cause)
 
     def _reached_epoch_start(self, follower: FollowerProgress) -> bool:
         """Whether it holds all that could have been committed before this leader's time."""
         return follower.end_offset >= self.epoch_start_offset
 
+    def is_out_of_sync(self, broker_id: int) -> bool:
+        """Whether a follower is still to join: it must be looked at whenever it is heard."""
+        return broker_id not in self.in_sync.committed
+
     def shrink_if_due(self, now: Now) -> None:
-        """Propose to go on without the members that fell behind for too long."""
+        """Propose to go on without the members that fell behind for too long.
+
+        To be called every half `replica.lag.time.max.ms`.
+        """
         if self.in_sync.pending is None:
-            end, lag_max_ms = self._replica.log.end_offset, self._surroundings.lag_max_ms
+            end, lag_max_ms = self._replica.log.end_offset, self._context.lag_max_ms
             late = [
                 follower
                 for follower in self.followers.values()
@@ -256,7 +330,7 @@ class LeaderReplica:
             if late:
                 members = self.in_sync.committed - {follower.broker_id for follower in late}
                 why = _lateness(late, end, now.monotonic_ms)
-                self.membership.propose(members, self.followers, why)
+                self.proposals.propose(members, self.followers, why)
         self.look_again(now)
 
     def look_again(self, now: Now) -> None:
@@ -264,14 +338,29 @@ class LeaderReplica:
         self.commit(now)
         self._settle_deletions()
 
-    # -- the metadata --------------------------------------------------------------------------
+    # -- the controller and the metadata -------------------------------------------------------
 
-    def metadata_changed(self, before: Leadership, now: Now) -> None:
+    def stands_by(self, proposal: ProposeInSyncReplicas) -> bool:
+        """Whether this proposal still waits for an answer."""
+        return self.in_sync.pending is proposal
+
+    def proposal_answered(
+        self, proposal: ProposeInSyncReplicas, outcome: AlterPartitionOutcome, now: Now
+    ) -> ProposalFate:
+        """The controller answered a proposal; what is left to do with it."""
+        before = self._replica.high_watermark.offset
+        fate = self.proposals.answered(proposal, outcome)
+        if fate is ProposalFate.COMMITTED or fate is ProposalFate.REVERTED:
+            self.commit(now)
+            self.tell_of_high_watermark(before, "the in-sync replicas changed")
+        return fate
+
+    def metadata_changed(self, before: PartitionLeadership, now: Now) -> None:
         """Newer metadata of this epoch: other members, another assignment."""
         leadership = self._replica.leadership
         self._assign(leadership.replicas, now)
         if leadership.partition_epoch > before.partition_epoch:
-            self.membership.commit(leadership.in_sync)
+            self.proposals.commit(leadership.in_sync)
 
     def _assign(self, replicas: Iterable[int], now: Now) -> None:
         known = self.followers
@@ -283,11 +372,15 @@ class LeaderReplica:
                     broker_id, caught_up_ms
                 )
 
-    # -- for others ----------------------------------------------------------------------------
+    # -- deleting and reading ------------------------------------------------------------------
+
+    def wait_for_starts(self, offset: int, answer: Answer) -> ParkedAnswer:
+        """Call `answer` once no live replica holds anything below `offset`."""
+        return self.deletions.wait_for(offset, answer)
 
     def low_watermark(self) -> int:
         """The smallest log start among the live replicas; -1 while one of them is unknown."""
-        eligibility = self._surroundings.eligibility
+        eligibility = self._context.eligibility
         starts = [
             follower.start_offset
             for follower in self.followers.values()
@@ -296,10 +389,10 @@ class LeaderReplica:
         return min([self._replica.log.start_offset, *starts])
 
     def _settle_deletions(self) -> None:
-        if self._replica.deletions:
+        if self.deletions:
             low = self.low_watermark()
             if low != UNKNOWN_OFFSET:
-                self._replica.deletions.settle_up_to(low, ErrorCode.none)
+                self.deletions.settle_up_to(low, ErrorCode.none)
 
     def read_candidates(self, fetch_offset: int, now: Now) -> list[ReadCandidate]:
         """The in-sync replicas that hold `fetch_offset`, this one first (KIP-392)."""

@@ -1,4 +1,4 @@
-"""What this node holds of a partition, whatever its role: the log, the mark, those who wait.
+"""What this node holds of a partition, whatever its role: the log, the high watermark, watchers.
 
 Invariant  start offset <= last stable offset <= high watermark <= end offset.
 Invariant  While a flush that `flush.messages` or `flush.ms` ask for is under way, a leader commits
@@ -13,21 +13,21 @@ from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
 from tidelog.records.validation import BatchRules
 from tidelog.replication.high_watermark import HighWatermark
-from tidelog.replication.messages import Leadership
-from tidelog.replication.parked import ParkedAnswers
-from tidelog.replication.watchers import Watcher, Watchers
+from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.replica_context import ReplicaContext
+from tidelog.replication.watchers import Watchers
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import FOREVER, LogConfig
+from tidelog.storage.log_values import RemovedSegment
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.retention import RemovedSegment
 
 
 class LocalReplica:
-    """One replica of one partition, without a role."""
+    """One replica of one partition, without a role: what leader and follower work on."""
 
     __slots__ = (
+        "_context",
         "_flushes_early",
-        "deletions",
         "flushes_under_way",
         "high_watermark",
         "leadership",
@@ -36,7 +36,6 @@ class LocalReplica:
         "name",
         "node_id",
         "owed_flush",
-        "produces",
         "rules",
         "watchers",
     )
@@ -48,6 +47,7 @@ class LocalReplica:
         high_watermark: int,
         rules: BatchRules,
         min_in_sync: int,
+        context: ReplicaContext,
     ) -> None:
         self.log = log
         self.name = log.partition
@@ -55,18 +55,15 @@ class LocalReplica:
         self.rules = rules
         self.min_in_sync = min_in_sync
         """`min.insync.replicas` of the topic."""
-        self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
+        self.leadership = PartitionLeadership(NO_LEADER, -1, -1, (), ())
         self.high_watermark = HighWatermark(high_watermark)
         self.high_watermark.clamp(log.start_offset, log.end_offset)
         self.watchers = Watchers()
-        self.produces = ParkedAnswers()
-        """Produces that wait for the mark."""
-        self.deletions = ParkedAnswers()
-        """Deletions that wait for the log starts of all live replicas."""
         self.owed_flush: FlushJob | None = None
         """Due since the last append; to be taken and run, then reported to `flushed`."""
         self.flushes_under_way = 0
         """Flushes that answers, or the next fetch of a follower, wait for."""
+        self._context = context
         self._flushes_early = _flushes_early(log.config)
 
     @property
@@ -76,9 +73,9 @@ class LocalReplica:
     @property
     def last_stable_offset(self) -> int:
         """What a reader of committed transactions may see: below every open transaction."""
-        mark = self.high_watermark.offset
-        unstable = self.log.first_unstable_offset(mark)
-        return mark if unstable is None else min(unstable, mark)
+        high_watermark = self.high_watermark.offset
+        unstable = self.log.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
 
     @property
     def promised_end(self) -> int:
@@ -97,9 +94,11 @@ class LocalReplica:
         if self._flushes_early and self.log.owes_flush(now):
             self.owed_flush = self.log.flush_job()
             self.flushes_under_way += self.owed_flush is not None
+        if not self.log.flushes.identity_requested:  # these are the first ones
+            self._context.identify(self.log)
 
     def truncated(self) -> None:
-        """The log was cut: the mark comes along."""
+        """The log was cut: the high watermark comes along."""
         self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
 
     def raise_start_to(self, offset: int) -> None:
@@ -114,14 +113,6 @@ class LocalReplica:
         if removed:
             self.watchers.everything_moved()
         return removed
-
-    def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher` whenever something moves here."""
-        self.watchers.add(watcher)
-
-    def unwatch(self, watcher: Watcher) -> None:
-        """Stop telling; harmless for somebody who does not watch."""
-        self.watchers.remove(watcher)
 
 
 def _flushes_early(config: LogConfig) -> bool:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.log_place import Lowering
 
 RECOVERED: Final = 0
 ANY_BROKER_EPOCH: Final = -1
@@ -17,7 +17,7 @@ ANY_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
 
 
-class Leadership(NamedTuple):
+class PartitionLeadership(NamedTuple):
     """What the metadata says about a partition, as far as a replica acts on it."""
 
     leader: int
@@ -88,8 +88,8 @@ class ProposalFate(Enum):
 # What a leader asks for
 
 
-class InSyncMember(NamedTuple):
-    """A member of an in-sync set, in the incarnation that fetched from the leader."""
+class ProposedMember(NamedTuple):
+    """A member of a proposed in-sync set, in the incarnation that fetched from the leader."""
 
     broker_id: int
     broker_epoch: int = ANY_BROKER_EPOCH
@@ -100,7 +100,7 @@ class ProposeInSyncReplicas(NamedTuple):
 
     leader_epoch: int
     partition_epoch: int
-    members: tuple[InSyncMember, ...]
+    members: tuple[ProposedMember, ...]
     recovery_state: int
     cause: str
 

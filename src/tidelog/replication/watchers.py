@@ -22,7 +22,7 @@ class Watcher(Protocol):
         ...
 
     def has_news(self) -> None:
-        """Nothing it waits for, but its next answer has something to tell: the mark moved."""
+        """Nothing it waits for, but its next answer has something to tell."""
         ...
 
 
@@ -58,7 +58,7 @@ class Watchers:
             for watcher in tuple(self._followers):
                 watcher.partition_moved(new_bytes)
 
-    def mark_moved(self, new_bytes: int) -> None:
+    def high_watermark_moved(self, new_bytes: int) -> None:
         """The high watermark moved over so many bytes; 0 when nobody counted them."""
         if self._consumers:
             for watcher in tuple(self._consumers):

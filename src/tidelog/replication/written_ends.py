@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidelog.records.builder import end_txn_marker
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.storage.log_values import Appended
 from tidelog.storage.producer_state import ProducerState
 

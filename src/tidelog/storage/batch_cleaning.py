@@ -8,21 +8,114 @@ Invariant  A tombstone, or the marker of a transaction without data, is first gi
 Invariant  The last batch of a producer, and of each segment that is written, keeps its place even
            without records: sequences and epochs survive, and one segment ends where the next one
            begins, so that a start after a crash knows what the cleaner took from what was lost.
+Invariant  What is known of a key comes from one unbroken range of offsets, which ends at the
+           map's `end_offset`; keys take a bounded amount of memory, however long they are.
+Invariant  A marker is spent only when no batch of its transaction was met in this pass: as long as
+           there may be data, readers need to know how it ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from hashlib import md5
+from typing import Final, NamedTuple
 
 from tidelog.records.batch import BatchHeader
+from tidelog.records.control_batch import TransactionMarker, read_transaction_marker
 from tidelog.records.fields import RecordFields
 from tidelog.records.rewriting import OpenedBatch, open_batch, with_records, without_records
-from tidelog.storage.cleaned_transactions import CleanedTransactions
 from tidelog.storage.filesystem import Buffer
-from tidelog.storage.offset_map import OffsetMap
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
+
+NONE: Final = -1
+BYTES_PER_KEY: Final = 200
+"""What one key costs here: its digest, its offset and their place in the table."""
+_DIGEST_BYTES: Final = 16
+
+
+class OffsetMap:
+    """The newest offset of every key in the part of a log that is yet to be cleaned.
+
+    Long keys are known by a digest; short ones, which cannot be taken for one, as they are.
+    """
+
+    __slots__ = ("_max_keys", "_offsets", "end_offset")
+
+    def __init__(self, start_offset: int, max_keys: int) -> None:
+        self._offsets: dict[bytes, int] = {}
+        self._max_keys = max_keys
+        self.end_offset = start_offset
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def has_room_for(self, count: int) -> bool:
+        """Whether so many keys more fit; an empty map takes any number, to get on at all."""
+        return not self._offsets or len(self._offsets) + count <= self._max_keys
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Note a record; offsets must rise."""
+        self._offsets[_name_of(key)] = offset
+
+    def latest(self, key: bytes) -> int:
+        """The newest offset of a key, -1 when it does not occur."""
+        return self._offsets.get(_name_of(key), NONE)
+
+
+def _name_of(key: bytes) -> bytes:
+    if len(key) < _DIGEST_BYTES:
+        return key
+    return md5(key, usedforsecurity=False).digest()
+
+
+class CleanedTransactions:
+    """Who has a transaction under way at the offset that the pass has reached.
+
+    Batches must be shown in the order of their offsets.
+    """
+
+    __slots__ = ("_aborted", "_committed", "_met", "_waiting")
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._met: set[int] = set()
+        self._committed: set[int] = set()
+
+    def holds_aborted(self, header: BatchHeader) -> bool:
+        """Whether a batch of records belongs to a transaction that was aborted."""
+        self._reach(header.last_offset)
+        if not header.is_transactional:
+            return False
+        producer_id = header.producer_id
+        if producer_id in self._aborted:
+            self._met.add(producer_id)
+            return True
+        self._committed.add(producer_id)
+        return False
+
+    def end(
+        self, header: BatchHeader, marker: TransactionMarker | None
+    ) -> tuple[bool, AbortedTransaction | None]:
+        """Whether a marker is spent; and if not, what the transaction index must go on saying."""
+        self._reach(header.last_offset)
+        producer_id = header.producer_id
+        if marker is None:
+            return True, None
+        if marker.committed:
+            is_spent = producer_id not in self._committed
+            self._committed.discard(producer_id)
+            return is_spent, None
+        aborted = self._aborted.pop(producer_id, None)
+        if producer_id not in self._met:
+            return True, None
+        self._met.discard(producer_id)
+        return False, aborted
+
+    def _reach(self, offset: int) -> None:
+        while self._waiting and self._waiting[-1].first_offset <= offset:
+            aborted = self._waiting.pop()
+            self._aborted[aborted.producer_id] = aborted
 
 
 class LastBatch(NamedTuple):

@@ -3,10 +3,10 @@
 The pass first notes the newest offset of every key in the dirty part of the log, then writes the
 segments from the first one on anew, several small ones into one, each beside the old ones with the
 ending `.cleaned`. It works in slices, away from the loop; between two slices the loop swaps
-finished segments in (`segment_swap`).
+finished segments in (`PartitionLog.swap_in`).
 
-Invariant  Only segments that take no appends any more are read, all of them below the high
-           watermark and below every open transaction (D20).
+Invariant  Only segments that take no appends any more are read, all of them below the last stable
+           offset, durable, and without a record younger than `min.compaction.lag.ms` (D20).
 Invariant  A damaged batch ends the pass: it is neither dropped nor given a new checksum.
 Invariant  What a pass writes is durable before it is offered for a swap, and the swapped names
            are before the pass is done.
@@ -20,18 +20,22 @@ from typing import Final, NamedTuple
 
 from tidelog.model.time import Now
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, read_header
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.rewriting import open_batch
-from tidelog.storage.batch_cleaning import BatchCleaning, LastBatch
+from tidelog.storage.batch_cleaning import (
+    BYTES_PER_KEY,
+    BatchCleaning,
+    CleanedTransactions,
+    LastBatch,
+    OffsetMap,
+)
 from tidelog.storage.batch_scan import FoundBatch, scan_batches
-from tidelog.storage.cleaned_transactions import CleanedTransactions
 from tidelog.storage.filesystem import Buffer, File, FileSystem
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.offset_index import RELATIVE_OFFSET_MAX
-from tidelog.storage.offset_map import OffsetMap
-from tidelog.storage.segment import Segment
-from tidelog.storage.segment_files import CLEANED
+from tidelog.storage.partition_log import PartitionLog
+from tidelog.storage.segment import CLEANED, Segment
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 SLICE_BYTES: Final = 1 << 19
 """Read between two looks at whether somebody else needs the thread."""
@@ -71,7 +75,7 @@ class CleanedSegment(NamedTuple):
     """Finished output, and what it stands for."""
 
     segment: Segment
-    replaced: Sequence[Source]
+    sources: Sequence[Segment]
 
 
 class Compaction:
@@ -161,7 +165,10 @@ class Compaction:
         output.add_time_entry()
         output.sync()
         self.written_bytes += output.size
-        self._unfinished, self.finished = None, CleanedSegment(output, group)
+        self._unfinished, self.finished = (
+            None,
+            CleanedSegment(output, [source.segment for source in group]),
+        )
         yield True
 
     def _new_segment(self, base_offset: int) -> Segment:
@@ -242,3 +249,107 @@ def _write(output: Segment, batches: Sequence[Buffer]) -> None:
         header = read_header(batch)
         output.note(header.last_offset, header.max_timestamp, position, header.size)
         position += header.size
+
+
+class DirtyRange(NamedTuple):
+    """The offsets a cleaning pass would look at first, and how dirty they make the log."""
+
+    first_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+    """Its first record has waited for longer than `max.compaction.lag.ms`."""
+
+    @property
+    def ratio(self) -> float:
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
+
+
+class CleanerMemory(NamedTuple):
+    """How much of it the map of keys may take."""
+
+    buffer_bytes: int
+    load_factor: float
+
+    @property
+    def max_keys(self) -> int:
+        return max(1, int(self.buffer_bytes * self.load_factor) // BYTES_PER_KEY)
+
+
+def dirty_range(log: PartitionLog, last_stable_offset: int, now: Now) -> DirtyRange | None:
+    """What there is to clean; None when there is nothing, or the log cannot be read in full."""
+    if log.damage:
+        return None
+    first = log.first_dirty_offset
+    if not log.start_offset <= first <= log.end_offset:
+        first = log.start_offset
+    segments = log.segments
+    end = _first_uncleanable(log, first, last_stable_offset, now)
+    clean = dirty = 0
+    overdue = False
+    for slot, segment in enumerate(segments):
+        if segments.end_of(slot, log.end_offset) > end:
+            break
+        if segments.end_of(slot, log.end_offset) <= first:
+            clean += segment.size
+        else:
+            if not dirty and segment.first_timestamp >= 0:
+                waited_ms = now.wall_ms - segment.first_timestamp
+                overdue = waited_ms > log.config.max_compaction_lag_ms
+            dirty += segment.size
+    return DirtyRange(first, end, clean, dirty, overdue) if dirty else None
+
+
+def is_worth_cleaning(log: PartitionLog, dirty: DirtyRange) -> bool:
+    """Whether enough of the log is dirty, or something in it waits for too long."""
+    return dirty.is_overdue or dirty.ratio > log.config.min_cleanable_dirty_ratio
+
+
+def plan_compaction(
+    log: PartitionLog, dirty: DirtyRange, memory: CleanerMemory, now: Now
+) -> CompactionPlan:
+    """A pass over a log; from then on its files are in use."""
+    segments = log.segments
+    sources = [
+        Source(
+            segment,
+            segment.file,
+            segment.size,
+            segment.offset_index.file.size(),
+            segments.end_of(slot, log.end_offset),
+        )
+        for slot, segment in enumerate(segments)
+        if segments.end_of(slot, log.end_offset) <= dirty.end_offset
+    ]
+    return CompactionPlan(
+        files=log.place.files,
+        directory=log.directory,
+        config=log.config,
+        sources=sources,
+        first_dirty_offset=dirty.first_offset,
+        end_offset=dirty.end_offset,
+        aborted=segments.aborted_transactions(sources[0].segment.base_offset, dirty.end_offset),
+        last_batches={
+            producer_id: LastBatch(last_offset, epoch)
+            for producer_id, last_offset, epoch in log.producers.last_offsets()
+        },
+        max_keys=memory.max_keys,
+        generation=log.flushes.generation,
+        now=now,
+    )
+
+
+def _first_uncleanable(
+    log: PartitionLog, first_dirty: int, last_stable_offset: int, now: Now
+) -> int:
+    end = min(last_stable_offset, log.segments.active.base_offset, log.recovery_point)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in log.segments:
+            if segment.base_offset >= end:
+                break
+            too_young = now.wall_ms - segment.stated_max_timestamp < lag_ms
+            if segment.base_offset >= first_dirty and too_young:
+                return segment.base_offset
+    return end

@@ -13,11 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidelog.model.ids import TopicPartition
-from tidelog.storage.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.checkpoint import (
+    FIRST_DIRTY,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointJob,
+    KeptCheckpoint,
+    Offsets,
+)
 from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.kept_checkpoint import CheckpointJob, KeptCheckpoint, Offsets
+from tidelog.storage.log_place import Lower
 from tidelog.storage.partition_log import PartitionLog
-from tidelog.storage.truncation import Lower
 
 
 class DirectoryCheckpoints:
@@ -56,8 +63,7 @@ class DirectoryCheckpoints:
         """A new log is about to get the name of one that may have been deleted."""
         for checkpoint in self._all:
             if partition in checkpoint.offsets:
-                here = {log.partition for log in self._logs()}
-                checkpoint.write(checkpoint.without(checkpoint.offsets.keys() - here))
+                checkpoint.write(self._still_here(checkpoint))
 
     def lower(self, log: PartitionLog) -> None:
         """A log is about to be cut: nothing on disk may claim more for it than will be there."""
@@ -108,7 +114,7 @@ class DirectoryCheckpoints:
 
     def _still_here(self, checkpoint: KeptCheckpoint) -> Offsets:
         here = {log.partition for log in self._logs()}
-        return {name: at for name, at in checkpoint.offsets.items() if name in here}
+        return {name: at for name, at in checkpoint.content.items() if name in here}
 
     def _write(self, checkpoint: KeptCheckpoint, offsets: Offsets) -> None:
         checkpoint.write(self._completed(checkpoint, offsets))

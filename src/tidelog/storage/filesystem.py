@@ -3,9 +3,15 @@
 Storage is real code in the broker and in the simulator; only the object behind this port
 changes. Paths are plain strings with "/" between their parts.
 
+Beside the port stands what can be said with it alone: small files read and replaced as a whole, and
+files that are opened only when they are written to. A broker with ten thousand partitions has
+three of those per segment; nearly all of them rest.
+
 Invariant  Every failing operation raises `DiskError`; a missing file raises `FileMissing`.
 Invariant  What was written is durable only after `sync` on the file and, for a new, renamed or
            removed name, `sync_directory` on its directory.
+Invariant  While nothing is written, a lazy file holds no descriptor; reading opens and closes it.
+Invariant  A lazy file has exactly the bytes that were appended, never room kept for more.
 """
 
 from __future__ import annotations
@@ -144,3 +150,89 @@ def write_whole(files: FileSystem, path: str, content: bytes) -> None:
         file.sync()
     finally:
         file.close()
+
+
+class LazyFile:
+    """One small file beside a log segment, by name, there or not; opened when it is written to."""
+
+    __slots__ = ("_file", "_files", "path")
+
+    def __init__(self, files: FileSystem, path: str) -> None:
+        self._files = files
+        self._file: File | None = None
+        self.path = path
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def size(self) -> int:
+        """Length in bytes; 0 when there is no such file."""
+        if self._file is not None:
+            return self._file.size()
+        return self._files.size(self.path) if self._files.exists(self.path) else 0
+
+    def read_all(self) -> bytes:
+        """The whole content; nothing when there is no such file."""
+        if self._file is not None:
+            return self._file.read(0, self._file.size())
+        return read_all(self._files, self.path) if self._files.exists(self.path) else b""
+
+    def read_tail(self, length: int) -> bytes:
+        """The last `length` bytes, or all there are."""
+        size = self.size()
+        if size == 0:
+            return b""
+        start = max(0, size - length)
+        if self._file is not None:
+            return self._file.read(start, size - start)
+        file = self._files.open(self.path)
+        try:
+            return file.read(start, size - start)
+        finally:
+            file.close()
+
+    def append(self, data: Buffer) -> None:
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.path)
+        file.append(data)
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size` bytes; a file that is no longer than that stays untouched."""
+        if self.size() > size:
+            if self._file is None:
+                self._file = self._files.open(self.path)
+            self._file.truncate(size)
+
+    def ensure_exists(self) -> None:
+        """Create an empty file if there is none, for a reader that expects the name."""
+        if self._file is None and not self._files.exists(self.path):
+            self._files.open(self.path).close()
+
+    def sync(self) -> None:
+        """Make what was appended since the last `close` durable. May block: run it in a job."""
+        file = self._file
+        if file is not None:
+            file.sync()
+
+    def close(self) -> None:
+        """Give the descriptor back, without making anything durable."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def rename_to(self, path: str) -> None:
+        """Give the file another name, if it is there, and go by that name from now on."""
+        if self._file is not None or self._files.exists(self.path):
+            self._files.rename(self.path, path)
+        self.path = path
+
+    def moved_to(self, path: str) -> None:
+        """Somebody renamed the file or its directory: go by the new name from now on."""
+        self.path = path
+
+    def remove(self) -> None:
+        self.close()
+        if self._files.exists(self.path):
+            self._files.remove(self.path)

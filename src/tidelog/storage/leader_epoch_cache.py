@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, invariant
-from tidelog.storage.checkpoint_text import decode_checkpoint, encode_checkpoint, number
+from tidelog.storage.checkpoint import decode_checkpoint, encode_checkpoint, number
 from tidelog.storage.filesystem import FileMissing, FileSystem, read_all, replace_file
 
 FILE_NAME: Final = "leader-epoch-checkpoint"

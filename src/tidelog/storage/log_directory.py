@@ -1,7 +1,7 @@
 """One directory of `log.dirs`: its identity, the logs in it and what is written down about them.
 
-Invariant  The mark of a clean stop is gone for good before anything is loaded, and comes back only
-           when all that was loaded is closed and durable.
+Invariant  The marker of a clean stop is gone for good before anything is loaded, and comes back
+           only when all that was loaded is closed and durable.
 Invariant  After a failure in the directory nothing in it is written down any more.
 """
 
@@ -16,8 +16,8 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError, DiskError, invariant
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.model.time import Now
+from tidelog.storage.checkpoint import CheckpointJob, Offsets
 from tidelog.storage.directory_checkpoints import DirectoryCheckpoints
-from tidelog.storage.directory_health import DirectoryHealth
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import (
     UNKNOWN_BROKER_EPOCH,
@@ -28,13 +28,11 @@ from tidelog.storage.identity import (
     read_topic_id,
     write_clean_shutdown,
 )
-from tidelog.storage.kept_checkpoint import CheckpointJob, Offsets
 from tidelog.storage.log_config import LogConfig
+from tidelog.storage.log_place import DirectoryHealth, LogPlace, Lower, Lowering
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.recovery import create_log, load_log
-from tidelog.storage.segment_files import LOG
-from tidelog.storage.segmented_log import LogPlace, Lowering
-from tidelog.storage.truncation import Lower
+from tidelog.storage.segment import LOG
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _DELETE: Final = "-delete"
@@ -128,12 +126,12 @@ class LogDirectory:
     @property
     def high_watermarks(self) -> Offsets:
         """As they were last written down."""
-        return self.checkpoints.high_watermarks.offsets
+        return self.checkpoints.high_watermarks.content
 
     # Starting
 
     def begin(self) -> None:
-        """Take the mark of a clean stop away and read the checkpoints; comes before any log."""
+        """Take the marker of a clean stop away and read the checkpoints; comes before any log."""
         with self.health:
             broker_epoch = read_clean_shutdown(self._files, self.path)
             self.was_clean = broker_epoch is not None
@@ -154,7 +152,7 @@ class LogDirectory:
 
     def loading(self, now: Now, config_of: Callable[[TopicPartition], LogConfig]) -> Loading:
         """Every log but the metadata log as a job; then call `loaded`."""
-        invariant(self._begun, "the mark of a clean stop is read before any log")
+        invariant(self._begun, "the marker of a clean stop is read before any log")
         with self.health:
             names = self._files.list(self.path)
         partitions = (TopicPartition.from_directory(name) for name in names)
@@ -170,7 +168,7 @@ class LogDirectory:
 
     def load_metadata_log(self, now: Now, config: LogConfig) -> PartitionLog:
         """The log of the metadata quorum, made if it is not there."""
-        invariant(self._begun, "the mark of a clean stop is read before any log")
+        invariant(self._begun, "the marker of a clean stop is read before any log")
         with self.health:
             place = self._place(METADATA_PARTITION)
             known = METADATA_PARTITION in self.checkpoints.recovery_points.offsets
@@ -360,8 +358,9 @@ class LogDirectory:
         with suppress(DiskError):  # noted in `offline_reason`
             for log in self._all_logs():
                 log.close()
-            marks = self.high_watermarks if high_watermarks is None else high_watermarks
-            self.write_checkpoints(marks)
+            if high_watermarks is None:
+                high_watermarks = self.high_watermarks
+            self.write_checkpoints(high_watermarks)
             if self.checkpoints.all_loaded and self.health.offline_reason is None:
                 with self.health:
                     write_clean_shutdown(self._files, self.path, broker_epoch)

@@ -25,7 +25,6 @@ from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.leader_epoch_cache import LeaderEpochCache
 from tidelog.storage.log_values import Damage
 from tidelog.storage.offset_index import RELATIVE_OFFSET_MAX
-from tidelog.storage.producer_replay import note_batch
 from tidelog.storage.producer_state import ProducerState
 from tidelog.storage.segment import Segment
 
@@ -139,7 +138,7 @@ class LogScan:
 
     def _note_producer(self, segment: Segment, batch: FoundBatch) -> None:
         if batch.header.producer_id >= 0:
-            aborted = note_batch(self.producers, batch.header, batch.header.base_offset, batch.data)
+            aborted = self.producers.note(batch.header, batch.header.base_offset, batch.data)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
 

@@ -37,6 +37,14 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
+class RemovedSegment(NamedTuple):
+    """A segment that is no longer part of the log, and why."""
+
+    base_offset: int
+    size_bytes: int
+    cause: str
+
+
 class Damage(NamedTuple):
     """Flushed records in [first_offset, next_offset) that this replica no longer has.
 

@@ -20,8 +20,7 @@ from struct import Struct
 from typing import Final
 
 from tidelog.model.errors import invariant
-from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.lazy_file import LazyFile
+from tidelog.storage.filesystem import FileSystem, LazyFile
 
 ENTRY: Final = Struct(">ii")
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1

@@ -1,19 +1,41 @@
-"""One producer as one log knows it: its epoch, its last batches and its open transaction.
+"""One producer as one log knows it, and the rules by which a leader takes what it sends.
+
+A log knows a producer's epoch, its last batches and its open transaction. Followers and recovery
+do not ask for leave: what is in the log has been through these rules once.
 
 Invariant  At most the last five batches are kept, all of the producer's current epoch.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
-from tidelog.storage.producer_snapshot import ProducerEntry
-from tidelog.storage.transaction_marker import TransactionMarker
+from tidelog.records.control_batch import TransactionMarker
+from tidelog.storage.producer_snapshot import ProducerSnapshotEntry
+from tidelog.storage.transaction_verification import Verification
 
 BATCHES_KEPT: Final = 5
 NONE: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
+EPOCH_MAX: Final = 2**15 - 1
+
+
+class Origin(IntEnum):
+    """Who asks for an append, and so how much of it is still to be checked.
+
+    CLIENT is checked in full, COORDINATOR by epoch only, REPLICA and RAFT are taken as they are.
+
+    What a replica fetches, or reads back from its own disk, was checked by the leader that first
+    accepted it.
+    """
+
+    CLIENT = 0
+    COORDINATOR = 1
+    REPLICA = 2
+    RAFT = 3
 
 
 class Duplicate(NamedTuple):
@@ -34,8 +56,8 @@ class KeptBatch(NamedTuple):
     timestamp: int
 
 
-class Producer:
-    """Changed only by what is in the log."""
+class ProducerStateEntry:
+    """What is remembered of one producer; changed only by what is in the log."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_start")
 
@@ -47,7 +69,7 @@ class Producer:
         self.batches: list[KeptBatch] = []
 
     @classmethod
-    def from_entry(cls, entry: ProducerEntry) -> Producer:
+    def from_entry(cls, entry: ProducerSnapshotEntry) -> ProducerStateEntry:
         """A producer as a snapshot remembers it: with its last batch only."""
         producer = cls(entry.epoch)
         producer.coordinator_epoch = entry.coordinator_epoch
@@ -68,9 +90,9 @@ class Producer:
             )
         return producer
 
-    def to_entry(self, producer_id: int) -> ProducerEntry:
+    def to_entry(self, producer_id: int) -> ProducerSnapshotEntry:
         last = self.batches[-1] if self.batches else None
-        return ProducerEntry(
+        return ProducerSnapshotEntry(
             producer_id,
             self.epoch,
             NONE if last is None else last.last_sequence,
@@ -129,3 +151,102 @@ class Producer:
         self.coordinator_epoch = marker.coordinator_epoch
         self.last_timestamp = timestamp
         self.transaction_start = NONE
+
+
+def check_batch(
+    header: BatchHeader,
+    producer: ProducerStateEntry | None,
+    asked: Verification | None,
+    *,
+    confirmed: bool,
+    client: bool,
+) -> Duplicate | Refusal | None:
+    """Whether a batch of records may be appended: None if so.
+
+    `confirmed` says that its transaction, if it has one, need not be under way here already.
+    Coordinators do not number their batches, so sequences matter for clients alone.
+    """
+    if producer is not None and client and header.producer_epoch == producer.epoch:
+        duplicate = producer.duplicate_of(header)
+        if duplicate is not None:
+            return duplicate
+    if producer is not None and header.producer_epoch < producer.epoch:
+        return stale_epoch(header.producer_id, header.producer_epoch, producer)
+    if not confirmed and (producer is None or not producer.in_transaction(header.producer_epoch)):
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"producer {header.producer_id} has no confirmed transaction here",
+        )
+    if client:
+        refusal = _check_sequence(header, producer, asked)
+        if refusal is not None:
+            return refusal
+    if producer is None or producer.transaction_start == NONE or header.attributes & TRANSACTIONAL:
+        return None
+    return Refusal(
+        ErrorCode.invalid_txn_state,
+        f"producer {header.producer_id} has a transaction open and writes outside of it",
+    )
+
+
+def check_marker(
+    header: BatchHeader,
+    marker: TransactionMarker,
+    producer: ProducerStateEntry,
+    transaction_version: int,
+) -> Refusal | None:
+    """Whether a batch that ends a transaction may be appended: None if so.
+
+    From transaction version 2 on, the marker carries the epoch after that of the records; the
+    same epoch is then a repeat of a marker, unless there is no higher epoch to take.
+    """
+    epoch = header.producer_epoch
+    stale = epoch < producer.epoch
+    if transaction_version >= 2 and epoch == producer.epoch:
+        stale = producer.transaction_start != NONE and epoch != EPOCH_MAX
+    if stale:
+        return stale_epoch(header.producer_id, epoch, producer)
+    if marker.coordinator_epoch < producer.coordinator_epoch:
+        return Refusal(
+            ErrorCode.transaction_coordinator_fenced,
+            f"coordinator epoch {marker.coordinator_epoch} for producer {header.producer_id} "
+            f"is older than {producer.coordinator_epoch}",
+        )
+    return None
+
+
+def _check_sequence(
+    header: BatchHeader, producer: ProducerStateEntry | None, asked: Verification | None
+) -> Refusal | None:
+    """Whether a client's batch goes on where the last one of this producer ended.
+
+    A producer that is not known, or no more, may begin anywhere: its earlier batches may have
+    been deleted. Not so while its transaction is being confirmed: then the first one is known.
+    """
+    first = header.base_sequence
+    if asked is not None:
+        starts_over = asked.epoch_per_transaction and (producer is None or not producer.batches)
+        if first > (0 if starts_over else asked.lowest_sequence):
+            return _out_of_order(header, "before the one its transaction begins with")
+    if producer is None:
+        return None
+    if header.producer_epoch != producer.epoch:
+        return None if first == 0 else _out_of_order(header, "first in a new epoch")
+    if producer.follows(first):
+        return None
+    return _out_of_order(header, f"after {producer.last_sequence}")
+
+
+def _out_of_order(header: BatchHeader, where: str) -> Refusal:
+    return Refusal(
+        ErrorCode.out_of_order_sequence_number,
+        f"producer {header.producer_id} sends sequence {header.base_sequence} {where}",
+    )
+
+
+def stale_epoch(producer_id: int, epoch: int, producer: ProducerStateEntry) -> Refusal:
+    """Why nothing of an epoch that is over is taken."""
+    return Refusal(
+        ErrorCode.invalid_producer_epoch,
+        f"epoch {epoch} of producer {producer_id} is over, it is in epoch {producer.epoch}",
+    )

@@ -32,7 +32,7 @@ class CorruptSnapshotError(TidelogError):
     """The content of a snapshot file is not what was once written to it."""
 
 
-class ProducerEntry(NamedTuple):
+class ProducerSnapshotEntry(NamedTuple):
     """One producer in a snapshot; -1 stands for none."""
 
     producer_id: int
@@ -46,13 +46,13 @@ class ProducerEntry(NamedTuple):
     current_txn_first_offset: int
 
 
-def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+def encode_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
     packed = [ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return HEADER.pack(VERSION, crc32c(body), len(packed)) + body[_COUNT.size :]
 
 
-def decode_snapshot(content: bytes) -> list[ProducerEntry]:
+def decode_snapshot(content: bytes) -> list[ProducerSnapshotEntry]:
     """The entries of a snapshot file; `CorruptSnapshotError` if they cannot be trusted."""
     if len(content) < HEADER.size:
         raise CorruptSnapshotError(f"{len(content)} bytes are too few for a producer snapshot")
@@ -63,7 +63,9 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshotError("the checksum of the producer snapshot does not fit")
     if len(content) != HEADER.size + count * ENTRY.size:
         raise CorruptSnapshotError(f"{len(content)} bytes do not hold {count} producers")
-    return [ProducerEntry._make(fields) for fields in ENTRY.iter_unpack(content[HEADER.size :])]
+    return [
+        ProducerSnapshotEntry._make(fields) for fields in ENTRY.iter_unpack(content[HEADER.size :])
+    ]
 
 
 class ProducerSnapshots:
@@ -94,10 +96,10 @@ class ProducerSnapshots:
     def exists(self, offset: int) -> bool:
         return self._files.exists(self.path(offset))
 
-    def read(self, offset: int) -> list[ProducerEntry]:
+    def read(self, offset: int) -> list[ProducerSnapshotEntry]:
         return decode_snapshot(read_all(self._files, self.path(offset)))
 
-    def write(self, offset: int, entries: Iterable[ProducerEntry]) -> str:
+    def write(self, offset: int, entries: Iterable[ProducerSnapshotEntry]) -> str:
         """Write a snapshot and return its path; it is not durable before it is synced.
 
         That is soon enough: a snapshot lost or torn by a crash is noticed, and replaced by an

@@ -2,29 +2,91 @@
 
 Invariant  The state is that of replaying the log up to its end, whoever wrote it: client,
            coordinator, leader or recovery. Checking changes nothing, updating refuses nothing.
+Invariant  What a batch does to the state depends on the batch alone, so appending it and replaying
+           it later give the same.
 Invariant  A batch of a known producer and epoch is accepted once, and only right after the one
            before it. A repeat of one of the last five is answered with the offsets it has.
 Invariant  A producer with an open transaction is never forgotten.
+Invariant  Open transactions are kept in the order of their first offsets; one counts as unstable
+           until its marker lies below the high watermark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import Refusal
-from tidelog.records.batch import TRANSACTIONAL, BatchHeader
-from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.open_transactions import OpenTransactions
-from tidelog.storage.origin import Origin
-from tidelog.storage.producer import NONE, Duplicate, Producer
-from tidelog.storage.producer_rules import check_batch, check_marker, stale_epoch
-from tidelog.storage.producer_snapshot import CorruptSnapshotError, ProducerEntry, ProducerSnapshots
+from tidelog.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from tidelog.records.control_batch import TransactionMarker, read_transaction_marker
+from tidelog.storage.batch_scan import read_batch
+from tidelog.storage.filesystem import Buffer, FileSystem
+from tidelog.storage.producer import (
+    NONE,
+    Duplicate,
+    Origin,
+    ProducerStateEntry,
+    check_batch,
+    check_marker,
+    stale_epoch,
+)
+from tidelog.storage.producer_snapshot import (
+    CorruptSnapshotError,
+    ProducerSnapshotEntry,
+    ProducerSnapshots,
+)
+from tidelog.storage.segments import Segments
 from tidelog.storage.transaction_index import AbortedTransaction
-from tidelog.storage.transaction_marker import TransactionMarker
 from tidelog.storage.transaction_verification import Verification, Verifications
 
-__all__ = ["ActiveProducer", "Duplicate", "Origin", "ProducerState"]
+
+class OpenTransactions:
+    """First offsets of undecided transactions, and of decided ones not yet replicated."""
+
+    __slots__ = ("_decided", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+        self._decided: list[tuple[int, int]] = []  # marker offset, first offset
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def load(self, transactions: Iterable[tuple[int, int]]) -> None:
+        """Start over with these (producer id, first offset), nothing decided."""
+        self._open = dict(sorted(transactions, key=lambda transaction: transaction[1]))
+        self._decided = []
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        self._open[producer_id] = first_offset
+
+    def end(self, producer_id: int, marker_offset: int) -> None:
+        """The transaction of this producer was decided by the marker at that offset."""
+        first_offset = self._open.pop(producer_id)
+        decided = self._decided
+        # Markers are passed in their order: one passed earlier with a higher first offset will
+        # never be the lowest again.
+        while decided and decided[-1][1] >= first_offset:
+            decided.pop()
+        decided.append((marker_offset, first_offset))
+
+    def first_open_besides(self, producer_id: int) -> int | None:
+        """The first offset of the oldest open transaction of any other producer."""
+        for producer, first_offset in self._open.items():
+            if producer != producer_id:
+                return first_offset
+        return None
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest one begins that is undecided, or decided above the high watermark."""
+        decided = self._decided
+        while decided and decided[0][0] < high_watermark:
+            del decided[0]
+        first = next(iter(self._open.values())) if self._open else None
+        if decided and (first is None or decided[0][1] < first):
+            return decided[0][1]
+        return first
+
 
 PRODUCER_EXPIRY_MS: Final = 86_400_000
 _CLIENT: Final = Origin.CLIENT
@@ -70,7 +132,7 @@ class ProducerState:
         self.snapshots = ProducerSnapshots(files, directory)
         self.expiry_ms = expiry_ms
         self.verify_transactions = verify_transactions
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerStateEntry] = {}
         self._transactions = OpenTransactions()
         self._verifications = Verifications()
         self._snapshot_offset = NONE
@@ -104,7 +166,7 @@ class ProducerState:
             return
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(header.producer_epoch)
+            producer = self._producers[producer_id] = ProducerStateEntry(header.producer_epoch)
         if producer.add(header, first_offset, last_offset):
             self._transactions.begin(producer_id, first_offset)
         if header.attributes & TRANSACTIONAL:
@@ -134,7 +196,7 @@ class ProducerState:
         producer_id = header.producer_id
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(header.producer_epoch)
+            producer = self._producers[producer_id] = ProducerStateEntry(header.producer_epoch)
         first_offset = producer.transaction_start
         producer.end_transaction(header.producer_epoch, marker, header.max_timestamp)
         self._verifications.transaction_ended(producer_id, header.producer_epoch)
@@ -147,8 +209,38 @@ class ProducerState:
         stable = offset + 1 if next_open is None else next_open
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
+    def note(
+        self, header: BatchHeader, first_offset: int, data: Buffer
+    ) -> AbortedTransaction | None:
+        """Take note of any producer's batch that is now in the log at `first_offset`.
+
+        The transaction that it aborts comes back, if it does that. `data` is looked at for control
+        batches only.
+        """
+        last_offset = first_offset + header.last_offset_delta
+        if not header.attributes & CONTROL:
+            self.update(header, first_offset, last_offset)
+            return None
+        marker = read_transaction_marker(data)
+        return None if marker is None else self.end_transaction(header, marker, last_offset)
+
+    def replay(self, segments: Segments, start: int, end: int) -> None:
+        """Take note of every batch in [start, end); only markers are read in full."""
+        if start >= end:
+            return
+        for slot in range(segments.slot_of(start), segments.slot_of(end - 1) + 1):
+            segment = segments[slot]
+            for position, header in segment.headers_from(start):
+                if header.base_offset >= end:
+                    return
+                if header.base_offset >= start and header.producer_id >= 0:
+                    data: Buffer = b""
+                    if header.attributes & CONTROL:
+                        data = read_batch(segment.file, position, segment.size).data
+                    self.note(header, header.base_offset, data)
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open, or ended at or above the mark."""
+        """Where the oldest transaction begins that is open, or ended above the high watermark."""
         return self._transactions.first_unstable_offset(high_watermark)
 
     def begin_verification(
@@ -278,13 +370,15 @@ class ProducerState:
         """The log's directory was renamed: go by the new name from now on."""
         self.snapshots.directory = directory
 
-    def _restore(self, entries: list[ProducerEntry], wall_ms: int) -> None:
+    def _restore(self, entries: list[ProducerSnapshotEntry], wall_ms: int) -> None:
         alive = [
             entry
             for entry in entries
             if not self._is_expired(entry.timestamp, entry.current_txn_first_offset, wall_ms)
         ]
-        self._producers = {entry.producer_id: Producer.from_entry(entry) for entry in alive}
+        self._producers = {
+            entry.producer_id: ProducerStateEntry.from_entry(entry) for entry in alive
+        }
         self._transactions.load(
             (entry.producer_id, entry.current_txn_first_offset)
             for entry in alive

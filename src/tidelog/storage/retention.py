@@ -1,86 +1,45 @@
-"""Which segments of a log are too old, too many or below its start, and taking them away.
+"""Which of the oldest segments of a log are too old, too many or below its start.
 
-Invariant  Nothing at or above the high watermark goes, and never the active segment.
-Invariant  The start moves before the files do; files disappear oldest first, so that whatever a
-           crash brings back still is the end of a log.
+Invariant  Nothing at or above the high watermark goes, and never an active segment without records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from tidelog.model.time import Now
+from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.segment import Segment
+from tidelog.storage.segments import Segments
 
-if TYPE_CHECKING:
-    from tidelog.storage.segmented_log import SegmentedLog
-
-
-class RemovedSegment(NamedTuple):
-    """A segment that is no longer part of the log, and why."""
-
-    base_offset: int
-    size_bytes: int
-    cause: str
+Expired: TypeAlias = Callable[[int, Segment], bool]
+"""Whether a rule gives a segment up, by its slot; asked of the oldest first, until one stays."""
 
 
-_Condition: TypeAlias = Callable[[int, Segment], bool]
-
-
-def delete_expired(log: SegmentedLog, now: Now, high_watermark: int) -> list[RemovedSegment]:
-    """Apply the rules one after the other, each to what the one before it left."""
-    removed = _delete_while(log, now, high_watermark, "log start", _below_start(log))
-    if log.config.cleanup_delete:
-        removed += _delete_while(log, now, high_watermark, "retention.bytes", _over_size(log))
-        removed += _delete_while(log, now, high_watermark, "retention.ms", _too_old(log, now))
-    return removed
-
-
-def raise_start_to(log: SegmentedLog, offset: int) -> bool:
-    """Let the log start at `offset`; whether that was news. Files follow with retention."""
-    if offset <= log.start_offset:
-        return False
-    log.start_offset = offset
-    log.epochs.truncate_from_start(offset)
-    return True
-
-
-def _delete_while(
-    log: SegmentedLog, now: Now, high_watermark: int, cause: str, expired: _Condition
-) -> list[RemovedSegment]:
-    segments, count = log.segments, 0
+def count_expired(segments: Segments, log_end: int, high_watermark: int, expired: Expired) -> int:
+    """How many segments, from the oldest on, a rule gives up."""
+    count = 0
     for slot, segment in enumerate(segments):
         if segment is segments.active and segment.size == 0:
             break
-        if segments.end_of(slot, log.end_offset) > high_watermark or not expired(slot, segment):
+        if segments.end_of(slot, log_end) > high_watermark or not expired(slot, segment):
             break
         count += 1
-    if count == 0:
-        return []
-    if count == len(segments):
-        log.roll(now)
-        log.flushes.began_anew()
-    raise_start_to(log, segments[count].base_offset)
-    taken = segments.take_first(count)
-    due_ms = now.monotonic_ms + log.config.file_delete_delay_ms
-    for segment in taken:
-        log.removals.add(segment, due_ms)
-    log.flushes.names_changed()
-    log.producers.snapshots.remove([segment.base_offset for segment in taken])
-    return [RemovedSegment(segment.base_offset, segment.size, cause) for segment in taken]
+    return count
 
 
-def _below_start(log: SegmentedLog) -> _Condition:
-    segments = log.segments
+def below_start(segments: Segments, start_offset: int) -> Expired:
+    """Segments whose successor covers the start of the log."""
     return lambda slot, _: (
-        slot + 1 < len(segments) and segments[slot + 1].base_offset <= log.start_offset
+        slot + 1 < len(segments) and segments[slot + 1].base_offset <= start_offset
     )
 
 
-def _over_size(log: SegmentedLog) -> _Condition:
-    limit = log.config.retention_bytes
-    excess = log.size_bytes - limit if limit >= 0 else -1
+def over_size(segments: Segments, retention_bytes: int) -> Expired:
+    """Segments without which the log still has `retention.bytes`; a negative limit keeps all."""
+    excess = sum(segment.size for segment in segments) - retention_bytes
+    if retention_bytes < 0:
+        excess = -1
 
     def expired(_slot: int, segment: Segment) -> bool:
         nonlocal excess
@@ -90,15 +49,15 @@ def _over_size(log: SegmentedLog) -> _Condition:
     return expired
 
 
-def _too_old(log: SegmentedLog, now: Now) -> _Condition:
-    limit = log.config.retention_ms
+def too_old(files: FileSystem, retention_ms: int, wall_ms: int) -> Expired:
+    """Segments whose newest record is older than `retention.ms`; a negative limit keeps all."""
 
     def expired(_slot: int, segment: Segment) -> bool:
-        if limit < 0 or now.wall_ms - segment.stated_max_timestamp <= limit:
+        if retention_ms < 0 or wall_ms - segment.stated_max_timestamp <= retention_ms:
             return False
         newest = segment.max_timestamp  # what is to be deleted is worth a closer look
         if newest < 0:
-            newest = log.place.files.modified_ms(segment.path)
-        return now.wall_ms - newest > limit
+            newest = files.modified_ms(segment.path)
+        return wall_ms - newest > retention_ms
 
     return expired

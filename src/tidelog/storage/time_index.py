@@ -19,8 +19,7 @@ from struct import Struct
 from typing import Final
 
 from tidelog.model.errors import invariant
-from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.lazy_file import LazyFile
+from tidelog.storage.filesystem import FileSystem, LazyFile
 
 ENTRY: Final = Struct(">qi")
 NO_TIMESTAMP: Final = -1

@@ -13,8 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import invariant
-from tidelog.storage.filesystem import FileSystem
-from tidelog.storage.lazy_file import LazyFile
+from tidelog.storage.filesystem import FileSystem, LazyFile
 
 ENTRY: Final = Struct(">hqqqq")
 VERSION: Final = 0

@@ -12,13 +12,13 @@ from tidelog.model.ids import TopicPartition
 from tidelog.protocol.fetch import FetchPartition
 from tidelog.protocol.node_endpoints import NodeEndpoint
 from tidelog.records.batch import read_header
-from tidelog.records.builder import end_txn_marker
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.validation import AcceptedBatch
-from tidelog.replication.partition import Leadership
+from tidelog.replication.messages import PartitionLeadership
 from tidelog.simulator.disk.disk_operation import FileRead
 from tidelog.storage.log_values import Appended
-from tidelog.storage.origin import Origin
+from tidelog.storage.producer import Origin
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench, RecordsIn
@@ -36,7 +36,9 @@ def wanted(
 
 def lead_anew(bench: NodeBench, epoch: int, leader: int = 100) -> None:
     """Begin another leader epoch of orders-0."""
-    bench.partition("orders").apply(Leadership(leader, epoch, epoch, (100,), (100,)), bench.now)
+    bench.partition("orders").apply(
+        PartitionLeadership(leader, epoch, epoch, (100,), (100,)), bench.now
+    )
 
 
 @pytest.fixture
@@ -161,7 +163,9 @@ def test_a_follower_that_is_no_other_replica_is_refused(peer: Peer, replica_id: 
 def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_watermark(
     bench: NodeBench, peer: Peer, batch: NewBatch, records_in: RecordsIn
 ) -> None:
-    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)), bench.now)
+    bench.partition("orders").apply(
+        PartitionLeadership(100, 1, 1, (100, 101), (100, 101)), bench.now
+    )
     assert peer.produce("orders", batch(b"d"), acks=1).base_offset == 3
     follower = peer.fetch_one("orders", wanted(2, epoch=1, last_epoch=0), replica_id=101)
     assert follower.high_watermark == 3
@@ -173,7 +177,9 @@ def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_water
 def test_a_consumer_ahead_of_the_high_watermark_is_answered_at_once_and_with_nothing(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
-    bench.partition("orders").apply(Leadership(100, 1, 1, (100, 101), (100, 101)), bench.now)
+    bench.partition("orders").apply(
+        PartitionLeadership(100, 1, 1, (100, 101), (100, 101)), bench.now
+    )
     peer.produce("orders", batch(b"d"), acks=1)
     fetched = peer.fetch({("orders", 0): 4}, max_wait_ms=500).topics[0].partitions[0]
     assert (fetched.error, fetched.high_watermark) == (0, 3)
@@ -184,7 +190,7 @@ def test_a_zstd_topic_is_not_given_to_clients_that_cannot_read_it(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
     bench.create_topic("orders", compression_type="zstd")
-    peer.produce("orders", batch(b"a" * 100, codec=Codec.ZSTD))
+    peer.produce("orders", batch(b"a" * 100, codec=CompressionType.ZSTD))
     early = peer.fetch_one("orders", 0, version=9)
     assert early.error == ErrorCode.unsupported_compression_type
     assert peer.fetch_one("orders", 0, version=10).error == 0

@@ -37,7 +37,7 @@ class Leader:
         assert self.bench.connect().produce("orders", batch, index, acks=1).error == 0
 
     def in_sync(self, index: int = 0) -> set[int]:
-        leader = self.partition(index).leader
+        leader = self.partition(index).leading
         assert leader is not None
         return set(leader.in_sync.committed)
 

@@ -11,9 +11,9 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.node_endpoints import NodeEndpoint
 from tidelog.records.batch import read_header
-from tidelog.records.builder import end_txn_marker
-from tidelog.records.compression import Codec
-from tidelog.replication.partition import Leadership
+from tidelog.records.compression import CompressionType
+from tidelog.records.control_batch import end_txn_marker
+from tidelog.replication.messages import PartitionLeadership
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench, RecordsIn
@@ -210,7 +210,7 @@ def test_a_wrong_checksum_or_length_is_a_corrupt_message(
 
 def test_zstd_needs_version_7(bench: NodeBench, peer: Peer, batch: NewBatch) -> None:
     bench.create_topic("orders")
-    sent = batch(b"a" * 100, codec=Codec.ZSTD)
+    sent = batch(b"a" * 100, codec=CompressionType.ZSTD)
     early = peer.produce("orders", sent, version=6)
     assert early.error == ErrorCode.unsupported_compression_type
     assert peer.produce("orders", sent, version=7).error == ErrorCode.none
@@ -320,7 +320,7 @@ def test_acks_are_looked_at_before_internal_topics_and_those_before_leadership(
 ) -> None:
     bench.create_topic("__consumer_offsets")
     partition = bench.partition("__consumer_offsets")
-    partition.apply(Leadership(-1, 7, 7, (100,), (100,)), bench.now)
+    partition.apply(PartitionLeadership(-1, 7, 7, (100,), (100,)), bench.now)
     wrong_acks = peer.produce("__consumer_offsets", batch(), acks=5)
     assert wrong_acks.error == ErrorCode.invalid_required_acks
     internal = peer.produce("__consumer_offsets", batch())

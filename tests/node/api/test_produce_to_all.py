@@ -8,7 +8,7 @@ import pytest
 from tests.node.replicated_bench import Follower, ReplicatedBench
 
 from tidelog.model.errors import ErrorCode
-from tidelog.replication.messages import Leadership
+from tidelog.replication.messages import PartitionLeadership
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch
@@ -45,7 +45,7 @@ class Orders:
         changed = now._replace(
             leader=leader, leader_epoch=epoch, partition_epoch=now.partition_epoch + 1
         )
-        self.partition.apply(Leadership(*changed), self.bench.now)
+        self.partition.apply(PartitionLeadership(*changed), self.bench.now)
         self.bench.end_tick()
 
 
@@ -150,8 +150,9 @@ def test_a_batch_below_the_mark_with_too_few_replicas_left_is_told_as_such(
     orders.send(batch())
     orders.follower.fetch(1)
     orders.bench.beat(101, want_fence=True)
-    told = orders.partition.acknowledgement(1)
-    assert told is ErrorCode.not_enough_replicas_after_append
+    leader = orders.partition.leading
+    assert leader is not None
+    assert leader.acknowledgement(1) is ErrorCode.not_enough_replicas_after_append
 
 
 def test_lost_leadership_answers_what_waits(orders: Orders, batch: NewBatch) -> None:

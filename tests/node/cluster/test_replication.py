@@ -143,7 +143,7 @@ def test_many_partitions_go_on_beside_one_that_cannot_be_followed(three: Cluster
     stuck = TopicPartition("many", 0)
     leader = leader_of(three, stuck)
     follower = next(node for node in (100, 101, 102) if node != leader)
-    role = replica(three, follower, stuck).follower
+    role = replica(three, follower, stuck).following
     assert role is not None
     role.failed_because = "the test says so"
     others = [TopicPartition("many", index) for index in range(1, 6)]

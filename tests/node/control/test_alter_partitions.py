@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.node.replicated_bench import Follower, ReplicatedBench
@@ -13,6 +13,9 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.controller_channel import Proposals
 from tidelog.replication.leader import LeaderReplica
+
+if TYPE_CHECKING:
+    from tests.node.conftest import NewBatch
 
 RETRY_MS = 50
 
@@ -65,7 +68,7 @@ class Leading:
         return sent
 
     def leader(self, index: int = 0) -> LeaderReplica:
-        leader = self.bench.partition("orders", index).leader
+        leader = self.bench.partition("orders", index).leading
         assert leader is not None
         return leader
 
@@ -107,6 +110,26 @@ def test_what_is_proposed_meanwhile_leaves_with_the_next_request(leading: Leadin
     leading.answer(first, {0: leading.accepted(first.proposals[0])})
     assert list(leading.take().proposals) == [1]
     assert leading.leader().in_sync.committed == {100, 101}
+
+
+def test_a_leader_in_a_failed_directory_lets_nobody_go(batch: NewBatch) -> None:
+    """Nobody could have fetched from it: they are not late, it is."""
+    bench = ReplicatedBench({"log.dirs": "/data,/more"})
+    bench.start()
+    bench.register(101)
+    bench.place_topic("orders", [100, 101], [100, 101])
+    first, second = (bench.partition("orders", index) for index in range(2))
+    assert first.log.health is not second.log.health
+    leaders = first.leading, second.leading
+    for leader in leaders:
+        assert leader is not None
+        leader.append(memoryview(bytearray(batch())), bench.now, 9)
+    late = Now(bench.now.monotonic_ms + 30_001, bench.now.wall_ms)
+    second.log.health.fail("Input/output error")
+
+    bench.node.rooms.replicas.housekeeping._shrink_in_sync(late)
+
+    assert [leader and leader.in_sync.pending is not None for leader in leaders] == [True, False]
 
 
 def test_a_request_that_failed_is_sent_again_after_a_pause(leading: Leading) -> None:

@@ -15,7 +15,7 @@ from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnl
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import decode_response
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.replication.messages import Leadership
+from tidelog.replication.messages import PartitionLeadership
 from tidelog.replication.written_ends import TransactionEnd
 
 COMMIT_VERSION = 7
@@ -84,10 +84,16 @@ class Groups:
         changed = now._replace(
             leader=leader, leader_epoch=epoch, partition_epoch=now.partition_epoch + 1
         )
-        self.partition.apply(Leadership(*changed), self.bench.now)
+        self.partition.apply(PartitionLeadership(*changed), self.bench.now)
         rooms = self.bench.node.rooms
         rooms.replicas.hosting.role_changed.tell(self.partition, self.bench.now)
         self.bench.end_tick()
+
+    def append(self, record: NewRecord) -> None:
+        """Write into the coordinator's partition behind its back."""
+        leader = self.partition.leading
+        assert leader is not None
+        leader.append_as_coordinator(build_batch([record]), self.bench.now)
 
     def replicate(self) -> None:
         """Let the follower have everything."""
@@ -170,7 +176,7 @@ def test_a_long_log_is_loaded_piece_by_piece_while_others_are_served(groups: Gro
     groups.commit_results()
     padding = NewRecord(b"\x7f\x00 of a later version", b"x" * 100_000, 0)
     for _ in range(2 * PIECE_BYTES // 100_000 + 1):
-        groups.partition.append_as_coordinator(build_batch([padding]), groups.bench.now)
+        groups.append(padding)
     groups.replicate()
 
     groups.lead(100, 1)
@@ -183,7 +189,7 @@ def test_a_long_log_is_loaded_piece_by_piece_while_others_are_served(groups: Gro
 
 def test_a_log_that_cannot_be_read_has_no_coordinator(groups: Groups) -> None:
     broken = NewRecord(b"\x00\x02\x00\x05group", b"\x00\x03 not a group", 0)
-    groups.partition.append_as_coordinator(build_batch([broken]), groups.bench.now)
+    groups.append(broken)
     groups.replicate()
     groups.lead(100, 1)
     assert groups.fetched(groups.send_fetch()) == (ErrorCode.not_coordinator, -1)

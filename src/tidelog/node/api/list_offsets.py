@@ -118,7 +118,8 @@ def _find(
         return ErrorCode.corrupt_message
     if found is not None and asked.timestamp != LATEST:
         return found
-    if is_client and partition.is_mark_behind_epoch:
+    leader = partition.leading
+    if is_client and leader is not None and leader.is_high_watermark_behind_epoch:
         return ErrorCode.offset_not_available
     return found or Found()
 

@@ -27,6 +27,7 @@ from tidelog.protocol.produce import (
 )
 from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
+from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
 from tidelog.storage.transaction_verification import Verification
 
@@ -39,14 +40,14 @@ Answers: TypeAlias = list[tuple[str | None, UUID | None, list[ProducedPartition]
 
 
 class Held(NamedTuple):
-    """A result that is not true yet: where it stands, and in which epoch it began."""
+    """A result that is not true yet: where it stands, and by which leader it began."""
 
     results: list[ProducedPartition]
     slot: int
     partition: Partition
-    leader_epoch: int
+    leader: LeaderReplica
     end_offset: int
-    """What the mark must reach; -1 when a flush is enough."""
+    """What the high watermark must reach; -1 when a flush is enough."""
 
     def turns_into(self, code: ErrorCode, context: RecordsContext) -> None:
         """The result is known."""
@@ -125,7 +126,12 @@ def _append_topic(
     for index, records in topic.partitions:
         target = None if name is None else TopicPartition(name, index)
         found = context.replicas.locate(context.cluster.image, target, topic_id)
-        if topic_refused is not None or isinstance(found, ErrorCode) or not found.is_leader:
+        leader = found if isinstance(found, ErrorCode) else found.leader()
+        if (
+            topic_refused is not None
+            or isinstance(found, ErrorCode)
+            or not isinstance(leader, LeaderReplica)
+        ):
             results.append(
                 _refused_unread(context, request, index, records, target, topic_refused, found)
             )
@@ -134,14 +140,14 @@ def _append_topic(
             results.append(_refused(index, gate.refusals[found.name]))
             continue
         question = gate.questions.get(found.name)
-        end_offset = _append(request, found, index, records, acks, results, question)
+        end_offset = _append(request, found, leader, index, records, acks, results, question)
         if found.owed_flush is not None:
             context.flushes.begin_owed(found)
         if end_offset is None:
             continue
-        result = Held(results, len(results) - 1, found, found.leader_epoch, NO_OFFSET)
+        result = Held(results, len(results) - 1, found, leader, NO_OFFSET)
         if acks == ALL:
-            code = found.acknowledgement(end_offset)
+            code = leader.acknowledgement(end_offset)
             if code is None:
                 held.append(result._replace(end_offset=end_offset))
             else:
@@ -187,6 +193,7 @@ def _refused_unread(
 def _append(
     request: Request[Any],
     partition: Partition,
+    leader: LeaderReplica,
     index: int,
     records: memoryview | None,
     acks: int,
@@ -194,7 +201,7 @@ def _append(
     question: Verification | None,
 ) -> int | None:
     """Append and note the result; where the batch ends, or None when it was refused."""
-    appended = partition.append(records, request.now, request.api_version, acks, question)
+    appended = leader.append(records, request.now, request.api_version, acks, question)
     if isinstance(appended, RejectedBatch):
         results.append(_refused(index, *appended))
         return None
@@ -237,17 +244,17 @@ def _answer_later(
     def flushed(result: Held, error: str | None) -> None:
         if error is not None:
             known(result, ErrorCode.kafka_storage_error)
-        elif result.partition.leads_in(result.leader_epoch):
-            known(result, ErrorCode.none)
-        else:
+        elif result.leader.is_over:
             known(result, ErrorCode.not_leader_or_follower)
+        else:
+            known(result, ErrorCode.none)
 
     parked = []
     for result in held:
         if result.end_offset == NO_OFFSET:
             context.flushes.after_owed(result.partition, partial(flushed, result))
         else:
-            parked.append(result.partition.wait_for(result.end_offset, partial(known, result)))
+            parked.append(result.leader.wait_for(result.end_offset, partial(known, result)))
     if parked:
 
         def time_is_up(now: Now) -> None:

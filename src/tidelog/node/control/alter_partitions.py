@@ -27,7 +27,7 @@ from tidelog.replication.messages import (
     ProposalFate,
     ProposeInSyncReplicas,
 )
-from tidelog.replication.partition import Partition
+from tidelog.replication.replica_context import Proposer
 
 RETRY_MS: Final = 50
 
@@ -38,22 +38,22 @@ class AlterPartitions:
     def __init__(self, runtime: Runtime, control: ControllerChannel) -> None:
         self._runtime = runtime
         self._control = control
-        self._waiting: dict[TopicPartition, tuple[Partition, ProposeInSyncReplicas]] = {}
+        self._waiting: dict[TopicPartition, tuple[Proposer, ProposeInSyncReplicas]] = {}
         self._under_way = False
         self._resting = False
 
-    def propose(self, partition: Partition, proposal: ProposeInSyncReplicas) -> None:
+    def propose(self, leader: Proposer, proposal: ProposeInSyncReplicas) -> None:
         """Send it with the next request; the tick's end decides when that is."""
-        self._waiting[partition.name] = (partition, proposal)
+        self._waiting[leader.name] = (leader, proposal)
 
     def send(self, now: Now) -> None:
         """Put everything that waits into one request."""
         if self._under_way or self._resting or not self._waiting:
             return
         sent = {
-            (partition.log.topic_id, name.partition): (partition, proposal)
-            for name, (partition, proposal) in self._waiting.items()
-            if partition.proposal is proposal
+            (leader.topic_id, name.partition): (leader, proposal)
+            for name, (leader, proposal) in self._waiting.items()
+            if leader.stands_by(proposal)
         }
         self._waiting.clear()
         if not sent:
@@ -75,7 +75,7 @@ class AlterPartitions:
 
     def _settle(
         self,
-        sent: dict[tuple[UUID, int], tuple[Partition, ProposeInSyncReplicas]],
+        sent: dict[tuple[UUID, int], tuple[Proposer, ProposeInSyncReplicas]],
         outcome: AlteredTopics,
         now: Now,
     ) -> None:
@@ -85,24 +85,22 @@ class AlterPartitions:
                 asked = sent.pop((topic_id, index), None)
                 if asked is None:
                     continue
-                partition, proposal = asked
+                leader, proposal = asked
                 if isinstance(result, AlteredPartition):
                     answer: InSyncReplicasAltered | Refusal = InSyncReplicasAltered(
                         result.leader_epoch, result.partition_epoch, result.isr
                     )
                 else:
                     answer = result
-                fate = partition.proposal_answered(proposal, answer, now)
+                fate = leader.proposal_answered(proposal, answer, now)
                 if fate is ProposalFate.RETRY:
-                    retry.append((partition, proposal))
+                    retry.append((leader, proposal))
         self._again([*retry, *sent.values()], now)
 
-    def _again(
-        self, proposals: Iterable[tuple[Partition, ProposeInSyncReplicas]], now: Now
-    ) -> None:
-        standing = [each for each in proposals if each[0].proposal is each[1]]
-        for partition, proposal in standing:
-            self._waiting.setdefault(partition.name, (partition, proposal))
+    def _again(self, proposals: Iterable[tuple[Proposer, ProposeInSyncReplicas]], now: Now) -> None:
+        standing = [each for each in proposals if each[0].stands_by(each[1])]
+        for leader, proposal in standing:
+            self._waiting.setdefault(leader.name, (leader, proposal))
         if standing and not self._resting:
             self._resting = True
             self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self._rested)

@@ -148,7 +148,8 @@ class CoordinatedPartition(Generic[S]):
         if self.state is not State.ACTIVE:
             then(LOADING if self.state is State.LOADING else NOT_OURS)
             return
-        appended = self._partition.append_end(end, now)
+        leader = self._partition.leader()
+        appended = leader if isinstance(leader, Refusal) else leader.append_end(end, now)
         if isinstance(appended, Refusal):
             then(_as_coordinator(appended))
             return
@@ -196,7 +197,10 @@ class CoordinatedPartition(Generic[S]):
             producer_epoch=producer.producer_epoch,
             transactional=decision.producer is not None,
         )
-        appended = self._partition.append_as_coordinator(batch, now)
+        leader = self._partition.leader()
+        if isinstance(leader, Refusal):
+            return leader
+        appended = leader.append_as_coordinator(batch, now)
         if isinstance(appended, Appended):
             self._begin_owed_flush()
             for record in decision.records:
@@ -213,12 +217,12 @@ class CoordinatedPartition(Generic[S]):
         self, now: Now, appended: Appended | None, then: Callable[[Refusal | None], None]
     ) -> None:
         """Call `then` once everything written so far is committed; with why not otherwise."""
-        partition = self._partition
-        if not partition.leads_in(self.leader_epoch):
+        leader = self._partition.leader(self.leader_epoch)
+        if isinstance(leader, Refusal):
             then(NOT_OURS)
             return
-        end_offset = partition.log.end_offset
-        code = partition.acknowledgement(end_offset)
+        end_offset = self._partition.log.end_offset
+        code = leader.acknowledgement(end_offset)
         if code is not None:
             then(_failure(code, appended))
             return
@@ -227,7 +231,7 @@ class CoordinatedPartition(Generic[S]):
             deadline.cancel()
             then(_failure(code, appended))
 
-        parked = partition.wait_for(end_offset, settled)
+        parked = leader.wait_for(end_offset, settled)
         deadline = self._runtime.deadlines.at(
             now.monotonic_ms + self._topic.write_timeout_ms, lambda later: parked.time_out()
         )

@@ -20,6 +20,7 @@ from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.replicas import Replicas
+from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 
@@ -67,14 +68,14 @@ class MarkerWriting:
         partition = self._replicas.locate(self._cluster.image, name, None)
         if isinstance(partition, ErrorCode):
             written(partition)
-        elif not partition.is_leader:
-            written(ErrorCode.not_leader_or_follower)
-        elif (stale := _stale(order.leader_epoch, partition)) is not None:
+        elif isinstance(leader := partition.leader(), Refusal):
+            written(leader.code)
+        elif (stale := _stale(order.leader_epoch, leader)) is not None:
             written(stale)
         elif name.topic == OFFSETS_TOPIC:
             self._write_to_offsets(now, name, order, written)
         else:
-            self._write_to_data(now, partition, order, written)
+            self._write_to_data(now, partition, leader, order, written)
 
     def _write_to_offsets(
         self, now: Now, name: TopicPartition, order: MarkerOrder, written: Written
@@ -92,16 +93,21 @@ class MarkerWriting:
         led.write_marker(now, order.end, known)
 
     def _write_to_data(
-        self, now: Now, partition: Partition, order: MarkerOrder, written: Written
+        self,
+        now: Now,
+        partition: Partition,
+        leader: LeaderReplica,
+        order: MarkerOrder,
+        written: Written,
     ) -> None:
-        appended = partition.append_end(order.end, now)
+        appended = leader.append_end(order.end, now)
         if isinstance(appended, Refusal):
             written(appended.code)
             return
         if partition.owed_flush is not None:
             self._flushes.begin_owed(partition)
         end_offset = appended.last_offset + 1
-        code = partition.acknowledgement(end_offset)
+        code = leader.acknowledgement(end_offset)
         if code is not None:
             written(code)
             return
@@ -110,16 +116,16 @@ class MarkerWriting:
             deadline.cancel()
             written(outcome)
 
-        parked = partition.wait_for(end_offset, settled)
+        parked = leader.wait_for(end_offset, settled)
         deadline = self._runtime.deadlines.at(
             now.monotonic_ms + self._cluster.config.request_timeout_ms,
             lambda later: parked.time_out(),
         )
 
 
-def _stale(leader_epoch: int, partition: Partition) -> ErrorCode | None:
-    if leader_epoch in (ANY_LEADER_EPOCH, partition.leader_epoch):
+def _stale(leader_epoch: int, leader: LeaderReplica) -> ErrorCode | None:
+    if leader_epoch in (ANY_LEADER_EPOCH, leader.epoch):
         return None
-    if leader_epoch < partition.leader_epoch:
+    if leader_epoch < leader.epoch:
         return ErrorCode.fenced_leader_epoch
     return ErrorCode.unknown_leader_epoch

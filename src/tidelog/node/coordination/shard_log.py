@@ -14,7 +14,7 @@ from tidelog.coordinator.shard import Marker, Shard
 from tidelog.model.errors import DiskError
 from tidelog.protocol.schema import MalformedMessage
 from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
-from tidelog.records.builder import ControlKind, control_kind
+from tidelog.records.control_batch import ControlKind, control_kind
 from tidelog.records.record import records_of
 from tidelog.storage.partition_log import PartitionLog
 

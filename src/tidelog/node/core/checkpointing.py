@@ -9,9 +9,9 @@ from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.jobs import Jobs
-from tidelog.storage.kept_checkpoint import CheckpointJob
+from tidelog.storage.checkpoint import CheckpointJob
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.log_place import Lowering
 
 
 def write_down(

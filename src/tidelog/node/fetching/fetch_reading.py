@@ -25,7 +25,7 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 from tidelog.records.batch import CorruptBatch
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.replication.messages import FollowerFetch
 from tidelog.replication.partition import Partition
 
@@ -144,7 +144,8 @@ class Look:
         aborted: list[tuple[int, int]] | None = [] if committed_only else None
         nearer = None
         if diverging is None and not is_follower:
-            if partition.is_not_available_yet(offset):
+            leader = partition.leading
+            if leader is not None and leader.is_not_available_yet(offset):
                 if self._patient:
                     return _nothing_yet(partition, wanted)
                 if self._version >= OFFSET_NOT_AVAILABLE_SINCE:
@@ -176,7 +177,7 @@ class Look:
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:
         """The in-sync replica in the consumer's own rack, if we are not in it (KIP-392)."""
-        rack, leader = self._fetch.rack_id, partition.leader
+        rack, leader = self._fetch.rack_id, partition.leading
         if not rack or leader is None or self._heard is None or not self._context.selects_by_rack:
             return None
         brokers = self._context.cluster.image.brokers
@@ -205,7 +206,10 @@ class Look:
         """
         if self._context.awaited:
             self._context.awaited.heard(self._fetch.replica_id, partition.name)
-        return partition.follower_fetched(
+        leader = partition.leader()
+        if isinstance(leader, Refusal):
+            return leader
+        return leader.follower_fetched(
             FollowerFetch(
                 replica_id=self._fetch.replica_id,
                 broker_epoch=self._fetch.replica_epoch,
@@ -256,7 +260,7 @@ class Look:
             if wanted.current_leader_epoch >= 0:
                 return ErrorCode.unknown_leader_epoch
             return ErrorCode.not_leader_or_follower
-        if self._version < ZSTD_SINCE and partition.rules.codec is Codec.ZSTD:
+        if self._version < ZSTD_SINCE and partition.rules.codec is CompressionType.ZSTD:
             return ErrorCode.unsupported_compression_type
         return None
 

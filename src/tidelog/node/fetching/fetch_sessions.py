@@ -93,11 +93,10 @@ class WantedPartition:
     def must_be_heard(self) -> bool:
         """Whether each fetch of its reader may matter: a follower that is still to be in sync."""
         context = self._context
-        return (
-            context.privileged
-            and self.hosted is not None
-            and self.hosted.is_out_of_sync(context.reader)
-        )
+        if not context.privileged or self.hosted is None:
+            return False
+        leader = self.hosted.leading
+        return leader is not None and leader.is_out_of_sync(context.reader)
 
     def last_heard_ms(self, now_ms: int) -> int:
         """When a request of its context was last here; now, while one waits here."""
@@ -131,10 +130,10 @@ class WantedPartition:
         if self.hosted is hosted:
             return
         if self.hosted is not None:
-            self.hosted.unwatch(self)
+            self.hosted.watchers.remove(self)
         self.hosted = hosted
         if hosted is not None:
-            hosted.watch(self)
+            hosted.watchers.add(self)
 
 
 class FetchContext:

@@ -24,16 +24,15 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.replication.partition import Partition
-from tidelog.storage.cleanable import (
+from tidelog.storage.compaction import (
     CleanerMemory,
+    Compaction,
     DirtyRange,
     dirty_range,
     is_worth_cleaning,
     plan_compaction,
 )
-from tidelog.storage.compaction import Compaction
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.segment_swap import can_swap, swap
 
 RETRY_MS: Final = 300_000
 """A log that could not be read or written is left alone for so long."""
@@ -126,10 +125,10 @@ class Cleaner:
         log, cleaned = partition.log, compaction.finished
         log.health.require()
         if cleaned is not None:
-            if not can_swap(log, cleaned, compaction.plan.generation):
+            if not log.can_swap_in(*cleaned, compaction.plan.generation):
                 return False
             compaction.finished = None
-            swap(log, cleaned, now)
+            log.swap_in(*cleaned, now)
         return True
 
     def _slice_done(

@@ -44,9 +44,9 @@ from tidelog.observe.events import (
     TopicCreated,
     TopicDeleted,
 )
-from tidelog.replication.messages import Leadership
+from tidelog.replication.messages import PartitionLeadership
 from tidelog.replication.partition import Partition
-from tidelog.replication.surroundings import Surroundings
+from tidelog.replication.replica_context import ReplicaContext
 from tidelog.storage.log_config import LogConfig
 from tidelog.storage.log_directory import Loading, LogDirectory
 from tidelog.storage.partition_log import PartitionLog
@@ -74,7 +74,7 @@ class Hosting:
         runtime, cluster = context.runtime, context.cluster
         self._context = context
         self._rules = TopicRules(cluster)
-        self._surroundings = Surroundings(
+        self._replica_context = ReplicaContext(
             eligibility=LiveBrokers(cluster),
             propose=context.alter_partitions.propose,
             announce=runtime.announce,
@@ -226,7 +226,8 @@ class Hosting:
             self._context.departures.apply(delta.brokers, now)
             self._context.fetchers.brokers_changed(now)
             for partition in self._context.replicas:
-                partition.look_again(now)
+                if partition.leading is not None:
+                    partition.leading.look_again(now)
         self._context.held.look_again(now)
 
     def _forget_rules(self, delta: ImageDelta) -> None:
@@ -273,7 +274,7 @@ class Hosting:
             return
         self._context.assignments.compare(partition, image)
         began = partition.apply(
-            Leadership(
+            PartitionLeadership(
                 leader=image.leader,
                 leader_epoch=image.leader_epoch,
                 partition_epoch=image.partition_epoch,
@@ -351,7 +352,7 @@ class Hosting:
             high_watermark,
             rules.batches,
             rules.min_in_sync,
-            self._surroundings,
+            self._replica_context,
         )
         self._context.replicas.host(partition)
         return partition

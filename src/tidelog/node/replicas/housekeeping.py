@@ -23,7 +23,7 @@ from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.events import SegmentDeleted
 from tidelog.replication.partition import Partition
-from tidelog.storage.kept_checkpoint import Offsets
+from tidelog.storage.checkpoint import Offsets
 from tidelog.storage.log_directory import LogDirectory
 
 SWEEP_INTERVAL_MS: Final = 1000
@@ -111,8 +111,9 @@ class Housekeeping:
 
     def _shrink_in_sync(self, now: Now) -> None:
         for partition in self._replicas:
-            if partition.log.health.offline_reason is None:  # else nobody can fetch from it
-                partition.shrink_if_due(now)
+            leader = partition.leading
+            if leader is not None and partition.log.health.offline_reason is None:
+                leader.shrink_if_due(now)  # in a failed directory nobody could have fetched from it
 
     def _every_second(self, now: Now) -> None:
         """Remove files whose time has come, flush what has rolled or waits for too long."""

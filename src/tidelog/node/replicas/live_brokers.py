@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.model.ids import NO_EPOCH
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.replication.surroundings import BrokerEligibility
+from tidelog.replication.replica_context import BrokerEligibility
 
 UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=NO_EPOCH)
 

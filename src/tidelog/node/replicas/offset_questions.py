@@ -14,7 +14,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.links import Link, LinkLost
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.protocol.apis import ApiKey
-from tidelog.replication.messages import BackOff, FetchState, FollowerStep, LeaderOffsets
+from tidelog.replication.messages import BackOff, Dropped, FetchState, FollowerStep, LeaderOffsets
 from tidelog.replication.partition import Partition
 
 LIST_OFFSETS_VERSION: Final = 8
@@ -72,7 +72,8 @@ class OffsetQuestion:
             return self._pause(start)
         state = self.state
         told = LeaderOffsets(state, start, end)
-        return self.partition.offsets_told(told, now)
+        follower = self.partition.following
+        return Dropped() if follower is None else follower.offsets_told(told, now)
 
     def _pause(self, why: str) -> BackOff:
         return BackOff(self._cluster.config.replica_fetch_backoff_ms, why)

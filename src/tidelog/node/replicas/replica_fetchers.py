@@ -33,6 +33,7 @@ from tidelog.observe.replication_events import FetcherStuck
 from tidelog.protocol.fetch import FetchedPartition, FetchResponse
 from tidelog.replication.messages import (
     BackOff,
+    Dropped,
     Failed,
     FetchState,
     FollowerStep,
@@ -41,7 +42,7 @@ from tidelog.replication.messages import (
     NeedsOffsets,
 )
 from tidelog.replication.partition import Partition
-from tidelog.storage.segmented_log import Lowering
+from tidelog.storage.log_place import Lowering
 
 FETCH_VERSION: Final = 17
 LOST_LINK_PAUSE_MS: Final = 20
@@ -158,7 +159,7 @@ class ReplicaFetcher:
 
     def _tell_session(self, name: TopicPartition, now: Now) -> None:
         partition = self._partitions.get(name)
-        follower = None if partition is None else partition.follower
+        follower = None if partition is None else partition.following
         if (
             partition is None
             or follower is None
@@ -212,17 +213,16 @@ class ReplicaFetcher:
         if partition is None or told is None or told.topic_id != topic_id:
             return
         state, records = told.state, fetched.records
-        step = partition.fetched(
-            LeaderAnswer(
-                sent=state,
-                error=fetched.error,
-                high_watermark=fetched.high_watermark,
-                log_start_offset=fetched.log_start_offset,
-                records=records if isinstance(records, memoryview) else None,
-                diverging_epoch=fetched.diverging_epoch,
-            ),
-            now,
+        answer = LeaderAnswer(
+            sent=state,
+            error=fetched.error,
+            high_watermark=fetched.high_watermark,
+            log_start_offset=fetched.log_start_offset,
+            records=records if isinstance(records, memoryview) else None,
+            diverging_epoch=fetched.diverging_epoch,
         )
+        follower = partition.following
+        step = Dropped() if follower is None else follower.fetched(answer, now)
         self._after(partition, state, step, now)
 
     def _after(self, partition: Partition, state: FetchState, step: FollowerStep, now: Now) -> None:
@@ -278,7 +278,7 @@ class ReplicaFetcher:
 
     def _wait_for_disk(self, partition: Partition) -> None:
         """See to what the disk has to know before this partition can be fetched."""
-        follower = partition.follower
+        follower = partition.following
         if follower is not None and follower.unprepared is not None:
             self._lower(partition, follower.unprepared.lowering)
         elif follower is not None and not partition.log.flushes.is_settled:
@@ -295,7 +295,7 @@ class ReplicaFetcher:
                 return
             del self._held[name]
             self._changed[name] = None
-            follower = partition.follower
+            follower = partition.following
             if follower is not None and follower.unprepared is not None:
                 follower.prepare(now)
             self._wait_for_disk(partition)
@@ -321,7 +321,7 @@ class ReplicaFetchers:
     def role_changed(self, partition: Partition, now: Now) -> None:
         """A leader epoch began: fetch from its leader, or not at all when that is us or nobody."""
         self.forget(partition.name)
-        follower = partition.follower
+        follower = partition.following
         if follower is None or follower.leader == NO_LEADER:
             return
         if partition.log.health.offline_reason is not None:

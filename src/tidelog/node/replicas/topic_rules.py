@@ -13,17 +13,17 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.settings.effective import effective_topic_settings
 from tidelog.model.settings.topic import TopicSettings
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.records.compression import Codec
+from tidelog.records.compression import CompressionType
 from tidelog.records.validation import BatchRules
 from tidelog.storage.log_config import LogConfig
 
 CODECS = {
     "producer": None,
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
+    "uncompressed": CompressionType.NONE,
+    "gzip": CompressionType.GZIP,
+    "snappy": CompressionType.SNAPPY,
+    "lz4": CompressionType.LZ4,
+    "zstd": CompressionType.ZSTD,
 }
 
 
@@ -74,9 +74,9 @@ def batch_rules(settings: TopicSettings) -> BatchRules:
     """What a produced batch must satisfy."""
     codec = CODECS[settings.compression_type]
     levels = {
-        Codec.GZIP: settings.compression_gzip_level,
-        Codec.LZ4: settings.compression_lz4_level,
-        Codec.ZSTD: settings.compression_zstd_level,
+        CompressionType.GZIP: settings.compression_gzip_level,
+        CompressionType.LZ4: settings.compression_lz4_level,
+        CompressionType.ZSTD: settings.compression_zstd_level,
     }
     return BatchRules(
         max_message_bytes=settings.max_message_bytes,

@@ -15,12 +15,12 @@ from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition
 from tidelog.records.batch import BatchHeader, whole_batches
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.record import records_of
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.consumer import LIST_OFFSETS_VERSION, NOTHING, Consumer
 from tidelog.simulator.clients.history import History
 from tidelog.simulator.rules.violation import Violation
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 READ_COMMITTED: Final = 1
 LATEST: Final = -1

@@ -127,7 +127,7 @@ class CaughtUp:
         fetched = _hear(step, sessions)
         if machine.node is not None:
             for partition in machine.node.replicas:
-                if partition.leader is not None:
+                if partition.leading is not None:
                     self._grow(machine.node_id, partition, led, sessions, now_ms)
         if fetched is not None:
             self._judge_target(machine, fetched)

@@ -116,7 +116,8 @@ class LivenessRules:
         for machine in self._world.running:
             node = machine.node
             for partition in () if node is None else node.replicas:
-                if partition.proposal is not None:
+                leader = partition.leading
+                if leader is not None and leader.in_sync.pending is not None:
                     return f"{machine.name} waits for the controller about {partition.name}"
         return None
 

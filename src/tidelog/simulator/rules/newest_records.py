@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.records.batch import BatchHeader, read_header
+from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.record import Record, records_of
 from tidelog.simulator.rules.held_log import HeldBatch
-from tidelog.storage.transaction_marker import read_transaction_marker
 
 
 class NewestRecords:

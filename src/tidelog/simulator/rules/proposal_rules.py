@@ -49,7 +49,7 @@ class ProposalRules:
         else:
             self._caught_up.look_at(machine, happening)
         for partition in () if node is None else node.replicas:
-            leader = partition.leader
+            leader = partition.leading
             if leader is None:
                 continue
             self._judge_counting(machine, partition, leader)

@@ -14,7 +14,7 @@ from typing import Final
 from tidelog.model.ids import NO_LEADER
 from tidelog.node.node import Node
 from tidelog.records.batch import read_header
-from tidelog.replication.messages import Leadership
+from tidelog.replication.messages import PartitionLeadership
 from tidelog.replication.partition import Partition
 from tidelog.simulator.rules.compacted_rules import judge_kept, judge_thinned, judge_thinned_epochs
 from tidelog.simulator.rules.ghost import Ghost, PartitionGhost
@@ -39,7 +39,7 @@ class _Seen:
     end: int
     start: int
     mark: int
-    leadership: Leadership
+    leadership: PartitionLeadership
     epochs: object
     first_dirty: int
 
@@ -175,7 +175,7 @@ class ReplicaRules:
         if ghost.true_mark < mark:
             why = f"the mark of {held.name} on {machine.name} is {mark}, inside a batch"
             raise Violation("D5", f"{why} or behind its end {held.end_offset}")
-        if partition.leader is not None:
+        if partition.leading is not None:
             self._judge_advance(machine, partition, ghost)
 
     def _differs(self, machine: Machine, ghost: PartitionGhost, held: HeldLog, mark: int) -> None:
@@ -187,7 +187,7 @@ class ReplicaRules:
 
     def _judge_advance(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
         """D6: who could lead next holds everything below the mark, and enough replicas do."""
-        leader = partition.leader
+        leader = partition.leading
         if leader is None or ghost.control is None:
             return
         known = partition.leadership.partition_epoch
@@ -293,7 +293,7 @@ def _judge_fetcher(machine: Machine, node: Node, partition: Partition) -> None:
         return  # until the end of the tick it may still fetch, and never again
     target = node.rooms.replicas.fetchers.leader_of(partition.name)
     wanted = NO_LEADER
-    if partition.follower is not None:
+    if partition.following is not None:
         wanted = partition.leadership.leader
     if target != wanted:
         raise Violation(

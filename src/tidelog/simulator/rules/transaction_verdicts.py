@@ -9,10 +9,10 @@ from collections import Counter
 
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import BatchHeader, read_header
+from tidelog.records.control_batch import TransactionMarker, read_transaction_marker
 from tidelog.records.record import records_of
 from tidelog.simulator.rules.ghost import PartitionGhost
 from tidelog.simulator.rules.violation import Violation
-from tidelog.storage.transaction_marker import TransactionMarker, read_transaction_marker
 
 
 class TransactionVerdicts:

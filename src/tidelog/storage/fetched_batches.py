@@ -6,13 +6,11 @@ Invariant  Every batch taken was checked: checksum, offsets that go on from the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import BatchHeader, CorruptBatch, crc_matches, whole_batches
-from tidelog.storage.transaction_marker import read_transaction_marker
-
-if TYPE_CHECKING:
-    from tidelog.storage.segmented_log import SegmentedLog
+from tidelog.records.control_batch import read_transaction_marker
 
 
 class FetchedBatches(NamedTuple):
@@ -26,31 +24,39 @@ class FetchedBatches(NamedTuple):
     a compacted one."""
 
 
-def split_fetched(log: SegmentedLog, data: memoryview, fetch_epoch: int) -> FetchedBatches | None:
+def split_fetched(
+    partition: TopicPartition,
+    data: memoryview,
+    fetch_epoch: int,
+    *,
+    log_start: int,
+    log_end: int,
+    latest_epoch: int,
+) -> FetchedBatches | None:
     """The batches of a fetch answer up to the first of a later epoch than `fetch_epoch`.
 
-    A batch at the end that is only there in part is left out. The first batch of an empty log may
-    begin before the log does: the leader's log start lies inside that batch.
+    They must fit behind a log that spans these offsets and ends in that epoch; `CorruptBatch` if
+    not. A batch at the end that is only there in part is left out. The first batch of an empty log
+    may begin before the log does: the leader's log start lies inside that batch.
     """
     taken: list[tuple[BatchHeader, memoryview]] = []
-    expected, size, max_timestamp = log.end_offset, 0, -1
+    expected, size, max_timestamp = log_end, 0, -1
     is_behind_gap = False
-    epoch = log.epochs.latest_epoch
-    epoch = -1 if epoch is None else epoch
+    epoch = latest_epoch
     for header, batch in whole_batches(data):
         if header.leader_epoch > fetch_epoch:
             break
         if not crc_matches(batch):
-            raise CorruptBatch(f"{log.partition}: checksum of the batch at {header.base_offset}")
-        straddles = not taken and log.start_offset == expected and header.last_offset >= expected
+            raise CorruptBatch(f"{partition}: checksum of the batch at {header.base_offset}")
+        straddles = not taken and log_start == expected and header.last_offset >= expected
         if header.last_offset_delta < 0 or (header.base_offset < expected and not straddles):
             raise CorruptBatch(
-                f"{log.partition}: fetched offsets {header.base_offset} to {header.last_offset} "
+                f"{partition}: fetched offsets {header.base_offset} to {header.last_offset} "
                 f"do not follow {expected}"
             )
         if header.leader_epoch < epoch:
             raise CorruptBatch(
-                f"{log.partition}: batch at {header.base_offset} has epoch {header.leader_epoch} "
+                f"{partition}: batch at {header.base_offset} has epoch {header.leader_epoch} "
                 f"behind epoch {epoch}"
             )
         if header.is_control and header.has_producer_id:

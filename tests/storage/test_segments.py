@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.storage.tail_batches import TailBatches
+from tidelog.storage.segments import TailBatches
 
 
 @given(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
+from tidelog.model.ids import TopicPartition
+from tidelog.model.time import Now
 from tidelog.observe.events import Event
-from tidelog.replication.messages import ProposeInSyncReplicas
+from tidelog.replication.messages import (
+    AlterPartitionOutcome,
+    ProposalFate,
+    ProposeInSyncReplicas,
+)
 from tidelog.storage.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from tidelog.replication.partition import Partition
 
 
 class BrokerEligibility(NamedTuple):
@@ -29,13 +33,33 @@ class Eligibility(Protocol):
     def of(self, broker_id: int) -> BrokerEligibility: ...
 
 
+class Proposer(Protocol):
+    """The leader of a partition, as far as whoever carries its proposals knows it."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+
+    @property
+    def topic_id(self) -> UUID: ...
+
+    def stands_by(self, proposal: ProposeInSyncReplicas) -> bool:
+        """Whether it still waits for an answer to this one."""
+        ...
+
+    def proposal_answered(
+        self, proposal: ProposeInSyncReplicas, outcome: AlterPartitionOutcome, now: Now
+    ) -> ProposalFate:
+        """The controller answered; what is left to do with the proposal."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ReplicaContext:
     """Shared by all replicas of a node."""
 
     eligibility: Eligibility
-    propose: Callable[[Partition, ProposeInSyncReplicas], None]
-    """Send a proposal to the controller; the answer comes by `Partition.proposal_answered`."""
+    propose: Callable[[Proposer, ProposeInSyncReplicas], None]
+    """Send a proposal to the controller; the answer comes by `Proposer.proposal_answered`."""
     announce: Callable[[Event], None]
     identify: Callable[[PartitionLog], None] = lambda _: None
     """Make durable what a log begins with, now that it has records."""

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from tidelog.simulator.disk.crash import after_crash, data_lost
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
-from tidelog.storage.filesystem import read_all
-from tidelog.storage.lazy_file import LazyFile
+from tidelog.storage.filesystem import LazyFile, read_all
 
 PATH = "/log/a.index"
 

@@ -92,6 +92,34 @@ def test_a_segment_is_rolled_when_offsets_no_longer_fit(new_bench: NewBench) -> 
     assert found.file is bench.log.segments.active.file
 
 
+def test_a_leader_rolls_a_segment_whose_next_offset_no_longer_fits(new_bench: NewBench) -> None:
+    bench = new_bench(cleanup_compact=True)
+    bench.append()
+    far = bench.batch(base_offset=2**31 - 1, leader_epoch=0)
+    bench.log.append_as_follower(far.data, bench.now, fetch_epoch=0)
+    assert bench.bases() == [0]
+
+    bench.append()
+
+    assert bench.bases() == [0, 2**31]
+
+
+def test_a_segment_is_rolled_when_positions_no_longer_fit_whether_its_name_is_durable_or_not(
+    new_bench: NewBench,
+) -> None:
+    bench = new_bench(segment_bytes=2**31 - 1, index_interval_bytes=0)
+    bench.log.flushes.began_anew()
+    bench.append()
+    size = batch_size(bench)
+    bench.log.segments.active.size = 2**31 - 1 - size  # as if so many bytes had been written
+    bench.append()
+    assert bench.bases() == [0], "the last byte is at 2^31 - 1"
+
+    bench.append()
+
+    assert bench.bases() == [0, 2]
+
+
 def test_settings_take_effect_at_run_time(new_bench: NewBench) -> None:
     bench = new_bench()
     bench.append()

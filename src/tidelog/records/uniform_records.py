@@ -35,10 +35,10 @@ def zone_end(index: int) -> int:
     return ONE_BYTE_ZONE if index < ONE_BYTE_ZONE else (index // ZONE + 1) * ZONE
 
 
-def timestamps_if_alike(
+def timestamps_if_uniform(
     data: bytes, like: RecordFields, index: int, count: int
 ) -> tuple[int, int] | None:
-    """Least and greatest timestamp delta of the `count` records after `like`, if alike.
+    """Least and greatest timestamp delta of the `count` records after `like`, if uniform.
 
     The first of them has the offset delta `index`; all lie in the zone of `like`.
     """

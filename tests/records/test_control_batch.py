@@ -3,9 +3,14 @@ from __future__ import annotations
 import pytest
 
 from tidelog.records.batch import CorruptBatch, read_header
-from tidelog.records.builder import ControlKind, NewRecord, build_batch, control_record
-from tidelog.records.builder import end_txn_marker as marker_batch
-from tidelog.storage.transaction_marker import TransactionMarker, read_transaction_marker
+from tidelog.records.builder import NewRecord, build_batch
+from tidelog.records.control_batch import (
+    ControlKind,
+    TransactionMarker,
+    control_record,
+    read_transaction_marker,
+)
+from tidelog.records.control_batch import end_txn_marker as marker_batch
 
 
 @pytest.mark.parametrize("committed", [True, False])
