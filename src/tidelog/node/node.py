@@ -201,7 +201,7 @@ class Node:
         self._member = member = QuorumMember(broker, quorum, quorum_listener(broker.config))
         locator = ControllerLocator(broker.config, quorum)
         broker.controller_watch = ControllerWatch(broker, quorum, locator)
-        broker.metadata = feed = MetadataFeed(broker, quorum, self._apply)
+        broker.metadata = feed = MetadataFeed(broker, quorum.replica, self._apply)
         remote = RemoteController(broker, locator, self._lifecycle.hung_up)
         self._follower = follower = MetadataFollower(broker, quorum, member, feed, locator)
         broker.control = remote

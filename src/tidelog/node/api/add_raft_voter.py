@@ -21,7 +21,7 @@ from tidelog.node.replicas.opening import quorum_listener
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.messages import field
 from tidelog.quorum.control_records import Voter, VoterEndpoint
-from tidelog.quorum.voter_changes import AddVoter
+from tidelog.quorum.voters import AddVoter
 
 PURPOSE: Final = "quorum"
 PROBE_VERSION: Final = 4

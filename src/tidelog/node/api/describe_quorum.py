@@ -9,7 +9,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.quorum.description import QuorumDescription, ReplicaProgress
+from tidelog.quorum.leader import QuorumDescription, ReplicaProgress
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:

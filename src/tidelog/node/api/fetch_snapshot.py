@@ -7,9 +7,9 @@ from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.messages import field
+from tidelog.quorum.fetching import SnapshotFetch
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotAsked
+from tidelog.quorum.snapshots import SnapshotId
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:
@@ -25,7 +25,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         return _refused(ErrorCode.unknown_topic_or_partition)
     fetches = broker.control_plane.fetches
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    wanted = SnapshotAsked(
+    wanted = SnapshotFetch(
         replica=ReplicaKey(
             body.replica_id, field(asked, "replica_directory_id", None) or ZERO_UUID
         ),

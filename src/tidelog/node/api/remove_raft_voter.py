@@ -8,7 +8,7 @@ from tidelog.node.api.add_raft_voter import voter_answer, wrong_cluster
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Reply, Request
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.voter_changes import RemoveVoter
+from tidelog.quorum.voters import RemoveVoter
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:

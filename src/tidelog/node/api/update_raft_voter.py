@@ -8,7 +8,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoint
-from tidelog.quorum.voter_changes import UpdateVoter
+from tidelog.quorum.voters import UpdateVoter
 
 
 def handle(broker: BrokerState, request: Request) -> Reply:

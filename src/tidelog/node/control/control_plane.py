@@ -28,15 +28,11 @@ from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_fetches import MetadataFetches
 from tidelog.node.metadata.quorum_member import QuorumMember
-from tidelog.observe.cluster_events import (
-    ControllerActivated,
-    ControllerDeactivated,
-    LeaderElected,
-)
+from tidelog.observe.cluster_events import ControllerActivated, ControllerDeactivated, LeaderElected
 from tidelog.observe.events import Event
-from tidelog.quorum.description import QuorumDescription
+from tidelog.quorum.leader import QuorumDescription
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.voter_changes import VoterChange
+from tidelog.quorum.voters import VoterChange
 
 R = TypeVar("R")
 
@@ -93,7 +89,7 @@ class ControlPlane:
     @property
     def next_offset(self) -> int:
         """Where the next record of the metadata log will stand."""
-        return self._quorum.end_offset
+        return self._quorum.log.end_offset
 
     def describe(self, now: Now) -> QuorumDescription | None:
         """The quorum as DescribeQuorum shows it; None where another node leads it."""
@@ -162,7 +158,7 @@ class ControlPlane:
     def append(self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True) -> int:
         """Write records and let the controller see them at once; where they end."""
         controller = self._controller
-        start = self._quorum.end_offset
+        start = self._quorum.log.end_offset
         end = self._quorum.append(records, now, atomic=atomic)
         if controller is not None:
             for offset, record in enumerate(records, start):
@@ -212,13 +208,13 @@ class ControlPlane:
         """Catch up with what the quorum has come to."""
         if self.is_active and (not self._quorum.is_leader or self._quorum.epoch != self._epoch):
             self._deactivate(now)
-        if self._quorum.high_watermark > self._feed.applied:
+        if self._quorum.replica.high_watermark > self._feed.applied:
             self._committed(now)
         if not self.is_active and self._quorum.is_active:
             self._activate(now)
 
     def _committed(self, now: Now) -> None:
-        mark = self._quorum.high_watermark
+        mark = self._quorum.replica.high_watermark
         self.fetches.have_news = True
         committed = []
         while self._pending and self._pending[0].end <= mark:
@@ -246,7 +242,7 @@ class ControlPlane:
         )
         decision = controller.activate(now, self._bootstrap)
         self.chores = ControllerChores(broker, self, controller, now)
-        lost_leader = self._quorum.take_lost_leader()
+        lost_leader = self._quorum.elections.take_lost_leader()
         if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
             controller.broker_disconnected(lost_leader, now)

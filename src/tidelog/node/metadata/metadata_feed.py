@@ -18,7 +18,7 @@ from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
-from tidelog.quorum.replica import MetadataReplica
+from tidelog.quorum.metadata_replica import MetadataReplica
 
 Apply: TypeAlias = Callable[[ImageDelta, Now], None]
 

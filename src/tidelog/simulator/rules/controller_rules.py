@@ -16,8 +16,8 @@ class ControllerRules:
         if node is None:
             return
         quorum, applied = node.quorum, node.broker.metadata.applied
-        if applied != quorum.high_watermark:
-            why = f"has applied the metadata below {applied} of {quorum.high_watermark}"
+        if applied != quorum.replica.high_watermark:
+            why = f"has applied the metadata below {applied} of {quorum.replica.high_watermark}"
             raise Violation("C11", f"{machine.name} {why} and goes on")
         if not node.broker.config.is_controller or not node.broker.control_plane.is_active:
             return
