@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidelog import __version__
-from tidelog.controller.decision import Decision
 from tidelog.controller.features import KRAFT_VERSION
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
@@ -88,7 +88,7 @@ def _add(broker: BrokerState, request: Request, voter: Voter) -> Reply:
     await_commit = field(request.body, "ack_when_committed", True)
     return broker.control.decide(
         request,
-        lambda controller: Decision(
+        lambda controller: ControllerResult(
             (),
             broker.control_plane.change_voters(
                 AddVoter(voter), request.now, await_commit=await_commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.controller.reassignment import ReassignedTopics, ReassignmentWish
+from tidelog.controller.reassignment import NewPartitionReassignment, ReassignedTopics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
@@ -17,7 +17,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
         (
             topic.name,
             [
-                ReassignmentWish(
+                NewPartitionReassignment(
                     each.partition_index, None if each.replicas is None else tuple(each.replicas)
                 )
                 for each in topic.partitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.controller.partitions import MorePartitions
+from tidelog.controller.partitions import NewPartitions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
@@ -14,7 +14,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Add partitions to every topic that can have more."""
     body = request.body
     wishes = [
-        MorePartitions(
+        NewPartitions(
             topic.name,
             topic.count,
             None if topic.assignments is None else [each.broker_ids for each in topic.assignments],

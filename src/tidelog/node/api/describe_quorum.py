@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.node.broker_state import BrokerState
@@ -16,7 +16,7 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     """Describe the one partition there is; anything else is unknown."""
     return broker.control.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.describe(request.now)),
+        lambda controller: ControllerResult((), broker.control_plane.describe(request.now)),
         lambda quorum: _answer(request, quorum),
         lambda refusal: {"error_code": refusal.code, "error_message": refusal.why, "topics": []},
     )

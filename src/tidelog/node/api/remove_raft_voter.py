@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.add_raft_voter import voter_answer, wrong_cluster
 from tidelog.node.broker_state import BrokerState
@@ -19,7 +19,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     change = RemoveVoter(ReplicaKey(body.voter_id, body.voter_directory_id or ZERO_UUID))
     return broker.control.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.change_voters(change, request.now)),
+        lambda controller: ControllerResult(
+            (), broker.control_plane.change_voters(change, request.now)
+        ),
         voter_answer,
         voter_answer,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.broker_state import BrokerState
@@ -41,7 +41,9 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     change = UpdateVoter(voter, body.current_leader_epoch)
     return broker.control_plane.decide(
         request,
-        lambda controller: Decision((), broker.control_plane.change_voters(change, request.now)),
+        lambda controller: ControllerResult(
+            (), broker.control_plane.change_voters(change, request.now)
+        ),
         answer,
         answer,
     )

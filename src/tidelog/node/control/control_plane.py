@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
@@ -104,7 +104,7 @@ class ControlPlane:
     def decide(
         self,
         request: Request,
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Fields],
         refused: Callable[[Refusal], Fields],
         why: str = "",
@@ -134,7 +134,7 @@ class ControlPlane:
     def propose(
         self,
         now: Now,
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         then: Callable[[R | Refusal, Now], None],
         why: str = "",
     ) -> None:
@@ -172,7 +172,7 @@ class ControlPlane:
 
     def _submit(
         self,
-        decision: Decision[R],
+        decision: ControllerResult[R],
         now: Now,
         then: Callable[[Now], None],
         lost: Callable[[Now], None],

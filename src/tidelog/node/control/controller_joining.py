@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from tidelog.controller.controllers import ControllerJoining
+from tidelog.controller.brokers import RegisterController
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
@@ -40,7 +40,7 @@ class ControllersJoining:
         self._broker = broker
         self._plane = plane
         self._locator = locator
-        self._joining = ControllerJoining(
+        self._joining = RegisterController(
             broker.node_id,
             incarnation,
             registered_endpoints(endpoints),

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
@@ -86,7 +86,7 @@ class Lifecycle:
 
     def _register(self, now: Now) -> None:
         broker = self._broker
-        registration = Registration(
+        registration = RegisterBroker(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
             incarnation_id=self.incarnation,
@@ -200,7 +200,7 @@ class Lifecycle:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        heartbeat = Heartbeat(
+        heartbeat = BrokerHeartbeat(
             broker_id=broker.node_id,
             broker_epoch=broker.broker_epoch,
             metadata_offset=broker.image.end_offset - 1,
@@ -212,11 +212,11 @@ class Lifecycle:
         self._in_flight = True
         broker.control.heartbeat(now, heartbeat, self._heard)
 
-    def _heard(self, outcome: HeartbeatReply | Refusal, now: Now) -> None:
+    def _heard(self, outcome: BrokerHeartbeatReply | Refusal, now: Now) -> None:
         self._in_flight = False
         if self.failure is not None:
             return
-        if isinstance(outcome, HeartbeatReply):
+        if isinstance(outcome, BrokerHeartbeatReply):
             if self._left is not None and outcome.should_shut_down:
                 self._left(now)
                 return

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.image_difference import difference
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
