@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.coordinator.groups.classic.syncing import Leaver
+from tidelog.coordinator.groups.classic.syncing import LeavingMember
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.request import Fields, Reply, Request
@@ -33,17 +33,17 @@ def handle(broker: BrokerState, request: Request) -> Reply:
     return later
 
 
-def _leavers(request: Request) -> list[Leaver]:
+def _leavers(request: Request) -> list[LeavingMember]:
     if request.api_version < MANY_SINCE:
-        return [Leaver(request.body.member_id, None)]
+        return [LeavingMember(request.body.member_id, None)]
     return [
-        Leaver(member.member_id, field(member, "group_instance_id", None))
+        LeavingMember(member.member_id, field(member, "group_instance_id", None))
         for member in request.body.members
     ]
 
 
 def _fields(
-    request: Request, leavers: list[Leaver], outcome: tuple[ErrorCode, ...] | Refusal
+    request: Request, leavers: list[LeavingMember], outcome: tuple[ErrorCode, ...] | Refusal
 ) -> Fields:
     if isinstance(outcome, Refusal):
         return {"error_code": outcome.code, "members": []}

@@ -7,7 +7,7 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 from uuid import UUID
 
-from tidelog.coordinator.groups.offset_reads import FetchedOffset, WantedOffset
+from tidelog.coordinator.groups.offset_reads import FetchedOffset, RequestedOffset
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.broker_state import BrokerState
@@ -27,7 +27,7 @@ class _Question:
         self.group_id: str = asked.group_id
         self.member_id: str | None = field(asked, "member_id", None)
         self.member_epoch: int = field(asked, "member_epoch", -1)
-        self._topics: list[list[WantedOffset]] | None = None
+        self._topics: list[list[RequestedOffset]] | None = None
         """As they were named; None when all that the group has are asked for."""
         self._unknown: list[list[FetchedOffset]] = []
         """Partitions of topic ids that nobody knows."""
@@ -36,7 +36,9 @@ class _Question:
             for topic in asked.topics:
                 self._ask_for(self._topics, broker, topic)
 
-    def _ask_for(self, topics: list[list[WantedOffset]], broker: BrokerState, topic: Any) -> None:
+    def _ask_for(
+        self, topics: list[list[RequestedOffset]], broker: BrokerState, topic: Any
+    ) -> None:
         topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
         name = field(topic, "name", None)
         if name is None:
@@ -48,10 +50,10 @@ class _Question:
                 [FetchedOffset(each, topic_id, error=error) for each in partitions]
             )
         else:
-            topics.append([WantedOffset(each, topic_id) for each in partitions])
+            topics.append([RequestedOffset(each, topic_id) for each in partitions])
 
     @property
-    def wanted(self) -> list[WantedOffset] | None:
+    def wanted(self) -> list[RequestedOffset] | None:
         """The partitions that the coordinator is asked for; None for all it knows."""
         return None if self._topics is None else list(chain.from_iterable(self._topics))
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision, once
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import CoordinatorResult, once
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.records import by_topic
-from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
+from tidelog.coordinator.transactions.shard import ReplyDeferred, TransactionShard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
@@ -29,7 +29,7 @@ Then: TypeAlias = Callable[[Verdicts, Now], None]
 
 
 def ask_coordinator(
-    broker: BrokerState, now: Now, asked: Joining, *, adds: bool, then: Then
+    broker: BrokerState, now: Now, asked: AddPartitionsToTxn, *, adds: bool, then: Then
 ) -> None:
     """Verify the partitions, or add them if they are not there yet."""
     config = broker.config
@@ -55,7 +55,7 @@ def ask_coordinator(
 def ask_here(
     broker: BrokerState,
     now: Now,
-    asked: Joining,
+    asked: AddPartitionsToTxn,
     *,
     adds: bool,
     then: Callable[[Verdicts], None],
@@ -68,23 +68,25 @@ def ask_here(
 
     tell = once(then)
 
-    def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
+    def known(outcome: Verdicts | Refusal | ReplyDeferred | None) -> None:
         if outcome is None:
             tell(_same(asked, ErrorCode.none))
         elif isinstance(outcome, Refusal):
             tell(_same(asked, outcome.code))
-        elif not isinstance(outcome, KeptWaiting):
+        elif not isinstance(outcome, ReplyDeferred):
             tell(outcome)
 
-    def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
+    def decide(shard: TransactionShard) -> CoordinatorResult[Any, Any] | Refusal:
         if not asked.transactional_id:
             return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
-        return shard.join(asked, known, now) if adds else shard.verify(asked)
+        return shard.add_partitions(asked, known, now) if adds else shard.verify(asked)
 
     broker.transactions.ask(now, asked.transactional_id, decide, known)
 
 
-def _ask_here(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+def _ask_here(
+    broker: BrokerState, now: Now, asked: AddPartitionsToTxn, adds: bool, then: Then
+) -> None:
     def known(verdicts: Verdicts) -> None:
         # Whoever brought the answer about is in the middle of something else.
         broker.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
@@ -92,7 +94,9 @@ def _ask_here(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: T
     ask_here(broker, now, asked, adds=adds, then=known)
 
 
-def _ask_there(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+def _ask_there(
+    broker: BrokerState, now: Now, asked: AddPartitionsToTxn, adds: bool, then: Then
+) -> None:
     coordinator = broker.transactions.coordinator_of(asked.transactional_id)
     address = broker.endpoint(coordinator, broker.config.inter_broker_name)
     if address is None:
@@ -128,7 +132,7 @@ def _ask_there(broker: BrokerState, now: Now, asked: Joining, adds: bool, then: 
     )
 
 
-def _read(asked: Joining, answer: Any) -> Verdicts:
+def _read(asked: AddPartitionsToTxn, answer: Any) -> Verdicts:
     told = {
         TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
         for result in answer.results_by_transaction
@@ -139,7 +143,7 @@ def _read(asked: Joining, answer: Any) -> Verdicts:
     return {partition: told.get(partition, missing) for partition in asked.partitions}
 
 
-def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
+def _unknown(broker: BrokerState, asked: AddPartitionsToTxn) -> Verdicts:
     return {
         partition: ErrorCode.unknown_topic_or_partition
         for partition in asked.partitions
@@ -147,5 +151,5 @@ def _unknown(broker: BrokerState, asked: Joining) -> Verdicts:
     }
 
 
-def _same(asked: Joining, code: ErrorCode) -> Verdicts:
+def _same(asked: AddPartitionsToTxn, code: ErrorCode) -> Verdicts:
     return dict.fromkeys(asked.partitions, code)

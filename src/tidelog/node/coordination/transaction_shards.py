@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidelog.controller.features import TRANSACTION_VERSION
-from tidelog.coordinator.shard import Timers
+from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
 from tidelog.node.broker_state import BrokerState
 from tidelog.replication.partition import Partition
 
 
 def transaction_shard(
-    broker: BrokerState, partition: Partition, timers: Timers
+    broker: BrokerState, partition: Partition, timers: CoordinatorTimer
 ) -> TransactionShard:
     """A new coordinator; the epoch in which it leads fences the one before it."""
     config = broker.config

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -72,7 +72,9 @@ def wait_for_coordinator(
     """Ask about the transactions that begin here, then `produce`; None when none begins."""
     body: ProduceRequest = request.body
     batches = _transactional_batches(broker, body)
-    producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
+    producers = {
+        ProducerIdAndEpoch(header.producer_id, header.producer_epoch) for _, header in batches
+    }
     if len(producers) > 1:
         return produce(broker, request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
     adds = request.api_version >= ADDS_SINCE
@@ -116,7 +118,7 @@ def wait_for_coordinator(
 
     version = EPOCH_PER_TRANSACTION if adds else 0
     (producer,) = producers
-    asked = Joining(body.transactional_id, producer, frozenset(questions), version)
+    asked = AddPartitionsToTxn(body.transactional_id, producer, frozenset(questions), version)
     ask_coordinator(broker, request.now, asked, adds=adds, then=answered)
     return later
 
