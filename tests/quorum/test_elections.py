@@ -25,7 +25,7 @@ def test_a_voter_that_just_started_asks_soon_whether_it_is_needed() -> None:
     assert [request.to.voter_id for request in bench.requests()] == [2, 3]
 
 
-def test_a_pre_vote_asks_in_the_epoch_it_would_leave_and_promises_nothing() -> None:
+def test_a_pre_vote_asks_in_the_epoch_it_would_leave_and_binds_nobody() -> None:
     bench = VoterBench()
     [asked, _] = bench.stand()
     assert asked.request == Vote(3, key(1), key(2), *END, True)

@@ -200,7 +200,7 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
     ]
 
 
-def test_the_new_epoch_is_above_everything_promised_or_written(
+def test_the_new_epoch_is_above_everything_voted_in_or_written(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     started(open_quorum, files)
@@ -209,7 +209,7 @@ def test_the_new_epoch_is_above_everything_promised_or_written(
     assert again.epoch == 2
 
 
-def test_a_voter_with_records_and_without_its_promises_does_not_start(
+def test_a_voter_with_records_and_without_its_election_state_does_not_start(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     quorum = started(open_quorum, files)
@@ -224,7 +224,7 @@ def test_a_voter_with_records_and_without_its_promises_does_not_start(
         open_quorum(files).start(at(2))
 
 
-def test_a_voter_with_a_snapshot_alone_and_without_its_promises_does_not_start(
+def test_a_voter_with_a_snapshot_alone_and_without_its_election_state_does_not_start(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     own = started(open_quorum, files).voters.voters
@@ -244,7 +244,7 @@ def test_a_voter_with_a_snapshot_alone_and_without_its_promises_does_not_start(
         open_quorum(files).start(at(2))
 
 
-def test_a_voter_that_was_just_formatted_has_promised_nothing(open_quorum: OpenQuorum) -> None:
+def test_a_voter_that_was_just_formatted_has_voted_for_nobody(open_quorum: OpenQuorum) -> None:
     quorum = open_quorum(formatted((VOTER, voter(2))))
     quorum.start(at(0))
     assert (quorum.epoch, quorum.leader_id) == (0, -1)

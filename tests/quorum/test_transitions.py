@@ -134,6 +134,21 @@ def test_any_other_transition_stops_the_node(role: RoleType) -> None:
     assert bench.quorum.role is before
 
 
+@pytest.mark.parametrize(
+    ("role", "on", "to", "words"),
+    [
+        (Unattached, Trigger.LATER_EPOCH, Unattached(3, 0), "does not follow on"),
+        (Unattached, Trigger.LATER_EPOCH, Unattached(2, 0), "never falls"),
+        (Follower, Trigger.NOT_A_VOTER, Unattached(6, 0), "does not follow on"),
+    ],
+)
+def test_an_epoch_that_does_not_fit_the_transition_stops_the_node(
+    role: RoleType, on: Trigger, to: Unattached, words: str
+) -> None:
+    with pytest.raises(InvariantBroken, match=words):
+        voter_that_is(role).quorum.state.become(to, on)
+
+
 def test_the_transitions_are_written_down_as_they_are() -> None:
     """In the docstring of the table, and as the picture in docs/quorum.md."""
     expected = {

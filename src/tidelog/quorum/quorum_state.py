@@ -22,6 +22,8 @@
                  LEADER_FOUND                    Follower
 
 Invariant  What is not in the table does not happen: it would break the invariants of a role.
+Invariant  A later epoch comes with hearing of it, or its leader; with a candidate; or after a
+           resignation. Whatever else happens, happens within an epoch.
 Invariant  The epoch never falls, and the state of it (epoch, leader, vote) is durable in
            `quorum-state` before anybody can know of it (C2): while the disk is behind
            (`awaits_disk`) this node says nothing to anybody, and nobody leads.
@@ -59,49 +61,50 @@ class Trigger(Enum):
 
 
 RoleType: TypeAlias = type[Role]
-T = Trigger
 TRANSITIONS: Final[Mapping[RoleType, Mapping[Trigger, RoleType]]] = MappingProxyType(
     {
         Unattached: {
-            T.LATER_EPOCH: Unattached,
-            T.NOT_A_VOTER: Unattached,
-            T.LEADER_FOUND: Follower,
-            T.TIMED_OUT: Prospective,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.NOT_A_VOTER: Unattached,
+            Trigger.LEADER_FOUND: Follower,
+            Trigger.TIMED_OUT: Prospective,
         },
         Prospective: {
-            T.LATER_EPOCH: Unattached,
-            T.PRE_VOTES_LOST: Unattached,
-            T.LEADER_FOUND: Follower,
-            T.LEADER_KEPT: Follower,
-            T.PRE_VOTES_WON: Candidate,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.PRE_VOTES_LOST: Unattached,
+            Trigger.LEADER_FOUND: Follower,
+            Trigger.LEADER_KEPT: Follower,
+            Trigger.PRE_VOTES_WON: Candidate,
         },
         Candidate: {
-            T.LATER_EPOCH: Unattached,
-            T.NOT_A_VOTER: Unattached,
-            T.LEADER_FOUND: Follower,
-            T.TIMED_OUT: Prospective,
-            T.VOTES_WON: Leader,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.NOT_A_VOTER: Unattached,
+            Trigger.LEADER_FOUND: Follower,
+            Trigger.TIMED_OUT: Prospective,
+            Trigger.VOTES_WON: Leader,
         },
         Leader: {
-            T.LATER_EPOCH: Unattached,
-            T.LEADER_FOUND: Follower,
-            T.RESIGNED: Resigned,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.LEADER_FOUND: Follower,
+            Trigger.RESIGNED: Resigned,
         },
         Follower: {
-            T.LATER_EPOCH: Unattached,
-            T.NOT_A_VOTER: Unattached,
-            T.LEADER_DISCONNECTED: Unattached,
-            T.LEADER_FOUND: Follower,
-            T.TIMED_OUT: Prospective,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.NOT_A_VOTER: Unattached,
+            Trigger.LEADER_DISCONNECTED: Unattached,
+            Trigger.LEADER_FOUND: Follower,
+            Trigger.TIMED_OUT: Prospective,
         },
         Resigned: {
-            T.LATER_EPOCH: Unattached,
-            T.TIMED_OUT: Unattached,
-            T.LEADER_FOUND: Follower,
+            Trigger.LATER_EPOCH: Unattached,
+            Trigger.TIMED_OUT: Unattached,
+            Trigger.LEADER_FOUND: Follower,
         },
     }
 )
-_FORGETS_THE_LEADER: Final = frozenset({T.NOT_A_VOTER, T.LEADER_DISCONNECTED})
+_RAISES_THE_EPOCH: Final = frozenset({Trigger.LATER_EPOCH, Trigger.PRE_VOTES_WON})
+_MAY_RAISE_THE_EPOCH: Final = frozenset({Trigger.LEADER_FOUND, Trigger.TIMED_OUT})
+_FORGETS_THE_LEADER: Final = frozenset({Trigger.NOT_A_VOTER, Trigger.LEADER_DISCONNECTED})
 """Only this process does: the disk may go on naming who leads."""
 
 
@@ -155,7 +158,12 @@ class QuorumState:
             TRANSITIONS[type(before)].get(on) is type(role),
             f"a {before.name} does not become {role.name} on {on.name}",
         )
+        rises = role.epoch > before.epoch
         invariant(role.epoch >= before.epoch, "the epoch of the quorum never falls")
+        invariant(
+            rises if on in _RAISES_THE_EPOCH else not rises or on in _MAY_RAISE_THE_EPOCH,
+            f"epoch {role.epoch} does not follow on {before.epoch} on {on.name}",
+        )
         if on not in _FORGETS_THE_LEADER:
             self.keep(role.election_state)
         self.role = role

@@ -63,7 +63,7 @@ def test_who_begins_the_next_transaction_waits_for_the_end_of_the_last(
     bench.join(producer)
     following = bench.end(producer, commit=True)
     for partitions in (PAYMENTS, ORDERS):
-        assert bench.join(following, partitions) is ReplyDeferred.KEPT
+        assert bench.join(following, partitions) is ReplyDeferred.DEFERRED
     assert bench.of().is_ending
 
     bench.write_markers()

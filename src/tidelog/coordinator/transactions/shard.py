@@ -56,7 +56,7 @@ Outcome: TypeAlias = CoordinatorResult[TransactionRecord, None]
 class ReplyDeferred(Enum):
     """A reply that says that there is none yet."""
 
-    KEPT = "kept waiting"
+    DEFERRED = "deferred"
 
 
 class TransactionRules(NamedTuple):
@@ -171,7 +171,7 @@ class TransactionShard:
     ) -> CoordinatorResult[TransactionRecord, ReplyDeferred | None] | Refusal:
         """Let partitions take part in a producer's transaction.
 
-        While the one before it is ending the reply is `KeptWaiting`, and `answer` is called later.
+        While the one before it is ending the reply is `ReplyDeferred`; `answer` is called later.
         """
         known = self._known.get(asked.transactional_id)
         after = add_partitions(asked, known, now.wall_ms)
@@ -182,7 +182,7 @@ class TransactionShard:
                 name = asked.transactional_id
                 due_ms = now.monotonic_ms + self._rules.join_wait_ms
                 self._timers.set((_WAITING, name), due_ms, partial(self._stop_waiting, name))
-            return CoordinatorResult((), ReplyDeferred.KEPT)
+            return CoordinatorResult((), ReplyDeferred.DEFERRED)
         return CoordinatorResult(() if after is known else _stored(after), None)
 
     def _stop_waiting(self, transactional_id: str, now: Now) -> Outcome:
