@@ -9,15 +9,15 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Cause, Decision, IsrChange, LeaderChange
 from tidelog.controller.features import SUPPORTED_FEATURES
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.controller.reassignment import ReassignmentWish
+from tidelog.controller.reassignment import NewPartitionReassignment
 from tidelog.controller.records import Endpoint, FeatureRange, MetadataRecord
+from tidelog.controller.result import Cause, ControllerResult, IsrChange, PartitionLeaderChange
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import Refusal
@@ -65,14 +65,14 @@ class Cluster:
         self.controller = Controller(self.image, self.entropy, self.config, CLUSTER_ID)
         self.next_offset = 0
         self.now = Now(1_000_000, 1_700_000_000_000)
-        self.registrations: dict[int, Registration] = {}
+        self.registrations: dict[int, RegisterBroker] = {}
         self.causes: list[Cause] = []
-        self.watch: Callable[[ClusterImage, Decision[Any]], None] | None = None
+        self.watch: Callable[[ClusterImage, ControllerResult[Any]], None] | None = None
         """Told about each decision, with an image of its own from before it."""
         if activate:
             self.do(self.controller.activate(self.now))
 
-    def do(self, decision: Decision[R]) -> R:
+    def do(self, decision: ControllerResult[R]) -> R:
         """Append and replay what was decided."""
         if self.watch is not None:
             self.watch(self.image.copy(), decision)
@@ -90,8 +90,8 @@ class Cluster:
 
     def registration(
         self, broker_id: int, *, rack: str | None = None, directories: int = 1
-    ) -> Registration:
-        return Registration(
+    ) -> RegisterBroker:
+        return RegisterBroker(
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=self.entropy.uuid(),
@@ -103,7 +103,7 @@ class Cluster:
             log_dirs=tuple(self.entropy.uuid() for _ in range(directories)),
         )
 
-    def register(self, registration: Registration) -> int | Refusal:
+    def register(self, registration: RegisterBroker) -> int | Refusal:
         self.registrations[registration.broker_id] = registration
         return self.do(
             self.controller.register_broker(
@@ -126,8 +126,8 @@ class Cluster:
             )
         )
 
-    def heartbeat(self, broker_id: int, /, **said: Any) -> HeartbeatReply | Refusal:
-        beat = Heartbeat(
+    def heartbeat(self, broker_id: int, /, **said: Any) -> BrokerHeartbeatReply | Refusal:
+        beat = BrokerHeartbeat(
             broker_id=broker_id,
             broker_epoch=self.image.brokers[broker_id].broker_epoch,
             metadata_offset=self.next_offset,
@@ -138,9 +138,9 @@ class Cluster:
             self.controller.broker_heartbeat(beat, next_offset=self.next_offset, now=self.now)
         )
 
-    def beat(self, broker_id: int, /, **said: Any) -> HeartbeatReply:
+    def beat(self, broker_id: int, /, **said: Any) -> BrokerHeartbeatReply:
         reply = self.heartbeat(broker_id, **said)
-        assert isinstance(reply, HeartbeatReply)
+        assert isinstance(reply, BrokerHeartbeatReply)
         return reply
 
     def fence(self, *broker_ids: int) -> None:
@@ -149,7 +149,7 @@ class Cluster:
 
     def propose(
         self,
-        isr: Sequence[int | InSyncMember],
+        isr: Sequence[int | ProposedIsrMember],
         *,
         topic: str = "orders",
         index: int = 0,
@@ -161,7 +161,7 @@ class Cluster:
             partition=index,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
-            isr=tuple(InSyncMember(m) if isinstance(m, int) else m for m in isr),
+            isr=tuple(ProposedIsrMember(m) if isinstance(m, int) else m for m in isr),
         )
         sender = said.pop("sender", partition.leader)
         epoch = said.pop("broker_epoch", self.image.brokers[sender].broker_epoch)
@@ -180,8 +180,8 @@ class Cluster:
         self, replicas: Sequence[int] | None, *, topic: str = "orders", index: int = 0, **said: bool
     ) -> Refusal | None:
         """Ask for other replicas, or cancel with None."""
-        wish = ReassignmentWish(index, None if replicas is None else tuple(replicas))
-        reply = self.do(self.controller.alter_partition_reassignments([(topic, [wish])], **said))
+        asked = NewPartitionReassignment(index, None if replicas is None else tuple(replicas))
+        reply = self.do(self.controller.alter_partition_reassignments([(topic, [asked])], **said))
         if isinstance(reply, Refusal):
             return reply
         [(_, [(_, outcome)])] = reply
@@ -194,8 +194,8 @@ class Cluster:
         [(_, [(_, outcome)])] = reply
         return outcome
 
-    def last_leader_change(self) -> LeaderChange:
-        return [cause for cause in self.causes if isinstance(cause, LeaderChange)][-1]
+    def last_leader_change(self) -> PartitionLeaderChange:
+        return [cause for cause in self.causes if isinstance(cause, PartitionLeaderChange)][-1]
 
     def last_isr_change(self) -> IsrChange:
         return [cause for cause in self.causes if isinstance(cause, IsrChange)][-1]
@@ -204,8 +204,8 @@ class Cluster:
         self, name: str, *assignments: Sequence[int], configs: Mapping[str, str] | None = None
     ) -> CreatedTopic:
         """Create a topic with given replicas."""
-        wish = NewTopic(name, assignments=tuple(enumerate(assignments)), configs=configs or {})
-        [(_, created)] = self.do(self.controller.create_topics([wish]))
+        asked = NewTopic(name, assignments=tuple(enumerate(assignments)), configs=configs or {})
+        [(_, created)] = self.do(self.controller.create_topics([asked]))
         assert isinstance(created, CreatedTopic), created
         return created
 

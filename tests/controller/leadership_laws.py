@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tidelog.controller.alter_partition import AlteredPartition, IsrProposal
-from tidelog.controller.decision import Decision, LeaderChange
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition
 from tidelog.controller.records import (
@@ -16,6 +15,7 @@ from tidelog.controller.records import (
     decode_record,
     encode_record,
 )
+from tidelog.controller.result import ControllerResult, PartitionLeaderChange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
 
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     topic: str
     before: PartitionImage
     after: PartitionImage
-    change: LeaderChange | None
+    change: PartitionLeaderChange | None
 
 
 def minimum(image: ClusterImage, topic: str, replicas: int) -> int:
@@ -67,12 +67,14 @@ class Laws:
     """Who holds every committed record."""
     asked: Request = NOTHING
 
-    def check_decision(self, image: ClusterImage, decision: Decision[Any], offset: int) -> None:
+    def check_decision(
+        self, image: ClusterImage, decision: ControllerResult[Any], offset: int
+    ) -> None:
         """Replay a decision into an image from before it, and judge every step and the end."""
         changes = {
             (change.topic, change.partition, change.epoch): change
             for change in decision.causes
-            if isinstance(change, LeaderChange)
+            if isinstance(change, PartitionLeaderChange)
         }
         steps = []
         for record in decision.records:

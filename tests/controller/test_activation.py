@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.controller.controllers import ControllerJoining
+from tidelog.controller.brokers import RegisterController
 from tidelog.controller.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -74,7 +74,7 @@ def test_a_bootstrap_that_was_cut_short_starts_over(new_cluster: NewCluster) -> 
 
 def test_a_controller_is_noted_when_it_joins(cluster: Cluster) -> None:
     said = cluster.registration(200)
-    joining = ControllerJoining(200, said.incarnation_id, said.endpoints, said.features)
+    joining = RegisterController(200, said.incarnation_id, said.endpoints, said.features)
     decision = cluster.controller.register_controller(joining)
 
     assert [type(record) for record in decision.records] == [RegisterControllerRecord]
@@ -84,7 +84,7 @@ def test_a_controller_is_noted_when_it_joins(cluster: Cluster) -> None:
 
 def test_a_controller_must_support_the_finalized_features(cluster: Cluster) -> None:
     said = cluster.registration(200)
-    joining = ControllerJoining(200, said.incarnation_id, said.endpoints, ())
+    joining = RegisterController(200, said.incarnation_id, said.endpoints, ())
     refusal = cluster.controller.register_controller(joining).reply
 
     assert refusal is not None

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
+from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
 from tidelog.controller.records import RECOVERED, RECOVERING, PartitionChangeRecord
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -164,9 +164,9 @@ def test_a_member_must_be_the_incarnation_the_leader_saw(cluster: Cluster) -> No
     cluster.beat(101)
     now = cluster.image.brokers[101].broker_epoch
 
-    old = cluster.propose((100, InSyncMember(101, seen), 102))
+    old = cluster.propose((100, ProposedIsrMember(101, seen), 102))
     assert code(old) is ErrorCode.ineligible_replica
-    new = cluster.propose((100, InSyncMember(101, now), 102))
+    new = cluster.propose((100, ProposedIsrMember(101, now), 102))
     assert isinstance(new, AlteredPartition)
     assert new.isr == (100, 101, 102)
 
@@ -174,7 +174,7 @@ def test_a_member_must_be_the_incarnation_the_leader_saw(cluster: Cluster) -> No
 def test_a_request_that_names_no_broker_epochs_is_taken_at_its_word(cluster: Cluster) -> None:
     cluster.propose((100, 102))
 
-    assert isinstance(cluster.propose((100, InSyncMember(101, -1), 102)), AlteredPartition)
+    assert isinstance(cluster.propose((100, ProposedIsrMember(101, -1), 102)), AlteredPartition)
 
 
 def test_a_recovering_leader_says_when_it_has_recovered(new_cluster: NewCluster) -> None:
@@ -205,7 +205,7 @@ def test_the_end_of_a_reassignment_may_elect_another_leader(cluster: Cluster) ->
         0,
         partition.leader_epoch,
         partition.partition_epoch,
-        tuple(InSyncMember(broker_id) for broker_id in (100, 101, 102, 103)),
+        tuple(ProposedIsrMember(broker_id) for broker_id in (100, 101, 102, 103)),
     )
     epoch = cluster.image.brokers[100].broker_epoch
     decision = cluster.controller.alter_partition(100, epoch, [(topic_id, [proposal])])
@@ -242,7 +242,7 @@ def test_the_end_of_a_reassignment_gives_a_leader_that_stays_a_new_epoch(
 def test_a_second_proposal_in_one_request_is_overtaken_by_the_first(cluster: Cluster) -> None:
     topic_id = cluster.image.topics_by_name["orders"].topic_id
     epoch = cluster.image.brokers[100].broker_epoch
-    shrink = IsrProposal(0, 0, 0, (InSyncMember(100), InSyncMember(101)))
+    shrink = IsrProposal(0, 0, 0, (ProposedIsrMember(100), ProposedIsrMember(101)))
     reply = cluster.do(
         cluster.controller.alter_partition(100, epoch, [(topic_id, [shrink, shrink])])
     )
@@ -257,7 +257,7 @@ def test_a_refused_partition_does_not_hold_the_others_up(cluster: Cluster) -> No
     cluster.create("others", (100, 101))
     topic_id = cluster.image.topics_by_name["others"].topic_id
     epoch = cluster.image.brokers[100].broker_epoch
-    shrink = IsrProposal(0, 0, 0, (InSyncMember(100),))
+    shrink = IsrProposal(0, 0, 0, (ProposedIsrMember(100),))
     reply = cluster.do(
         cluster.controller.alter_partition(
             100, epoch, [(UUID(int=9), [shrink]), (topic_id, [shrink])]

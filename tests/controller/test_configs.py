@@ -28,15 +28,15 @@ def on_broker(*changes: ConfigChange, broker: str = "") -> ResourceChange:
     return ResourceChange(BROKER, broker, changes)
 
 
-def alter(cluster: Cluster, wish: ResourceChange) -> Refusal | None:
-    [(resource, refusal)] = cluster.do(cluster.controller.incremental_alter_configs([wish]))
-    assert resource == wish.resource
+def alter(cluster: Cluster, asked: ResourceChange) -> Refusal | None:
+    [(resource, refusal)] = cluster.do(cluster.controller.incremental_alter_configs([asked]))
+    assert resource == asked.resource
     return refusal
 
 
-def refused(cluster: Cluster, wish: ResourceChange) -> Refusal:
+def refused(cluster: Cluster, asked: ResourceChange) -> Refusal:
     offset = cluster.next_offset
-    refusal = alter(cluster, wish)
+    refusal = alter(cluster, asked)
     assert refusal is not None
     assert cluster.next_offset == offset
     return refusal
@@ -51,24 +51,24 @@ def topic_config(cluster: Cluster) -> dict[str, str]:
 def test_settings_are_set_and_deleted_one_by_one(
     cluster: Cluster, topic_config: dict[str, str]
 ) -> None:
-    wish = on_topic(set_to("flush.ms", "9"), ConfigChange("retention.ms", ConfigOp.DELETE))
+    asked = on_topic(set_to("flush.ms", "9"), ConfigChange("retention.ms", ConfigOp.DELETE))
 
-    assert alter(cluster, wish) is None
+    assert alter(cluster, asked) is None
     assert topic_config == {"segment.ms": "7", "flush.ms": "9"}
 
 
 @pytest.mark.usefixtures("topic_config")
 def test_what_stays_the_same_is_not_written(cluster: Cluster) -> None:
-    wish = on_topic(set_to("retention.ms", "5"), ConfigChange("flush.ms", ConfigOp.DELETE))
-    decision = cluster.controller.incremental_alter_configs([wish])
+    asked = on_topic(set_to("retention.ms", "5"), ConfigChange("flush.ms", ConfigOp.DELETE))
+    decision = cluster.controller.incremental_alter_configs([asked])
 
     assert decision.records == ()
 
 
 def test_a_brokers_setting_is_written_even_when_it_stays(cluster: Cluster) -> None:
-    wish = on_broker(set_to("message.max.bytes", "5"))
-    alter(cluster, wish)
-    decision = cluster.controller.incremental_alter_configs([wish])
+    asked = on_broker(set_to("message.max.bytes", "5"))
+    alter(cluster, asked)
+    decision = cluster.controller.incremental_alter_configs([asked])
 
     assert decision.records == (
         ConfigRecord(resource_type=BROKER, resource_name="", name="message.max.bytes", value="5"),
@@ -192,7 +192,7 @@ def test_one_bad_resource_does_not_stand_in_the_way_of_the_others(cluster: Clust
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("asked", "code"),
     [
         (on_topic(set_to("flush.ms", "1"), topic="nobody"), ErrorCode.unknown_topic_or_partition),
         (on_broker(broker="x"), ErrorCode.invalid_request),
@@ -202,14 +202,14 @@ def test_one_bad_resource_does_not_stand_in_the_way_of_the_others(cluster: Clust
     ],
 )
 def test_the_resource_must_exist_and_be_clear(
-    cluster: Cluster, wish: ResourceChange, code: ErrorCode
+    cluster: Cluster, asked: ResourceChange, code: ErrorCode
 ) -> None:
-    assert refused(cluster, wish).code is code
+    assert refused(cluster, asked).code is code
 
 
 def test_a_resource_named_twice_is_refused_both_times(cluster: Cluster) -> None:
-    wish = on_broker(set_to("message.max.bytes", "5"))
-    decision = cluster.controller.incremental_alter_configs([wish, wish])
+    asked = on_broker(set_to("message.max.bytes", "5"))
+    decision = cluster.controller.incremental_alter_configs([asked, asked])
 
     assert decision.records == ()
     assert all(refusal for _, refusal in decision.reply)
@@ -281,19 +281,19 @@ def test_what_another_implementation_stored_can_be_removed(cluster: Cluster) -> 
         ConfigRecord(resource_type=BROKER, resource_name="100", name="num.io.threads", value="9")
     )
 
-    wish = on_broker(ConfigChange("num.io.threads", ConfigOp.DELETE), broker="100")
-    assert alter(cluster, wish) is None
+    asked = on_broker(ConfigChange("num.io.threads", ConfigOp.DELETE), broker="100")
+    assert alter(cluster, asked) is None
     assert not cluster.image.config(BROKER, "100")
 
 
 @pytest.mark.usefixtures("topic_config")
 def test_a_new_minimum_isr_voids_the_eligible_replicas_of_the_topic(cluster: Cluster) -> None:
-    wish = on_topic(set_to("min.insync.replicas", "2"))
-    decision = cluster.controller.incremental_alter_configs([wish])
+    asked = on_topic(set_to("min.insync.replicas", "2"))
+    decision = cluster.controller.incremental_alter_configs([asked])
 
     assert decision.records[-1] == ClearElrRecord(topic_name="orders")
     cluster.do(decision)
-    assert cluster.controller.incremental_alter_configs([wish]).records == ()
+    assert cluster.controller.incremental_alter_configs([asked]).records == ()
 
 
 def test_a_new_minimum_isr_of_the_cluster_voids_all_eligible_replicas(cluster: Cluster) -> None:

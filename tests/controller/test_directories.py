@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER
 
@@ -24,7 +24,7 @@ def wide(new_cluster: NewCluster) -> Cluster:
     return cluster
 
 
-def assign(cluster: Cluster, broker_id: int, *places: ReplicaPlace) -> AssignedReplicas:
+def assign(cluster: Cluster, broker_id: int, *places: ReplicaDirectory) -> AssignedReplicas:
     epoch = cluster.image.brokers[broker_id].broker_epoch
     outcome = cluster.do(
         cluster.controller.assign_replicas_to_directories(broker_id, epoch, places)
@@ -33,8 +33,8 @@ def assign(cluster: Cluster, broker_id: int, *places: ReplicaPlace) -> AssignedR
     return outcome
 
 
-def place(cluster: Cluster, directory_id: UUID, index: int = 0) -> ReplicaPlace:
-    return ReplicaPlace(directory_id, cluster.image.topics_by_name["orders"].topic_id, index)
+def place(cluster: Cluster, directory_id: UUID, index: int = 0) -> ReplicaDirectory:
+    return ReplicaDirectory(directory_id, cluster.image.topics_by_name["orders"].topic_id, index)
 
 
 def test_a_broker_with_several_directories_says_where_a_replica_lies(wide: Cluster) -> None:
@@ -73,7 +73,7 @@ def test_a_replica_that_was_lost_leads_again_what_nobody_leads_once_it_has_a_pla
 
 def test_places_that_cannot_be_are_refused_one_by_one(wide: Cluster) -> None:
     [first, _] = wide.image.brokers[100].log_dirs
-    unknown = ReplicaPlace(first, UUID(int=5), 0)
+    unknown = ReplicaDirectory(first, UUID(int=5), 0)
     wide.start(102)
     outcome = assign(wide, 100, unknown, place(wide, first, 7), place(wide, first))
     codes = [refusal.code if refusal else ErrorCode.none for _, refusal in outcome]

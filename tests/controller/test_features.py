@@ -54,7 +54,7 @@ def test_the_current_level_is_accepted_and_not_written(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize(
-    ("wish", "words"),
+    ("asked", "words"),
     [
         (FeatureUpdate(ELR, 0), "asked for as a downgrade"),
         (FeatureUpdate(ELR, 2), "supports levels 0 to 1"),
@@ -64,9 +64,9 @@ def test_the_current_level_is_accepted_and_not_written(cluster: Cluster) -> None
         (FeatureUpdate("share.version", 1), "does not know this feature"),
     ],
 )
-def test_impossible_updates_are_refused(cluster: Cluster, wish: FeatureUpdate, words: str) -> None:
-    decision = cluster.controller.update_features([wish])
-    refusal = decision.reply[wish.name]
+def test_impossible_updates_are_refused(cluster: Cluster, asked: FeatureUpdate, words: str) -> None:
+    decision = cluster.controller.update_features([asked])
+    refusal = decision.reply[asked.name]
 
     assert decision.records == ()
     assert refusal is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.controller.brokers import HeartbeatReply
+from tidelog.controller.brokers import BrokerHeartbeatReply
 from tidelog.controller.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
@@ -23,9 +23,11 @@ def test_a_broker_is_unfenced_only_after_it_replayed_its_registration(
     assert isinstance(epoch, int)
 
     behind = cluster.beat(100, metadata_offset=epoch - 1)
-    assert behind == HeartbeatReply(is_caught_up=False, is_fenced=True, should_shut_down=False)
+    assert behind == BrokerHeartbeatReply(
+        is_caught_up=False, is_fenced=True, should_shut_down=False
+    )
     there = cluster.beat(100, metadata_offset=epoch)
-    assert there == HeartbeatReply(is_caught_up=True, is_fenced=False, should_shut_down=False)
+    assert there == BrokerHeartbeatReply(is_caught_up=True, is_fenced=False, should_shut_down=False)
     assert cluster.image.brokers[100].active
 
 

@@ -8,9 +8,8 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.image_difference import difference
 from tidelog.controller.partition_image import TopicIdPartition
 from tidelog.controller.records import (
     BrokerRegistrationChangeRecord,

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
-from tidelog.controller.decision import IsrChange, LeaderChange
 from tidelog.controller.leadership import directory_is_online
 from tidelog.controller.records import RECOVERING, ConfigRecord, PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
+from tidelog.controller.result import IsrChange, PartitionLeaderChange
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_a_leader_change_says_who_led_who_leads_and_why(cluster: Cluster) -> Non
 
     why = "broker 100 was not heard of for 9000 ms"
     assert cluster.causes == [
-        LeaderChange(
+        PartitionLeaderChange(
             topic="orders",
             partition=0,
             old=100,

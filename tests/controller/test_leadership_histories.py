@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from tests.controller.leadership_laws import MIN_ISR, UNCLEAN, Laws, Request, minimum
 
-from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
+from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
 from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER, ZERO_UUID
@@ -90,14 +85,14 @@ class LeadershipHistory(RuleBasedStateMachine):
     def ask(self, kind: str, isr: tuple[int, ...] = (), lost: int = NO_LEADER) -> None:
         self.laws.asked = Request(kind, isr, lost)
 
-    def judge(self, image: ClusterImage, decision: Decision[Any]) -> None:
+    def judge(self, image: ClusterImage, decision: ControllerResult[Any]) -> None:
         self.laws.check_decision(image, decision, self.cluster.next_offset)
 
     def create(self, name: str, replicas: list[tuple[int, ...]], unclean: bool) -> None:
         self.ask("create")
         configs = {UNCLEAN: str(unclean).lower()}
-        wish = NewTopic(name, assignments=tuple(enumerate(replicas)), configs=configs)
-        self.cluster.do(self.cluster.controller.create_topics([wish]))
+        asked = NewTopic(name, assignments=tuple(enumerate(replicas)), configs=configs)
+        self.cluster.do(self.cluster.controller.create_topics([asked]))
 
     @rule(
         name=st.sampled_from(TOPICS),
@@ -119,8 +114,8 @@ class LeadershipHistory(RuleBasedStateMachine):
         changes = [ConfigChange(MIN_ISR, ConfigOp.SET, str(wanted))]
         if topic:
             changes.append(ConfigChange(UNCLEAN, ConfigOp.SET, str(unclean).lower()))
-        wish = ResourceChange(2 if topic else 4, topic, changes)
-        self.cluster.do(self.cluster.controller.incremental_alter_configs([wish]))
+        asked = ResourceChange(2 if topic else 4, topic, changes)
+        self.cluster.do(self.cluster.controller.incremental_alter_configs([asked]))
 
     @rule(number=numbers, replicas=assignments)
     def reassign(self, number: int, replicas: tuple[int, ...]) -> None:
@@ -181,7 +176,7 @@ class LeadershipHistory(RuleBasedStateMachine):
     def expand(self, number: int, later: bool) -> None:
         """A follower has caught up, so its leader wants it in sync."""
         for key, partition, follower in picked(self.behind(), number):
-            isr = (*members(partition.isr), InSyncMember(follower, self.running[follower]))
+            isr = (*members(partition.isr), ProposedIsrMember(follower, self.running[follower]))
             self.propose(key, partition, isr, later)
 
     @rule(times=st.integers(1, 8))
@@ -222,7 +217,7 @@ class LeadershipHistory(RuleBasedStateMachine):
         self,
         key: TopicIdPartition,
         partition: PartitionImage,
-        isr: tuple[InSyncMember, ...],
+        isr: tuple[ProposedIsrMember, ...],
         later: bool,
     ) -> None:
         proposal = IsrProposal(
@@ -390,8 +385,8 @@ def picked(choices: list[T], number: int) -> list[T]:
     return [choices[number % len(choices)]] if choices else []
 
 
-def members(broker_ids: tuple[int, ...] | list[int]) -> tuple[InSyncMember, ...]:
-    return tuple(InSyncMember(broker_id) for broker_id in broker_ids)
+def members(broker_ids: tuple[int, ...] | list[int]) -> tuple[ProposedIsrMember, ...]:
+    return tuple(ProposedIsrMember(broker_id) for broker_id in broker_ids)
 
 
 def test_whatever_happens_nobody_leads_who_lacks_committed_records(

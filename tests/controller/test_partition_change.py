@@ -13,7 +13,7 @@ from tidelog.controller.partition_change import (
     Election,
     ElectionRules,
     PartitionChange,
-    Target,
+    PartitionTarget,
     changed,
 )
 from tidelog.controller.partition_image import PartitionImage
@@ -56,7 +56,7 @@ def partition(
 
 def change(
     before: PartitionImage,
-    target: Target,
+    target: PartitionTarget,
     *,
     alive: set[int],
     rules: ElectionRules = STRICT,
@@ -84,7 +84,7 @@ def after(
     election: Election | None = None,
     lost: int = NO_LEADER,
 ) -> PartitionImage:
-    target = Target.of(before)
+    target = PartitionTarget.of(before)
     change_made = change(
         before,
         target if isr is None else target.with_isr(isr),
@@ -179,7 +179,7 @@ def test_an_unclean_election_leaves_the_leader_alone_and_recovering() -> None:
 
 def test_a_recovering_partition_is_not_marked_twice() -> None:
     before = partition((1,), 1, recovery_state=RECOVERING)
-    made = change(before, Target.of(before).with_isr(()), alive={3}, rules=UNCLEAN, lost=1)
+    made = change(before, PartitionTarget.of(before).with_isr(()), alive={3}, rules=UNCLEAN, lost=1)
 
     assert made is not None
     assert made.record.leader_recovery_state == UNCHANGED.leader_recovery_state
@@ -318,7 +318,7 @@ def test_a_new_epoch_begins_when_a_replica_is_dropped_though_the_leader_stays() 
     before = partition((1, 2, 3), 1)
     made = change(
         before,
-        replace(Target.of(before), replicas=(1, 2), isr=(1, 2)),
+        replace(PartitionTarget.of(before), replicas=(1, 2), isr=(1, 2)),
         alive={1, 2, 3},
     )
 
@@ -330,7 +330,7 @@ def test_a_new_epoch_begins_when_a_replica_is_dropped_though_the_leader_stays() 
 
 def test_a_dropped_replica_is_no_longer_eligible() -> None:
     before = partition((1,), 1, replicas=(1, 2, 3), elr=(2, 3))
-    made = change(before, replace(Target.of(before), replicas=(1, 2)), alive={1})
+    made = change(before, replace(PartitionTarget.of(before), replicas=(1, 2)), alive={1})
 
     assert made is not None
     assert before.changed_by(made.record).elr == (2,)
@@ -339,7 +339,9 @@ def test_a_dropped_replica_is_no_longer_eligible() -> None:
 def test_new_replicas_get_a_directory_and_old_ones_keep_theirs() -> None:
     before = partition((1, 2, 3), 1)
     made = change(
-        before, replace(Target.of(before), replicas=(4, 1, 2, 3), adding=(4,)), alive={1, 2, 3}
+        before,
+        replace(PartitionTarget.of(before), replicas=(4, 1, 2, 3), adding=(4,)),
+        alive={1, 2, 3},
     )
 
     assert made is not None
@@ -348,7 +350,7 @@ def test_new_replicas_get_a_directory_and_old_ones_keep_theirs() -> None:
 
 def test_the_choice_says_how_it_was_made() -> None:
     def how(before: PartitionImage, alive: set[int], rules: ElectionRules = STRICT) -> str:
-        made = change(before, Target.of(before), alive=alive, rules=rules)
+        made = change(before, PartitionTarget.of(before), alive=alive, rules=rules)
         assert made is not None
         return made.choice.how
 

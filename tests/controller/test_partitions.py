@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.controller.partitions import MorePartitions
+from tidelog.controller.partitions import NewPartitions
 from tidelog.controller.records import PartitionRecord
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster
 
 
-def refused(cluster: Cluster, wish: MorePartitions) -> Refusal:
-    decision = cluster.controller.create_partitions([wish])
+def refused(cluster: Cluster, asked: NewPartitions) -> Refusal:
+    decision = cluster.controller.create_partitions([asked])
     [(_, refusal)] = decision.reply
     assert decision.records == ()
     assert refusal is not None
@@ -25,7 +25,7 @@ def refused(cluster: Cluster, wish: MorePartitions) -> Refusal:
 def test_new_partitions_are_numbered_on_and_keep_the_replication_factor(cluster: Cluster) -> None:
     cluster.create("orders", (100, 101))
 
-    reply = cluster.do(cluster.controller.create_partitions([MorePartitions("orders", 3)]))
+    reply = cluster.do(cluster.controller.create_partitions([NewPartitions("orders", 3)]))
 
     assert reply == [("orders", None)]
     partitions = cluster.image.topics_by_name["orders"].partitions
@@ -38,9 +38,7 @@ def test_a_client_may_place_the_new_partitions(cluster: Cluster) -> None:
     cluster.create("orders", (100, 101))
 
     cluster.do(
-        cluster.controller.create_partitions(
-            [MorePartitions("orders", 3, [(101, 102), (102, 100)])]
-        )
+        cluster.controller.create_partitions([NewPartitions("orders", 3, [(101, 102), (102, 100)])])
     )
 
     assert cluster.partition("orders", 1).replicas == (101, 102)
@@ -50,34 +48,34 @@ def test_a_client_may_place_the_new_partitions(cluster: Cluster) -> None:
 def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
     cluster.create("orders", (100,))
     decision = cluster.controller.create_partitions(
-        [MorePartitions("orders", 3)], validate_only=True
+        [NewPartitions("orders", 3)], validate_only=True
     )
 
     assert (decision.records, decision.reply) == ((), [("orders", None)])
 
 
 @pytest.mark.parametrize(
-    ("wish", "code", "words"),
+    ("asked", "code", "words"),
     [
         (
-            MorePartitions("nobody", 2),
+            NewPartitions("nobody", 2),
             ErrorCode.unknown_topic_or_partition,
             "This server does not host",
         ),
-        (MorePartitions("orders", 2), ErrorCode.invalid_partitions, "already has 2 partition(s)"),
-        (MorePartitions("orders", 1), ErrorCode.invalid_partitions, "1 would not be an increase"),
-        (MorePartitions("orders", 4, [(100, 101)]), 39, "only 1 assignment(s) were specified"),
-        (MorePartitions("orders", 3, [(100,)]), 39, "has a partition with 1 replica(s)"),
-        (MorePartitions("orders", 3, [(100, 7)]), 39, "no such broker"),
-        (MorePartitions("orders", 10_003), ErrorCode.policy_violation, "10000"),
+        (NewPartitions("orders", 2), ErrorCode.invalid_partitions, "already has 2 partition(s)"),
+        (NewPartitions("orders", 1), ErrorCode.invalid_partitions, "1 would not be an increase"),
+        (NewPartitions("orders", 4, [(100, 101)]), 39, "only 1 assignment(s) were specified"),
+        (NewPartitions("orders", 3, [(100,)]), 39, "has a partition with 1 replica(s)"),
+        (NewPartitions("orders", 3, [(100, 7)]), 39, "no such broker"),
+        (NewPartitions("orders", 10_003), ErrorCode.policy_violation, "10000"),
     ],
 )
 def test_what_cannot_be_is_refused(
-    cluster: Cluster, wish: MorePartitions, code: int, words: str
+    cluster: Cluster, asked: NewPartitions, code: int, words: str
 ) -> None:
     cluster.create("orders", (100, 101), (101, 102))
 
-    refusal = refused(cluster, wish)
+    refusal = refused(cluster, asked)
     assert refusal.code == code
     assert words in refusal.why
 
@@ -86,14 +84,14 @@ def test_without_enough_brokers_nothing_is_added(cluster: Cluster) -> None:
     cluster.create("orders", (100, 101))
     cluster.fence(100, 101, 102)
 
-    refusal = refused(cluster, MorePartitions("orders", 2))
+    refusal = refused(cluster, NewPartitions("orders", 2))
     assert refusal.code is ErrorCode.invalid_replication_factor
 
 
 def test_a_topic_named_twice_is_refused_both_times(cluster: Cluster) -> None:
     cluster.create("orders", (100,))
     decision = cluster.controller.create_partitions(
-        [MorePartitions("orders", 2), MorePartitions("orders", 3)]
+        [NewPartitions("orders", 2), NewPartitions("orders", 3)]
     )
 
     assert decision.records == ()
@@ -107,7 +105,7 @@ def test_the_limit_holds_for_the_request_as_a_whole(cluster: Cluster) -> None:
     cluster.create("first", (100,))
     cluster.create("second", (100,))
     decision = cluster.controller.create_partitions(
-        [MorePartitions("first", 6_001), MorePartitions("second", 6_001)]
+        [NewPartitions("first", 6_001), NewPartitions("second", 6_001)]
     )
 
     assert sum(isinstance(record, PartitionRecord) for record in decision.records) == 6_000

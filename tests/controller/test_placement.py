@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.controller.placement import Candidate, candidates, place
+from tidelog.controller.placement import UsableBroker, place, usable_brokers
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -26,15 +26,15 @@ class Dice:
 
 
 def placed(
-    brokers: list[Candidate], partitions: int, replication_factor: int, seed: int = 0
+    brokers: list[UsableBroker], partitions: int, replication_factor: int, seed: int = 0
 ) -> list[tuple[int, ...]]:
     result = place(brokers, partitions, replication_factor, Dice(seed))
     assert not isinstance(result, Refusal)
     return result
 
 
-def brokers(count: int, racks: int = 1) -> list[Candidate]:
-    return [Candidate(index, f"rack{index % racks}", True) for index in range(count)]
+def brokers(count: int, racks: int = 1) -> list[UsableBroker]:
+    return [UsableBroker(index, f"rack{index % racks}", True) for index in range(count)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -80,7 +80,7 @@ def test_replicas_are_spread_over_racks_before_any_rack_gets_a_second(
 
 
 def test_a_fenced_broker_never_leads_and_comes_last_in_its_rack() -> None:
-    fenced = [Candidate(9, "rack0", False), *brokers(4)]
+    fenced = [UsableBroker(9, "rack0", False), *brokers(4)]
 
     three = placed(fenced, 20, 3)
     five = placed(fenced, 4, 5)
@@ -91,9 +91,9 @@ def test_a_fenced_broker_never_leads_and_comes_last_in_its_rack() -> None:
 
 def test_a_rack_of_its_own_counts_more_than_being_alive() -> None:
     racks = [
-        Candidate(1, "a", True),
-        Candidate(2, "a", True),
-        Candidate(3, "b", False),
+        UsableBroker(1, "a", True),
+        UsableBroker(2, "a", True),
+        UsableBroker(3, "b", False),
     ]
 
     assert all(set(replicas) & {3} for replicas in placed(racks, 10, 2))
@@ -121,7 +121,7 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 
 def test_without_a_live_broker_nothing_can_be_placed() -> None:
-    refused = place([Candidate(1, None, False)], 1, 1, Dice(0))
+    refused = place([UsableBroker(1, None, False)], 1, 1, Dice(0))
 
     assert isinstance(refused, Refusal)
     assert refused.code is ErrorCode.invalid_replication_factor
@@ -143,6 +143,6 @@ def test_brokers_in_controlled_shutdown_count_as_fenced_and_cordoned_ones_are_le
             cordoned_log_dirs=(directory,) if cordoned else (),
         )
 
-    found = candidates([broker(3), broker(2, leaving=True), broker(1, cordoned=True)])
+    found = usable_brokers([broker(3), broker(2, leaving=True), broker(1, cordoned=True)])
 
-    assert found == [Candidate(2, None, False), Candidate(3, None, True)]
+    assert found == [UsableBroker(2, None, False), UsableBroker(3, None, True)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.controller.reassignment import OngoingReassignment, ReassignmentWish
+from tidelog.controller.reassignment import NewPartitionReassignment, OngoingReassignment
 from tidelog.controller.records import RECOVERED, RECOVERING
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import DIRECTORY_UNASSIGNED
@@ -121,8 +121,11 @@ def test_unknown_partitions_are_refused_each_for_itself(cluster: Cluster) -> Non
     reply = cluster.do(
         cluster.controller.alter_partition_reassignments(
             [
-                ("nothing", [ReassignmentWish(0, (100,))]),
-                ("orders", [ReassignmentWish(5, (100,)), ReassignmentWish(0, (100, 103))]),
+                ("nothing", [NewPartitionReassignment(0, (100,))]),
+                (
+                    "orders",
+                    [NewPartitionReassignment(5, (100,)), NewPartitionReassignment(0, (100, 103))],
+                ),
             ]
         )
     )
@@ -291,8 +294,10 @@ def test_what_is_under_way_can_be_listed(cluster: Cluster) -> None:
 
 
 def test_a_request_cannot_be_larger_than_one_change_of_the_cluster(cluster: Cluster) -> None:
-    wishes = [("orders", [ReassignmentWish(0, replicas)]) for replicas in ((100,), (100, 103))]
-    decision = cluster.controller.alter_partition_reassignments(wishes * 5001)
+    requests = [
+        ("orders", [NewPartitionReassignment(0, replicas)]) for replicas in ((100,), (100, 103))
+    ]
+    decision = cluster.controller.alter_partition_reassignments(requests * 5001)
 
     assert code(decision.reply) is ErrorCode.policy_violation
     assert decision.records == ()

@@ -7,12 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import (
-    ConfigRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from tidelog.controller.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import TOPIC_SETTINGS
 from tidelog.model.errors import ErrorCode, Refusal
@@ -23,15 +18,15 @@ if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
 
 
-def created(cluster: Cluster, wish: NewTopic) -> CreatedTopic:
-    [(name, outcome)] = cluster.do(cluster.controller.create_topics([wish]))
-    assert name == wish.name
+def created(cluster: Cluster, asked: NewTopic) -> CreatedTopic:
+    [(name, outcome)] = cluster.do(cluster.controller.create_topics([asked]))
+    assert name == asked.name
     assert isinstance(outcome, CreatedTopic), outcome
     return outcome
 
 
-def refused(cluster: Cluster, wish: NewTopic) -> Refusal:
-    decision = cluster.controller.create_topics([wish])
+def refused(cluster: Cluster, asked: NewTopic) -> Refusal:
+    decision = cluster.controller.create_topics([asked])
     [(_, outcome)] = decision.reply
     assert isinstance(outcome, Refusal)
     assert decision.records == ()
@@ -39,8 +34,8 @@ def refused(cluster: Cluster, wish: NewTopic) -> Refusal:
 
 
 def test_a_topic_is_written_as_topic_then_configs_then_partitions(cluster: Cluster) -> None:
-    wish = NewTopic("orders", 2, 3, configs={"retention.ms": "5", "segment.ms": "6"})
-    decision = cluster.controller.create_topics([wish])
+    asked = NewTopic("orders", 2, 3, configs={"retention.ms": "5", "segment.ms": "6"})
+    decision = cluster.controller.create_topics([asked])
 
     kinds = [type(record) for record in decision.records]
     assert kinds == [TopicRecord, ConfigRecord, ConfigRecord, PartitionRecord, PartitionRecord]
@@ -115,9 +110,9 @@ def test_the_longest_legal_name_is_accepted(cluster: Cluster) -> None:
 
 
 def test_the_metadata_topic_cannot_be_created(cluster: Cluster) -> None:
-    wish = NewTopic("__cluster_metadata", 1, 1)
+    asked = NewTopic("__cluster_metadata", 1, 1)
 
-    assert refused(cluster, wish).code is ErrorCode.invalid_request
+    assert refused(cluster, asked).code is ErrorCode.invalid_request
 
 
 def test_an_existing_topic_is_refused(cluster: Cluster) -> None:
@@ -172,8 +167,8 @@ def test_impossible_sizes_are_refused(
 
 
 def test_the_limit_on_partitions_holds_for_the_request_as_a_whole(cluster: Cluster) -> None:
-    wishes = [NewTopic("a", 6_000, 1), NewTopic("b", 4_001, 1)]
-    decision = cluster.controller.create_topics(wishes)
+    requests = [NewTopic("a", 6_000, 1), NewTopic("b", 4_001, 1)]
+    decision = cluster.controller.create_topics(requests)
 
     assert [getattr(outcome, "code", None) for _, outcome in decision.reply] == [
         ErrorCode.policy_violation,
@@ -189,7 +184,7 @@ def test_without_a_live_broker_no_topic_can_be_created(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize(
-    ("wish", "code", "words"),
+    ("asked", "code", "words"),
     [
         (NewTopic("t", -1, 1, [(0, (100,))]), ErrorCode.invalid_request, "replication factor"),
         (
@@ -210,9 +205,9 @@ def test_without_a_live_broker_no_topic_can_be_created(cluster: Cluster) -> None
     ],
 )
 def test_a_manual_assignment_must_fit(
-    cluster: Cluster, wish: NewTopic, code: int, words: str
+    cluster: Cluster, asked: NewTopic, code: int, words: str
 ) -> None:
-    refusal = refused(cluster, wish)
+    refusal = refused(cluster, asked)
 
     assert refusal.code == code
     assert words in refusal.why
@@ -317,6 +312,6 @@ def test_deletion_can_be_switched_off(new_cluster: NewCluster) -> None:
 
 def test_a_new_topic_has_no_setting_longer_than_one_that_is_altered(cluster: Cluster) -> None:
     value = ",".join(["0:1"] * 9000)
-    wish = NewTopic("orders", 1, 1, configs={"leader.replication.throttled.replicas": value})
+    asked = NewTopic("orders", 1, 1, configs={"leader.replication.throttled.replicas": value})
 
-    assert refused(cluster, wish).code is ErrorCode.invalid_config
+    assert refused(cluster, asked).code is ErrorCode.invalid_config

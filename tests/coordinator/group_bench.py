@@ -7,16 +7,16 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tidelog.coordinator.decision import Decision, Producer
-from tidelog.coordinator.groups.classic.joining import JoinWish
-from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
-from tidelog.coordinator.groups.classic.syncing import Leaver, SyncWish
+from tidelog.coordinator.groups.classic.joining import JoinGroup
+from tidelog.coordinator.groups.classic.member import JoinGroupReply, SyncGroupReply
+from tidelog.coordinator.groups.classic.syncing import LeavingMember, SyncGroup
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
-from tidelog.coordinator.groups.consumer.replies import Heartbeat
-from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
-from tidelog.coordinator.groups.offset_reads import WantedOffset
+from tidelog.coordinator.groups.consumer.messages import ConsumerGroupHeartbeat
+from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata, OffsetCommit
+from tidelog.coordinator.groups.offset_reads import RequestedOffset
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.groups.topics import KnownTopic
+from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 from tidelog.coordinator.shard import Marker
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
@@ -34,7 +34,7 @@ SETTINGS = {
     "controller.quorum.bootstrap.servers": "localhost:9093",
     "log.dirs": "/data",
 }
-Logged = tuple[bytes, bytes | None, Producer | None] | Marker
+Logged = tuple[bytes, bytes | None, ProducerIdAndEpoch | None] | Marker
 
 
 class SeededEntropy:
@@ -52,10 +52,10 @@ class HandTimers:
     """Timers that fire when a test lets time pass."""
 
     def __init__(self) -> None:
-        self.due: dict[Hashable, tuple[int, Callable[[Now], Decision[Any, None]]]] = {}
+        self.due: dict[Hashable, tuple[int, Callable[[Now], CoordinatorResult[Any, None]]]] = {}
 
     def set(
-        self, key: Hashable, due_ms: int, command: Callable[[Now], Decision[Any, None]]
+        self, key: Hashable, due_ms: int, command: Callable[[Now], CoordinatorResult[Any, None]]
     ) -> None:
         self.due[key] = (due_ms, command)
 
@@ -162,7 +162,7 @@ class GroupBench:
         self.log = list(newest.values())
 
     def carry_out(
-        self, decision: Decision[Any, Any] | Refusal, then: Callable[[Any], None]
+        self, decision: CoordinatorResult[Any, Any] | Refusal, then: Callable[[Any], None]
     ) -> bool:
         if isinstance(decision, Refusal):
             then(decision)
@@ -199,7 +199,7 @@ class GroupBench:
         passed = monotonic_ms - self.now.monotonic_ms
         self.now = Now(monotonic_ms, self.now.wall_ms + passed)
 
-    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+    def end_transaction(self, producer: ProducerIdAndEpoch, *, committed: bool) -> None:
         marker = Marker(producer, committed)
         self.log.append(marker)
         self.shard.replay_marker(marker)
@@ -218,7 +218,7 @@ class GroupBench:
         session_ms: int = 10_000,
         rebalance_ms: int = 30_000,
     ) -> Asked:
-        wish = JoinWish(
+        request = JoinGroup(
             version=version,
             group_id=group,
             member_id=member_id,
@@ -231,18 +231,18 @@ class GroupBench:
             protocols=protocols,
         )
         asked = Asked()
-        self.carry_out(self.shard.join(wish, asked, self.now), asked)
+        self.carry_out(self.shard.join(request, asked, self.now), asked)
         return asked
 
-    def joined(self, *waiting: Asked) -> list[JoinReply]:
+    def joined(self, *waiting: Asked) -> list[JoinGroupReply]:
         """Let the first delay pass; the replies, which must be there."""
         self.wait(0)
-        assert all(isinstance(asked.reply, JoinReply) for asked in waiting)
+        assert all(isinstance(asked.reply, JoinGroupReply) for asked in waiting)
         return [asked.reply for asked in waiting]
 
     def sync(
         self,
-        joined: JoinReply,
+        joined: JoinGroupReply,
         assignments: dict[str, bytes] | None = None,
         *,
         group: str = "group",
@@ -251,7 +251,7 @@ class GroupBench:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> Asked:
-        wish = SyncWish(
+        request = SyncGroup(
             group_id=group,
             generation=joined.generation if generation is None else generation,
             member_id=joined.member_id,
@@ -261,10 +261,10 @@ class GroupBench:
             assignments=assignments or {},
         )
         asked = Asked()
-        self.carry_out(self.shard.sync(wish, asked, self.now), asked)
+        self.carry_out(self.shard.sync(request, asked, self.now), asked)
         return asked
 
-    def stable(self, members: int = 1, **how: Any) -> list[JoinReply]:
+    def stable(self, members: int = 1, **how: Any) -> list[JoinGroupReply]:
         """A group in which everybody has its assignment: its member id as bytes."""
         replies = self.joined(*(self.join(**how) for _ in range(members)))
         leader = next(reply for reply in replies if reply.leader == reply.member_id)
@@ -272,11 +272,15 @@ class GroupBench:
         synced.append(
             self.sync(leader, {reply.member_id: reply.member_id.encode() for reply in replies})
         )
-        assert all(isinstance(asked.reply, SyncReply) for asked in synced)
+        assert all(isinstance(asked.reply, SyncGroupReply) for asked in synced)
         return replies
 
     def heartbeat(
-        self, joined: JoinReply, *, generation: int | None = None, instance_id: str | None = None
+        self,
+        joined: JoinGroupReply,
+        *,
+        generation: int | None = None,
+        instance_id: str | None = None,
     ) -> ErrorCode:
         asked = Asked()
         number = joined.generation if generation is None else generation
@@ -285,9 +289,12 @@ class GroupBench:
         assert isinstance(asked.reply, ErrorCode)
         return asked.reply
 
-    def leave(self, *leavers: str | Leaver) -> tuple[ErrorCode, ...]:
+    def leave(self, *leavers: str | LeavingMember) -> tuple[ErrorCode, ...]:
         asked = Asked()
-        named = [each if isinstance(each, Leaver) else Leaver(each, None) for each in leavers]
+        named = [
+            each if isinstance(each, LeavingMember) else LeavingMember(each, None)
+            for each in leavers
+        ]
         self.carry_out(self.shard.leave("group", named, self.now), asked)
         return tuple(asked.reply)
 
@@ -303,24 +310,24 @@ class GroupBench:
     ) -> Any:
         """Commit one offset; what became of it, or the refusal of them all."""
         more = (how.pop("metadata", None), how.pop("topic_id", ZERO_UUID))
-        wish = CommitWish(
+        request = OffsetCommit(
             version=how.pop("version", 8),
             group_id=how.pop("group", "group"),
             generation=generation,
             member_id=member_id,
             instance_id=how.pop("instance_id", None),
-            offsets=[OffsetWish(topic, partition, offset, 3, *more)],
+            offsets=[OffsetAndMetadata(topic, partition, offset, 3, *more)],
             **how,
         )
         asked = Asked()
-        self.carry_out(self.shard.commit_offsets(wish, self.now), asked)
+        self.carry_out(self.shard.commit_offsets(request, self.now), asked)
         return asked.reply.code if isinstance(asked.reply, Refusal) else asked.reply[0]
 
     def committed(
         self, topic: str = "orders", partition: int = 0, *, stable_only: bool = False
     ) -> Any:
         asked = Asked()
-        wanted = [WantedOffset(TopicPartition(topic, partition))]
+        wanted = [RequestedOffset(TopicPartition(topic, partition))]
         decision = self.shard.fetch_offsets("group", wanted, stable_only=stable_only)
         self.carry_out(decision, asked)
         [fetched] = asked.reply
@@ -329,7 +336,7 @@ class GroupBench:
     def beat(self, member_id: str, epoch: int, **how: Any) -> Any:
         """A heartbeat of the consumer protocol; its reply, or the code of a refusal."""
         joins = epoch == 0
-        heartbeat = Heartbeat(
+        heartbeat = ConsumerGroupHeartbeat(
             group_id="group",
             member_id=member_id,
             member_epoch=epoch,

@@ -22,7 +22,7 @@ from tests.integration.raw import Peer, Topic, batch_of, header, until
 from tests.integration.told_answers import told
 from tests.spark.apache_kafka import apache_kafka
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.local.ports import free_ports
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
@@ -210,12 +210,12 @@ class Play:
 
     # -- how it comes to be ending -------------------------------------------------------------
 
-    def _initialise(self) -> Producer:
+    def _initialise(self) -> ProducerIdAndEpoch:
         fields = {"transactional_id": self.scene.name, "transaction_timeout": 60_000}
         with Peer(self.judged.coordinator) as peer:
             answer = settled(lambda: peer.call(ApiKey.INIT_PRODUCER_ID, 4, fields))
         assert answer.error_code == ErrorCode.none, answer
-        return Producer(int(answer.producer_id), answer.producer_epoch)
+        return ProducerIdAndEpoch(int(answer.producer_id), answer.producer_epoch)
 
     def begin(self, sequence: int = 0) -> None:
         if self.scene.client_version == 0:
@@ -263,17 +263,17 @@ class Play:
         yield from self._of_other_coordinators()
         yield "DescribeProducers in the end", self.describe_producers
 
-    def _producers(self) -> Mapping[str, Producer]:
+    def _producers(self) -> Mapping[str, ProducerIdAndEpoch]:
         number, epoch = self.producer
         return {
-            "the one before": Producer(number, epoch - 1),
-            "the same one": Producer(number, epoch),
-            "the next one": Producer(number, epoch + 1),
-            "one far ahead": Producer(number, epoch + 7),
-            "somebody else": Producer(424_242, epoch),
+            "the one before": ProducerIdAndEpoch(number, epoch - 1),
+            "the same one": ProducerIdAndEpoch(number, epoch),
+            "the next one": ProducerIdAndEpoch(number, epoch + 1),
+            "one far ahead": ProducerIdAndEpoch(number, epoch + 7),
+            "somebody else": ProducerIdAndEpoch(424_242, epoch),
         }
 
-    def _of_coordinators(self, producer: Producer) -> Iterator[Question]:
+    def _of_coordinators(self, producer: ProducerIdAndEpoch) -> Iterator[Question]:
         whose = {"transactional_id": self.scene.name, **producer._asdict()}
         for version in (2, 3, 5):
             fields = {**whose, "transaction_timeout": 60_000}
@@ -301,7 +301,7 @@ class Play:
             ask = partial(self._ask_here, ApiKey.END_TXN, version, fields)
             yield f"EndTxn {version}, {'commit' if commit else 'abort'},", ask
 
-    def _of_leaders(self, producer: Producer) -> Iterator[Question]:
+    def _of_leaders(self, producer: ProducerIdAndEpoch) -> Iterator[Question]:
         for partition, version, sequence in product((1, 0), (3, 11, 12), (0, 1)):
             ask = partial(self._produce, producer, partition, sequence, version)
             yield f"Produce {version} of sequence {sequence} to {partition}", ask
@@ -311,7 +311,7 @@ class Play:
         number, epoch = self.producer
         for version in (1, 2):
             marker = {
-                **Producer(number, epoch - 1)._asdict(),
+                **ProducerIdAndEpoch(number, epoch - 1)._asdict(),
                 "transaction_result": True,
                 "topics": [{"name": TOPIC, "partition_indexes": [0]}],
                 "coordinator_epoch": 0,
@@ -324,7 +324,12 @@ class Play:
     # -- how it is asked -----------------------------------------------------------------------
 
     def _adding(
-        self, producer: Producer, partition: int, version: int, *, verify_only: bool = False
+        self,
+        producer: ProducerIdAndEpoch,
+        partition: int,
+        version: int,
+        *,
+        verify_only: bool = False,
     ) -> tuple[ApiKey, int, Mapping[str, Any]]:
         topics = [{"name": TOPIC, "partitions": [partition]}]
         transaction = {
@@ -360,7 +365,9 @@ class Play:
         with Peer(where, timeout_s=30) as peer:
             return told(settled(lambda: peer.call(key, version, fields)), BY_THE_CLOCK)
 
-    def _produce(self, producer: Producer, partition: int, sequence: int, version: int) -> str:
+    def _produce(
+        self, producer: ProducerIdAndEpoch, partition: int, sequence: int, version: int
+    ) -> str:
         batch = batch_of(b"value", **producer._asdict(), base_sequence=sequence, transactional=True)
         topic = self.judged.topic
         where = [(topic.name, topic.topic_id, [(partition, batch)])]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.node.node_bench import NodeBench
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_response
@@ -33,7 +33,7 @@ class Client:
         self.bench = bench
         self.transactional_id = transactional_id
         self.peer = bench.connect()
-        self.producer = Producer(-1, -1)
+        self.producer = ProducerIdAndEpoch(-1, -1)
         self.sequences: dict[int, int] = {}
         for key_type in (0, 1):
             self.ask(ApiKey.FIND_COORDINATOR, 1, key=transactional_id, key_type=key_type)
@@ -61,7 +61,7 @@ class Client:
         }
         answer = self.ask(ApiKey.INIT_PRODUCER_ID, version, **given)
         if answer.error_code == 0:
-            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
             self.sequences = {}
         return answer
 
@@ -114,7 +114,7 @@ class Client:
             committed=commit,
         )
         if version >= 5 and answer.error_code == 0:
-            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
             self.sequences = {}
         return answer
 

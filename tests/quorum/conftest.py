@@ -13,8 +13,8 @@ from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
+from tidelog.quorum.metadata_replica import RecordCodec
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.log_directory import LogDirectory
@@ -76,7 +76,7 @@ def open_quorum() -> OpenQuorum:
         static_voters: tuple[Voter, ...] = (),
         node_id: int = 1,
         segment_bytes: int = 1 << 30,
-        promises_by_jobs: bool = False,
+        writes_by_jobs: bool = False,
     ) -> Quorum[str]:
         now = Now(0, 1000)
         directory = LogDirectory(files, "/data", Dice())
@@ -92,7 +92,7 @@ def open_quorum() -> OpenQuorum:
             now=now,
             rules=rules,
             static_voters=static_voters,
-            promises_by_jobs=promises_by_jobs,
+            writes_by_jobs=writes_by_jobs,
         )
 
     return open_quorum

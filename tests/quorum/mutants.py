@@ -18,16 +18,14 @@ from tests.quorum.exploration.scopes import (
 )
 
 from tidelog.model.time import Now
-from tidelog.quorum import quorum, voting_replica
+from tidelog.quorum import quorum, quorum_state
 from tidelog.quorum.election_state import ElectionState, read_election_state
 from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import LogEnd
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.roles import Follower
-from tidelog.quorum.tally import Tally
-from tidelog.quorum.voter_changes import changed_voters
-from tidelog.quorum.voter_set import NOT_IN_LOG, VoterSet
+from tidelog.quorum.roles import Candidate, EpochElection, Follower, Prospective
+from tidelog.quorum.voters import NOT_IN_LOG, VoterSet, changed_voters
 
 
 class Mutant(NamedTuple):
@@ -48,15 +46,21 @@ def _without_the_vote(*args: Any, **options: Any) -> ElectionState:
 
 
 def _count_copies(leader: Leader) -> bool:
-    """As `_moved`, but records of earlier epochs are committed by counting them too."""
+    """Records of earlier epochs are committed by counting them too."""
     held = sorted(map(leader.end_offset_of, leader._members), reverse=True)
     moved = held[len(held) // 2] > leader.high_watermark
     leader.high_watermark = max(leader.high_watermark, held[len(held) // 2])
     return moved
 
 
-def _campaign_at_once(elections: Elections, log_end: LogEnd, now: Now) -> None:
-    elections._campaign(log_end, now)
+_look_at: Final = Elections._look_at
+
+
+def _campaign_at_once(elections: Elections[Any], role: Prospective | Candidate, now: Now) -> None:
+    if isinstance(role, Prospective):
+        elections._become_candidate(now)
+    else:
+        _look_at(elections, role, now)
 
 
 def _change_as_if_committed(voters: VoterSet, *others: Any) -> Any:
@@ -66,7 +70,7 @@ def _change_as_if_committed(voters: VoterSet, *others: Any) -> Any:
 MUTANTS: Final = (
     Mutant(
         "votes are forgotten in a restart",
-        voting_replica,
+        quorum_state,
         "read_election_state",
         _without_the_vote,
         TWO_CANDIDATES,
@@ -75,14 +79,19 @@ MUTANTS: Final = (
     Mutant("any log will do", LogEnd, "__lt__", lambda _, __: False, ONE_WAS_AWAY, "C3"),
     Mutant(
         "the own vote is enough",
-        Tally,
+        EpochElection,
         "is_won",
-        property(lambda tally: len(tally.granting) > 0),
+        property(lambda election: len(election.granting) > 0),
         TWO_VOTERS,
         "C1",
     ),
     Mutant(
-        "copies of old records are counted", Leader, "_moved", _count_copies, AN_OLD_RECORD, "C4"
+        "copies of old records are counted",
+        Leader,
+        "_high_watermark_moved",
+        _count_copies,
+        AN_OLD_RECORD,
+        "C4",
     ),
     Mutant(
         "fetches promise what is not synced",
@@ -111,7 +120,7 @@ MUTANTS: Final = (
     Mutant(
         "nobody asks for pre-votes",
         Elections,
-        "_stand",
+        "_look_at",
         _campaign_at_once,
         CUT_OFF_FROM_THE_LEADER,
         "deposed",

@@ -14,21 +14,21 @@ from uuid import UUID
 
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.formatting import format_directory
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import (
-    EpochBegun,
-    EpochEnded,
-    Letter,
-    QuorumAnswer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    OutboundRequest,
+    QuorumResponse,
     ReplicaKey,
-    VoteAsked,
+    Vote,
 )
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.quorum import Quorum, Step
-from tidelog.quorum.replica import RecordCodec
+from tidelog.quorum.metadata_replica import RecordCodec
+from tidelog.quorum.quorum import AfterFetch, Quorum
 from tidelog.quorum.roles import Follower
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
 from tidelog.quorum.snapshots import SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
 from tidelog.simulator.disk.crash import after_crash, data_drawn, names_undone
@@ -129,14 +129,14 @@ class Member:
         if quorum is None:
             return
         self.world.check(self, quorum)
-        for letter in quorum.take_letters():
-            self._send(letter)
+        for sent in quorum.elections.take_requests():
+            self._send(sent)
         job = quorum.sync_job()
         if job is not None:
             self._after(self.world.random.randrange(30), lambda: self._synced(job))
         self._fetch(quorum)
         self.world.look_at_parked(self)
-        due_ms = max(quorum.due_ms, self.world.now.monotonic_ms + 1)
+        due_ms = max(quorum.elections.due_ms, self.world.now.monotonic_ms + 1)
         if due_ms != self._looks_at:
             self._looks_at = due_ms
             self._after(due_ms - self.world.now.monotonic_ms, lambda: self._time_passed(due_ms))
@@ -144,7 +144,7 @@ class Member:
     def _time_passed(self, due_ms: int) -> None:
         if self._looks_at == due_ms and self.quorum is not None:
             self._looks_at = None
-            self.quorum.time_passed(self.world.now)
+            self.quorum.elections.time_passed(self.world.now)
 
     def _synced(self, job: FlushJob) -> None:
         assert self.quorum is not None
@@ -162,51 +162,51 @@ class Member:
 
         self.world.later(wait_ms, still_there)
 
-    def _send(self, letter: Letter) -> None:
-        other = self.world.members[letter.to.voter_id]
+    def _send(self, sent: OutboundRequest) -> None:
+        other = self.world.members[sent.to.voter_id]
 
         def arrived() -> None:
             if other.quorum is None:
                 return
-            answer = other.heard(letter)
+            answer = other.heard(sent)
             other.settle()
             self.world.send(other, self, lambda: answered(answer))
 
         pending = [True]
         starts = self.starts
 
-        def answered(answer: QuorumAnswer) -> None:
+        def answered(answer: QuorumResponse) -> None:
             if pending and self.quorum is not None and self.starts == starts:
                 pending.clear()
-                self.quorum.answered(letter, answer, self.world.now)
+                self.quorum.elections.handle_response(sent, answer, self.world.now)
                 self.settle()
 
         def lost() -> None:
             if pending and self.quorum is not None:
                 pending.clear()
-                self.quorum.unanswered(letter, self.world.now)
+                self.quorum.elections.request_failed(sent, self.world.now)
 
         self._after(LOST_AFTER_MS, lost)
         self.world.send(self, other, arrived)
 
-    def heard(self, letter: Letter) -> QuorumAnswer:
+    def heard(self, sent: OutboundRequest) -> QuorumResponse:
         assert self.quorum is not None
-        question, now = letter.question, self.world.now
+        question, now = sent.request, self.world.now
         match question:
-            case VoteAsked():
-                answer = self.quorum.vote_asked(question, now)
+            case Vote():
+                answer = self.quorum.elections.handle_vote(question, now)
                 if answer.granted and not question.pre_vote:
                     self.world.voted(self, question)
                 return answer
-            case EpochBegun():
-                return self.quorum.epoch_begun(question, now)
-            case EpochEnded():
-                return self.quorum.epoch_ended(question, now)
+            case BeginQuorumEpoch():
+                return self.quorum.elections.handle_begin_quorum_epoch(question, now)
+            case EndQuorumEpoch():
+                return self.quorum.elections.handle_end_quorum_epoch(question, now)
 
     # Fetching
 
     def _fetch(self, quorum: Quorum[str]) -> None:
-        asked = quorum.wants(self.world.fetch_bytes)
+        asked = quorum.next_fetch(self.world.fetch_bytes)
         if asked is None or self._fetching is not None:
             return
         number = self._fetching = next(self._fetches)
@@ -215,12 +215,12 @@ class Member:
         target = leader_id if leader_id in others else self.world.random.choice(others)
         starts = self.starts
 
-        def answered(answer: MetadataFetched[memoryview]) -> None:
+        def answered(answer: MetadataFetchResponse[memoryview]) -> None:
             if self._fetching != number or self.starts != starts or self.quorum is None:
                 return
-            step = self.quorum.fetched(asked, answer, self.world.now)
-            assert step is not Step.SNAPSHOT
-            self._after(0 if step is Step.AGAIN else 20, again)
+            step = self.quorum.handle_fetch_response(asked, answer, self.world.now)
+            assert step is not AfterFetch.FETCH_SNAPSHOT
+            self._after(0 if step is AfterFetch.FETCH_AGAIN else 20, again)
             self.settle()
 
         def again() -> None:
@@ -281,11 +281,11 @@ class RaftWorld:
         leader: Member,
         follower: Member,
         asked: MetadataFetch,
-        answered: Callable[[MetadataFetched[memoryview]], None],
+        answered: Callable[[MetadataFetchResponse[memoryview]], None],
     ) -> None:
         if leader.quorum is None:
             return
-        leader.quorum.fetch(asked, self.now)
+        leader.quorum.handle_fetch(asked, self.now)
         self.heard_ms[leader.node_id, follower.node_id] = self.now.monotonic_ms
         self.check(leader, leader.quorum)
         until_ms = self.now.monotonic_ms + PARKED_MS
@@ -310,20 +310,20 @@ class RaftWorld:
         self,
         leader: Member,
         follower: Member,
-        answer: MetadataFetched[LogSlice],
-        answered: Callable[[MetadataFetched[memoryview]], None],
+        answer: MetadataFetchResponse[LogSlice],
+        answered: Callable[[MetadataFetchResponse[memoryview]], None],
     ) -> None:
         data = None if answer.records is None else memoryview(bytearray(answer.records.read()))
         self.send(leader, follower, lambda: answered(answer._replace(records=data)))  # type: ignore[arg-type]  # the slice became its bytes
 
     # What must hold
 
-    def voted(self, member: Member, asked: VoteAsked) -> None:
+    def voted(self, member: Member, asked: Vote) -> None:
         """C2: one vote in an epoch, for ever. C3: for somebody whose log is not behind."""
         before = self.votes.setdefault((member.node_id, asked.epoch), asked.candidate.id)
         assert before == asked.candidate.id, f"{member.node_id} voted twice in {asked.epoch}"
         assert member.quorum is not None
-        own = member.quorum._log
+        own = member.quorum.log
         behind = (asked.last_epoch, asked.end_offset) < (own.latest_epoch, own.end_offset)
         assert not behind, f"{member.node_id} voted for one whose log is behind (C3)"
 
@@ -331,7 +331,7 @@ class RaftWorld:
         role = quorum.role
         assert role.epoch >= member.epoch, "the epoch never falls, across restarts too (C2)"
         member.epoch = role.epoch
-        member.durable_end = quorum._log.durable_end
+        member.durable_end = quorum.log.durable_end
         if isinstance(role, Leader):
             leader = self.leaders.setdefault(role.epoch, member.node_id)
             assert leader == member.node_id, f"epoch {role.epoch} has two leaders (C1)"
@@ -349,7 +349,7 @@ class RaftWorld:
         if mark <= self.marks.setdefault(leader.epoch, mark):
             return
         self.marks[leader.epoch] = mark
-        assert quorum._log.epoch_at(mark - 1) == leader.epoch, "an own record is committed (C4)"
+        assert quorum.log.epoch_at(mark - 1) == leader.epoch, "an own record is committed (C4)"
         holding = [each for each in self.members.values() if each.durable_end >= mark]
         assert len(holding) > len(self.voter_ids) // 2, f"{mark} is not with a majority (C5)"
 
@@ -365,9 +365,9 @@ class RaftWorld:
     def _check_shown(self, member: Member, quorum: Quorum[str]) -> None:
         """C7: all see the same, and what was seen once stays."""
         start = member.shown[-1][0] + 1 if member.shown else 0
-        if quorum.high_watermark <= start:
+        if quorum.replica.high_watermark <= start:
             return
-        member.shown += [tuple(each) for each in quorum.committed_since(start)]  # type: ignore[misc]  # a triple by its definition
+        member.shown += [tuple(each) for each in quorum.replica.committed_since(start)]  # type: ignore[misc]  # a triple by its definition
         fresh = member.shown[len(self.committed) :]
         known = min(len(member.shown), len(self.committed))
         assert member.shown[:known] == self.committed[:known], "two nodes disagree (C7)"

@@ -62,7 +62,7 @@ def test_a_vote_survives_writing_and_reading(files: MemoryFileSystem) -> None:
     assert read_election_state(files, DIRECTORY) == state
 
 
-def test_a_crash_leaves_the_old_promise_or_the_new_one(files: MemoryFileSystem) -> None:
+def test_a_crash_leaves_the_old_state_or_the_new_one(files: MemoryFileSystem) -> None:
     old, new = ElectionState(epoch=1, leader_id=1), ElectionState(epoch=2, leader_id=1)
     write(files, old)
     seen = [read_election_state(disk, DIRECTORY) for disk in after_each_operation(files, new)]
@@ -79,7 +79,7 @@ def after_each_operation(files: MemoryFileSystem, state: ElectionState) -> list[
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b'{"data_version":2}', b'{"data_version":1,"leaderEpoch":"x"}']
 )
-def test_a_promise_that_cannot_be_read_is_not_taken_for_none(
+def test_a_state_that_cannot_be_read_is_not_taken_for_none(
     files: MemoryFileSystem, content: bytes
 ) -> None:
     write_atomically(files, PATH, content)

@@ -6,25 +6,11 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from tests.quorum.voter_bench import (
-    END,
-    GRANTED,
-    REFUSED,
-    TIMEOUTS,
-    VoterBench,
-    address,
-    key,
-)
+from tests.quorum.voter_bench import END, GRANTED, REFUSED, TIMEOUTS, VoterBench, address, key
 
 from tidelog.model.errors import ErrorCode
 from tidelog.quorum.election_state import ElectionState
-from tidelog.quorum.messages import (
-    EpochBegun,
-    EpochEnded,
-    LogEnd,
-    ReplicaKey,
-    VoteAsked,
-)
+from tidelog.quorum.messages import BeginQuorumEpoch, EndQuorumEpoch, LogEnd, ReplicaKey, Vote
 
 # Standing
 
@@ -33,35 +19,35 @@ def test_a_voter_that_just_started_asks_soon_whether_it_is_needed() -> None:
     bench = VoterBench()
     assert bench.state == ("unattached", 3, -1)
     bench.wait(49)
-    assert bench.letters() == []
+    assert bench.requests() == []
     bench.wait(1)
     assert bench.state == ("prospective", 3, -1)
-    assert [letter.to.voter_id for letter in bench.letters()] == [2, 3]
+    assert [request.to.voter_id for request in bench.requests()] == [2, 3]
 
 
-def test_a_pre_vote_asks_in_the_epoch_it_would_leave_and_promises_nothing() -> None:
+def test_a_pre_vote_asks_in_the_epoch_it_would_leave_and_binds_nobody() -> None:
     bench = VoterBench()
     [asked, _] = bench.stand()
-    assert asked.question == VoteAsked(3, key(1), key(2), *END, True)
-    assert bench.stored == [ElectionState(epoch=3)]
+    assert asked.request == Vote(3, key(1), key(2), *END, True)
+    assert bench.stored == ElectionState(epoch=3)
 
 
 def test_a_majority_of_pre_votes_makes_a_candidate_that_voted_for_itself_on_disk() -> None:
     bench = VoterBench()
     [asked, _] = bench.campaign()
     assert bench.state == ("candidate", 4, -1)
-    assert asked.question == VoteAsked(4, key(1), key(2), *END, False)
-    assert bench.stored[-1] == ElectionState(4, -1, *key(1))
+    assert asked.request == Vote(4, key(1), key(2), *END, False)
+    assert bench.stored == ElectionState(4, -1, *key(1))
 
 
 def test_a_majority_of_votes_makes_a_leader_that_says_so() -> None:
     bench = VoterBench()
     said = bench.win()
     assert bench.state == ("leader", 4, 1)
-    assert bench.stored[-1] == ElectionState(4, 1)
-    assert [letter.question for letter in said] == [
-        EpochBegun(4, 1, key(2), address(1)),
-        EpochBegun(4, 1, key(3), address(1)),
+    assert bench.stored == ElectionState(4, 1)
+    assert [request.request for request in said] == [
+        BeginQuorumEpoch(4, 1, key(2), address(1)),
+        BeginQuorumEpoch(4, 1, key(3), address(1)),
     ]
 
 
@@ -95,24 +81,24 @@ def test_a_replica_without_a_vote_never_stands() -> None:
 
 def test_who_is_not_encouraged_stays_in_its_epoch() -> None:
     bench = VoterBench()
-    for letter in bench.stand():
-        bench.answer(letter, REFUSED)
+    for request in bench.stand():
+        bench.answer(request, REFUSED)
     assert bench.state == ("unattached", 3, -1)
 
 
 def test_who_is_not_encouraged_goes_back_to_its_leader() -> None:
     bench = VoterBench()
     bench.follow(2, 5)
-    for letter in bench.stand():
-        bench.answer(letter, REFUSED)
+    for request in bench.stand():
+        bench.answer(request, REFUSED)
     assert bench.state == ("follower", 5, 2)
     assert bench.elections.leader_address == address(2)
 
 
 def test_a_candidate_that_lost_waits_out_its_time_before_it_stands_again() -> None:
     bench = VoterBench()
-    for letter in bench.campaign():
-        bench.answer(letter, REFUSED)
+    for request in bench.campaign():
+        bench.answer(request, REFUSED)
     bench.wait(1499)
     assert bench.state == ("candidate", 4, -1)
     bench.wait(1)
@@ -128,19 +114,19 @@ def test_a_voter_that_knows_no_pre_votes_is_asked_for_its_vote() -> None:
 def test_a_question_that_was_lost_is_asked_again_after_the_retry_backoff() -> None:
     bench = VoterBench()
     [lost, _] = bench.stand()
-    bench.elections.unanswered(lost, bench.now)
+    bench.elections.request_failed(lost, bench.now)
     bench.wait(19)
-    assert bench.letters() == []
+    assert bench.requests() == []
     bench.wait(1)
-    assert bench.letters() == [lost]
+    assert bench.requests() == [lost]
 
 
 def test_answers_to_questions_of_an_earlier_epoch_do_not_count() -> None:
     bench = VoterBench()
     pre_votes = bench.stand()
     bench.ask_vote(2, 7)
-    for letter in pre_votes:
-        bench.answer(letter, GRANTED)
+    for request in pre_votes:
+        bench.answer(request, GRANTED)
     assert bench.state == ("unattached", 7, -1)
 
 
@@ -158,7 +144,7 @@ def test_a_voter_counts_once() -> None:
 def test_a_vote_is_on_disk_before_it_is_given_and_given_once_in_an_epoch() -> None:
     bench = VoterBench()
     assert bench.ask_vote(2, 4).granted
-    assert bench.stored[-1] == ElectionState(4, -1, *key(2))
+    assert bench.stored == ElectionState(4, -1, *key(2))
     assert not bench.ask_vote(3, 4).granted
     assert bench.ask_vote(2, 4).granted, "the answer may have been lost"
 
@@ -184,16 +170,22 @@ def test_a_later_epoch_is_adopted_whether_the_vote_is_given_or_not() -> None:
     bench = VoterBench()
     answer = bench.ask_vote(2, 9, last=LogEnd(1, 1))
     assert (answer.granted, answer.epoch) == (False, 9)
-    assert bench.stored[-1] == ElectionState(9)
+    assert bench.stored == ElectionState(9)
 
 
 def test_an_earlier_epoch_is_fenced() -> None:
     bench = VoterBench()
     assert bench.ask_vote(2, 2, last=LogEnd(1, 1)).error == ErrorCode.fenced_leader_epoch
-    begun = EpochBegun(2, 2, key(1), address(2))
-    assert bench.elections.epoch_begun(begun, bench.now).error == ErrorCode.fenced_leader_epoch
-    ended = EpochEnded(2, 2, ())
-    assert bench.elections.epoch_ended(ended, bench.now).error == ErrorCode.fenced_leader_epoch
+    begun = BeginQuorumEpoch(2, 2, key(1), address(2))
+    assert (
+        bench.elections.handle_begin_quorum_epoch(begun, bench.now).error
+        == ErrorCode.fenced_leader_epoch
+    )
+    ended = EndQuorumEpoch(2, 2, ())
+    assert (
+        bench.elections.handle_end_quorum_epoch(ended, bench.now).error
+        == ErrorCode.fenced_leader_epoch
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +216,7 @@ def test_pre_votes_are_given_to_any_number_and_change_nothing() -> None:
     bench = VoterBench()
     assert bench.ask_vote(2, 3, pre_vote=True).granted
     assert bench.ask_vote(3, 3, pre_vote=True).granted
-    assert bench.stored == [ElectionState(epoch=3)]
+    assert bench.stored == ElectionState(epoch=3)
 
 
 def test_a_follower_of_a_leader_that_answers_encourages_nobody() -> None:
@@ -233,7 +225,7 @@ def test_a_follower_of_a_leader_that_answers_encourages_nobody() -> None:
     assert bench.ask_vote(3, 5, pre_vote=True).granted, "it has not heard of its leader yet"
     bench.elections.leader_answered(bench.now)
     assert not bench.ask_vote(3, 5, pre_vote=True).granted
-    bench.elections.leader_hung_up(bench.now)
+    bench.elections.leader_disconnected(bench.now)
     assert bench.ask_vote(3, 5, pre_vote=True).granted
 
 

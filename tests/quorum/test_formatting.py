@@ -10,7 +10,7 @@ from tidelog.model.errors import ConfigError
 from tidelog.model.ids import parse_uuid_text
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory, read_bootstrap
-from tidelog.quorum.snapshot_file import read_snapshot
+from tidelog.quorum.snapshots import read_snapshot
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.disk.crash import crashes, data_lost, names_undone

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.quorum.voter_bench import TIMEOUTS, VoterBench, address, key, member
+from tests.quorum.voter_bench import TIMEOUTS, VoterBench, address, key
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.quorum.election_state import ElectionState
-from tidelog.quorum.messages import EpochBegun, EpochEnded
+from tidelog.quorum.messages import BeginQuorumEpoch, EndQuorumEpoch
 from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
-from tidelog.quorum.voter_set import VoterSet
 
 # Following
 
@@ -20,7 +19,9 @@ def test_an_epoch_with_two_leaders_stops_the_node() -> None:
     bench = VoterBench()
     bench.follow(2, 5)
     with pytest.raises(InvariantBroken):
-        bench.elections.epoch_begun(EpochBegun(5, 3, key(1), address(3)), bench.now)
+        bench.elections.handle_begin_quorum_epoch(
+            BeginQuorumEpoch(5, 3, key(1), address(3)), bench.now
+        )
 
 
 @pytest.mark.parametrize("become", [VoterBench.win, lambda bench: resign(bench)])
@@ -30,7 +31,9 @@ def test_another_leader_of_an_epoch_that_this_node_led_stops_it(
     bench = VoterBench()
     become(bench)
     with pytest.raises(InvariantBroken):
-        bench.elections.epoch_begun(EpochBegun(4, 3, key(1), address(3)), bench.now)
+        bench.elections.handle_begin_quorum_epoch(
+            BeginQuorumEpoch(4, 3, key(1), address(3)), bench.now
+        )
 
 
 def resign(bench: VoterBench) -> None:
@@ -54,29 +57,29 @@ def test_voters_whose_leader_hung_up_stand_one_after_the_other(
     own: int, leader: int, waits_ms: int
 ) -> None:
     bench = VoterBench(own=own)
-    begun = EpochBegun(5, leader, key(own), address(leader))
-    bench.elections.epoch_begun(begun, bench.now)
+    begun = BeginQuorumEpoch(5, leader, key(own), address(leader))
+    bench.elections.handle_begin_quorum_epoch(begun, bench.now)
     bench.elections.leader_answered(bench.now)
-    bench.elections.leader_hung_up(bench.now)
+    bench.elections.leader_disconnected(bench.now)
     bench.wait(waits_ms - 1)
     assert bench.state[0] == "follower"
     bench.wait(1)
     assert bench.state[0] == "prospective"
-    assert bench.elections.lost_leader == leader
+    assert bench.elections.take_lost_leader() == leader
 
 
 def test_a_leader_that_answers_again_is_not_lost() -> None:
     bench = VoterBench()
     bench.follow(2, 5)
-    bench.elections.leader_hung_up(bench.now)
+    bench.elections.leader_disconnected(bench.now)
     bench.elections.leader_answered(bench.now)
     bench.wait(1999)
     assert bench.state == ("follower", 5, 2)
-    assert bench.elections.lost_leader is None
+    assert bench.elections.take_lost_leader() is None
 
 
 def test_without_a_grace_time_a_closed_connection_tells_nothing() -> None:
-    assert QuorumTimeouts(disconnect_grace_ms=0).after_hang_up(0, 2) is None
+    assert QuorumTimeouts(disconnect_grace_ms=0).after_disconnect(0, 2) is None
 
 
 # Resigning
@@ -97,8 +100,8 @@ def test_the_first_successor_stands_at_once_and_is_encouraged_by_the_others() ->
     for bench, successors in ((first, (1, 3)), (second, (3, 1))):
         bench.follow(2, 5)
         bench.elections.leader_answered(bench.now)
-        ended = EpochEnded(5, 2, tuple(map(key, successors)), address(2))
-        assert bench.elections.epoch_ended(ended, bench.now).error == ErrorCode.none
+        ended = EndQuorumEpoch(5, 2, tuple(map(key, successors)), address(2))
+        assert bench.elections.handle_end_quorum_epoch(ended, bench.now).error == ErrorCode.none
         bench.wait(0)
     assert first.state == ("prospective", 5, 2)
     assert second.state == ("follower", 5, 2)
@@ -112,13 +115,13 @@ def test_a_voter_that_is_removed_while_it_waits_leaves_elections_to_the_others(
     bench = VoterBench()
     if begin is not None:
         begin(bench)
-    bench.members = VoterSet(1, (member(2), member(3)))
-    bench.letters()
+    bench.voters_become(2, 3)
+    bench.requests()
     bench.wait(60_000)
 
     assert bench.state[0] == "unattached"
     assert bench.elections.due_ms == NEVER_MS
-    assert bench.letters() == []
+    assert bench.requests() == []
 
 
 def test_a_leader_without_a_majority_resigns_and_says_so() -> None:
@@ -126,11 +129,11 @@ def test_a_leader_without_a_majority_resigns_and_says_so() -> None:
     bench.win()
     bench.wait(2999)
     assert bench.state == ("leader", 4, 1)
-    bench.letters()
+    bench.requests()
     bench.wait(1)
     assert bench.state == ("resigned", 4, -1)
-    said = [letter.question for letter in bench.letters()]
-    assert said == [EpochEnded(4, 1, (key(2), key(3)), address(1))] * 2
+    said = [request.request for request in bench.requests()]
+    assert said == [EndQuorumEpoch(4, 1, (key(2), key(3)), address(1))] * 2
 
 
 def test_who_resigned_begins_a_new_epoch_when_nobody_else_does() -> None:
@@ -141,7 +144,7 @@ def test_who_resigned_begins_a_new_epoch_when_nobody_else_does() -> None:
     assert bench.state == ("resigned", 4, -1)
     bench.wait(1)
     assert bench.state == ("unattached", 5, -1)
-    assert bench.stored[-1] == ElectionState(5)
+    assert bench.stored == ElectionState(5)
 
 
 # Starting again
@@ -158,7 +161,7 @@ def test_nobody_leads_an_epoch_again_after_a_restart() -> None:
 def test_an_epoch_in_the_log_is_adopted_when_the_stored_one_is_earlier() -> None:
     bench = VoterBench(stored=ElectionState(2, 2, *key(2)))
     assert bench.state == ("unattached", 3, -1)
-    assert bench.stored[-1] == ElectionState(3)
+    assert bench.stored == ElectionState(3)
 
 
 def test_a_leader_that_was_known_is_remembered_but_has_to_be_found_anew() -> None:

@@ -9,14 +9,13 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.quorum.description import QuorumDescription
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse, SnapshotFetch
+from tidelog.quorum.leader import QuorumDescription
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.quorum import Quorum, Step
-from tidelog.quorum.replica import LostCommittedMetadata, RecordCodec
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotAsked
+from tidelog.quorum.metadata_replica import LostCommittedMetadata, RecordCodec
+from tidelog.quorum.quorum import AfterFetch, Quorum
+from tidelog.quorum.snapshots import SnapshotId
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 from tidelog.storage.identity import DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import LogDirectory
@@ -68,7 +67,7 @@ def open_observer(files: MemoryFileSystem) -> Quorum[str]:
 
 
 def wanted(observer: Quorum[str]) -> MetadataFetch:
-    asked = observer.wants()
+    asked = observer.next_fetch()
     assert asked is not None
     return asked
 
@@ -96,15 +95,15 @@ def described(leader: Quorum[str], now: Now) -> QuorumDescription:
 
 
 def seen(observer: Quorum[str]) -> list[str]:
-    return [each.record for each in observer.committed_since(0)]
+    return [each.record for each in observer.replica.committed_since(0)]
 
 
 def answer_of(
     leader: Quorum[str], asked: MetadataFetch, now: Now = NOW
-) -> MetadataFetched[memoryview]:
-    answer = leader.fetch(asked, now)
+) -> MetadataFetchResponse[memoryview]:
+    answer = leader.handle_fetch(asked, now)
     records = None if answer.records is None else memoryview(bytearray(answer.records.read()))
-    return MetadataFetched(
+    return MetadataFetchResponse(
         error=answer.error,
         leader_id=answer.leader_id,
         leader_epoch=answer.leader_epoch,
@@ -117,13 +116,13 @@ def answer_of(
     )
 
 
-def follow(observer: Quorum[str], leader: Quorum[str], rounds: int = 20) -> Step:
-    step = Step.AGAIN
+def follow(observer: Quorum[str], leader: Quorum[str], rounds: int = 20) -> AfterFetch:
+    step = AfterFetch.FETCH_AGAIN
     for _ in range(rounds):
         asked = wanted(observer)
         answer = answer_of(leader, asked)
-        step = observer.fetched(asked, answer, NOW)
-        if step is not Step.AGAIN or not answer.is_news_for(asked):
+        step = observer.handle_fetch_response(asked, answer, NOW)
+        if step is not AfterFetch.FETCH_AGAIN or not answer.is_news_for(asked):
             return step
     return step
 
@@ -137,11 +136,11 @@ def test_an_observer_learns_the_epoch_then_the_log_then_what_is_committed(
     asked = wanted(observer)
     refused = answer_of(leader, asked)
     assert refused.error == ErrorCode.fenced_leader_epoch
-    assert observer.fetched(asked, refused, NOW) is Step.AGAIN
+    assert observer.handle_fetch_response(asked, refused, NOW) is AfterFetch.FETCH_AGAIN
     assert (observer.epoch, observer.leader_id) == (leader.epoch, 1)
     follow(observer, leader)
     assert seen(observer) == ["a", "b"]
-    assert observer.end_offset == leader.end_offset
+    assert observer.log.end_offset == leader.log.end_offset
 
 
 def test_what_is_not_committed_is_in_the_log_but_not_seen(
@@ -151,7 +150,7 @@ def test_what_is_not_committed_is_in_the_log_but_not_seen(
     follow(observer, leader)
     leader.append(["a"], NOW)
     follow(observer, leader)
-    assert observer.end_offset == leader.end_offset
+    assert observer.log.end_offset == leader.log.end_offset
     assert seen(observer) == []
     sync(leader)
     follow(observer, leader)
@@ -165,8 +164,8 @@ def test_a_restarted_observer_goes_on_where_its_disk_ends(
     sync(leader)
     follow(open_observer(disk), leader)
     again = open_observer(disk)
-    assert wanted(again).offset == leader.end_offset
-    assert again.high_watermark == 0, "what is committed, only the leader can tell"
+    assert wanted(again).offset == leader.log.end_offset
+    assert again.replica.high_watermark == 0, "what is committed, only the leader can tell"
     follow(again, leader)
     assert seen(again) == ["a"]
 
@@ -176,16 +175,18 @@ def test_records_that_a_new_leader_does_not_have_are_cut(
 ) -> None:
     observer = open_observer(disk)
     follow(observer, leader)
-    mark = observer.high_watermark
+    mark = observer.replica.high_watermark
     asked = wanted(observer)
     leader.append(["never committed"], NOW)
-    observer.fetched(asked, answer_of(leader, asked), NOW)
-    assert observer.end_offset > mark
-    diverging = MetadataFetched[memoryview](
+    observer.handle_fetch_response(asked, answer_of(leader, asked), NOW)
+    assert observer.log.end_offset > mark
+    diverging = MetadataFetchResponse[memoryview](
         leader_id=1, leader_epoch=leader.epoch, high_watermark=mark, diverging=(1, mark)
     )
-    assert observer.fetched(wanted(observer), diverging, NOW) is Step.AGAIN
-    assert observer.end_offset == mark
+    assert (
+        observer.handle_fetch_response(wanted(observer), diverging, NOW) is AfterFetch.FETCH_AGAIN
+    )
+    assert observer.log.end_offset == mark
 
 
 def test_a_leader_that_lost_what_was_committed_is_not_believed(
@@ -195,30 +196,30 @@ def test_a_leader_that_lost_what_was_committed_is_not_believed(
     sync(leader)
     observer = open_observer(disk)
     follow(observer, leader)
-    diverging = MetadataFetched[memoryview](
+    diverging = MetadataFetchResponse[memoryview](
         leader_id=1, leader_epoch=leader.epoch, high_watermark=1, diverging=(1, 1)
     )
     with pytest.raises(LostCommittedMetadata):
-        observer.fetched(wanted(observer), diverging, NOW)
+        observer.handle_fetch_response(wanted(observer), diverging, NOW)
 
 
 def test_a_leader_of_the_past_is_not_heard(leader: Quorum[str], disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
     follow(observer, leader)
-    newer = MetadataFetched[memoryview](
+    newer = MetadataFetchResponse[memoryview](
         error=ErrorCode.fenced_leader_epoch,
         leader_id=3,
         leader_epoch=leader.epoch + 1,
         leader_address=("node-3", 9093),
     )
-    assert observer.fetched(wanted(observer), newer, NOW) is Step.AGAIN
+    assert observer.handle_fetch_response(wanted(observer), newer, NOW) is AfterFetch.FETCH_AGAIN
     asked = wanted(observer)
-    old = MetadataFetched[memoryview](
+    old = MetadataFetchResponse[memoryview](
         leader_id=1, leader_epoch=leader.epoch, high_watermark=1 << 30
     )
-    mark = observer.high_watermark
-    assert observer.fetched(asked, old, NOW) is Step.REST
-    assert (observer.high_watermark, observer.leader_id) == (mark, 3)
+    mark = observer.replica.high_watermark
+    assert observer.handle_fetch_response(asked, old, NOW) is AfterFetch.BACK_OFF
+    assert (observer.replica.high_watermark, observer.leader_id) == (mark, 3)
 
 
 def test_damaged_records_are_not_taken(leader: Quorum[str], disk: MemoryFileSystem) -> None:
@@ -230,57 +231,59 @@ def test_damaged_records_are_not_taken(leader: Quorum[str], disk: MemoryFileSyst
     answer = answer_of(leader, asked)
     assert answer.records is not None
     answer.records[-1] ^= 1
-    end = observer.end_offset
-    assert observer.fetched(asked, answer, NOW) is Step.REST
-    assert (observer.end_offset, observer.high_watermark) == (end, end)
+    end = observer.log.end_offset
+    assert observer.handle_fetch_response(asked, answer, NOW) is AfterFetch.BACK_OFF
+    assert (observer.log.end_offset, observer.replica.high_watermark) == (end, end)
 
 
 def test_the_high_watermark_never_falls(leader: Quorum[str], disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
     follow(observer, leader)
-    mark = observer.high_watermark
-    lower = MetadataFetched[memoryview](leader_id=1, leader_epoch=leader.epoch, high_watermark=1)
-    observer.fetched(wanted(observer), lower, NOW)
-    assert observer.high_watermark == mark
+    mark = observer.replica.high_watermark
+    lower = MetadataFetchResponse[memoryview](
+        leader_id=1, leader_epoch=leader.epoch, high_watermark=1
+    )
+    observer.handle_fetch_response(wanted(observer), lower, NOW)
+    assert observer.replica.high_watermark == mark
 
 
 def test_an_observer_goes_on_behind_a_snapshot(leader: Quorum[str], disk: MemoryFileSystem) -> None:
     leader.append(["a", "b"], NOW)
     sync(leader)
-    job = leader.snapshot_job(["state"], leader.high_watermark, NOW)
+    job = leader.replica.snapshot_job(["state"], leader.replica.high_watermark, NOW)
     job.run()
-    leader.snapshot_written(job, NOW)
+    leader.replica.snapshot_written(job, NOW)
     observer = open_observer(disk)
-    assert follow(observer, leader) is Step.SNAPSHOT
+    assert follow(observer, leader) is AfterFetch.FETCH_SNAPSHOT
     answer = answer_of(leader, wanted(observer))
     assert answer.snapshot == job.id
-    download = observer.download(job.id)
+    download = observer.replica.download(job.id)
     while True:
-        wish = SnapshotAsked(observer.identity, observer.epoch, job.id, download.position, 50)
-        piece = leader.snapshot_piece(wish, NOW)
+        wish = SnapshotFetch(observer.identity, observer.epoch, job.id, download.position, 50)
+        piece = leader.handle_snapshot_fetch(wish, NOW)
         assert piece.error == 0
         download.append(piece.data)
         if download.position == piece.size:
             break
     download.finish()
-    observer.install(job.id, NOW)
-    snapshot = observer.latest_snapshot()
+    observer.replica.install(job.id, NOW)
+    snapshot = observer.replica.latest_snapshot()
     assert snapshot is not None
     assert [*snapshot.records] == ["state"]
-    assert observer.end_offset == observer.high_watermark == job.id.offset
+    assert observer.log.end_offset == observer.replica.high_watermark == job.id.offset
     leader.append(["c"], NOW)
     sync(leader)
     follow(observer, leader)
-    assert [each.record for each in observer.committed_since(job.id.offset)] == ["c"]
+    assert [each.record for each in observer.replica.committed_since(job.id.offset)] == ["c"]
     again = open_observer(disk)
-    assert again.end_offset == leader.end_offset
-    assert again.high_watermark == job.id.offset
+    assert again.log.end_offset == leader.log.end_offset
+    assert again.replica.high_watermark == job.id.offset
 
 
 def test_a_download_that_is_given_up_leaves_nothing(disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
     names = set(disk.list("/data/__cluster_metadata-0"))
-    download = observer.download(SnapshotId(10, 1))
+    download = observer.replica.download(SnapshotId(10, 1))
     download.append(b"some")
     download.give_up()
     assert set(disk.list("/data/__cluster_metadata-0")) == names
@@ -288,7 +291,10 @@ def test_a_download_that_is_given_up_leaves_nothing(disk: MemoryFileSystem) -> N
 
 def test_two_downloads_of_one_snapshot_do_not_disturb_each_other(disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
-    first, second = observer.download(SnapshotId(10, 1)), observer.download(SnapshotId(10, 1))
+    first, second = (
+        observer.replica.download(SnapshotId(10, 1)),
+        observer.replica.download(SnapshotId(10, 1)),
+    )
     first.append(b"some")
     first.give_up()
     assert second.position == 0
@@ -299,7 +305,7 @@ def test_two_downloads_of_one_snapshot_do_not_disturb_each_other(disk: MemoryFil
 def test_a_download_that_cannot_be_read_leaves_nothing(disk: MemoryFileSystem) -> None:
     observer = open_observer(disk)
     names = set(disk.list("/data/__cluster_metadata-0"))
-    download = observer.download(SnapshotId(10, 1))
+    download = observer.replica.download(SnapshotId(10, 1))
     download.append(bytes(200))
     download.finish()
     assert not download.is_stored
@@ -313,10 +319,10 @@ def test_the_leader_knows_how_far_observers_are(
     follow(observer, leader)
     [progress] = described(leader, NOW).observers
     assert (progress.replica_id, progress.directory_id) == (2, OTHER_DIRECTORY)
-    assert progress.log_end_offset == leader.end_offset
+    assert progress.log_end_offset == leader.log.end_offset
     assert progress.last_caught_up_ms == NOW.wall_ms
     leader.append(["a"], LATER)
-    leader.fetch(wanted(observer), LATER)
+    leader.handle_fetch(wanted(observer), LATER)
     [progress] = described(leader, LATER).observers
     assert progress.last_fetch_ms == LATER.wall_ms
     assert progress.last_caught_up_ms == NOW.wall_ms

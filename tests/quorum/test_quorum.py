@@ -19,13 +19,9 @@ from tidelog.quorum.control_records import (
     Voters,
     read_control_record,
 )
-from tidelog.quorum.election_state import (
-    ElectionState,
-    read_election_state,
-    write_election_state,
-)
+from tidelog.quorum.election_state import ElectionState, read_election_state, write_election_state
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.snapshot_file import SnapshotId, write_snapshot
+from tidelog.quorum.snapshots import SnapshotId, write_snapshot
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.disk.crash import (
@@ -60,7 +56,7 @@ def sync(quorum: Quorum[str]) -> bool:
 
 
 def records(quorum: Quorum[str], offset: int = 0) -> list[tuple[int, int, str]]:
-    return [tuple(committed) for committed in quorum.committed_since(offset)]  # type: ignore[misc]  # a triple by its definition
+    return [tuple(committed) for committed in quorum.replica.committed_since(offset)]  # type: ignore[misc]  # a triple by its definition
 
 
 def control_records(files: MemoryFileSystem, path: str = LOG) -> list[ControlRecord]:
@@ -101,9 +97,9 @@ def test_nothing_is_committed_before_the_first_sync(
 ) -> None:
     quorum = open_quorum(files)
     quorum.start(at(0))
-    assert (quorum.high_watermark, quorum.is_active) == (0, False)
+    assert (quorum.replica.high_watermark, quorum.is_active) == (0, False)
     assert sync(quorum)
-    assert (quorum.high_watermark, quorum.is_active) == (3, True)
+    assert (quorum.replica.high_watermark, quorum.is_active) == (3, True)
 
 
 def test_the_epoch_is_durable_before_a_record_of_it_is_written(
@@ -121,12 +117,12 @@ def test_records_are_committed_once_they_are_durable(
 ) -> None:
     quorum = started(open_quorum, files)
     assert quorum.append(["a", "b"], at(5)) == 5
-    assert (records(quorum), quorum.high_watermark) == ([], 3)
+    assert (records(quorum), quorum.replica.high_watermark) == ([], 3)
 
     assert sync(quorum)
     assert records(quorum) == [(3, 1, "a"), (4, 1, "b")]
     assert records(quorum, 4) == [(4, 1, "b")]
-    assert quorum.high_watermark == quorum.end_offset == 5
+    assert quorum.replica.high_watermark == quorum.log.end_offset == 5
 
 
 def test_one_sync_is_under_way_at_a_time_and_covers_what_was_there_when_it_began(
@@ -171,7 +167,7 @@ def test_records_that_take_effect_together_stand_in_one_batch(
     assert (header.base_timestamp, header.producer_id) == (1007, -1)
     with pytest.raises(TooLargeForOneBatch):
         quorum.append(["x"] * 10_001, at(8))
-    assert quorum.end_offset == 6
+    assert quorum.log.end_offset == 6
 
 
 def test_other_records_may_be_split(open_quorum: OpenQuorum, files: MemoryFileSystem) -> None:
@@ -189,13 +185,13 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
     sync(quorum)
 
     again = open_quorum(files)
-    assert again.latest_snapshot() is None
+    assert again.replica.latest_snapshot() is None
     again.start(at(10))
-    assert (again.epoch, again.high_watermark, again.is_active) == (2, 0, False)
+    assert (again.epoch, again.replica.high_watermark, again.is_active) == (2, 0, False)
     assert records(again) == []
     sync(again)
     assert records(again) == [(3, 1, "a")]
-    assert again.high_watermark == 5
+    assert again.replica.high_watermark == 5
     assert [type(record) for record in control_records(files)] == [
         LeaderChange,
         KRaftVersion,
@@ -204,7 +200,7 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
     ]
 
 
-def test_the_new_epoch_is_above_everything_promised_or_written(
+def test_the_new_epoch_is_above_everything_voted_in_or_written(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     started(open_quorum, files)
@@ -213,20 +209,22 @@ def test_the_new_epoch_is_above_everything_promised_or_written(
     assert again.epoch == 2
 
 
-def test_a_voter_with_records_and_without_its_promises_does_not_start(
+def test_a_voter_with_records_and_without_its_election_state_does_not_start(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     quorum = started(open_quorum, files)
     rivals = [voter(2), voter(3)]
     quorum.append(["a"], at(1))
     sync(quorum)
-    quorum._append_control([Voters(voters=(*quorum.voters.voters, *rivals))], quorum.epoch, at(1))
+    quorum.replica.append_control(
+        [Voters(voters=(*quorum.voters.voters, *rivals))], quorum.epoch, at(1)
+    )
     files.remove(f"{DIRECTORY}/quorum-state")
     with pytest.raises(DiskError, match="could vote twice"):
         open_quorum(files).start(at(2))
 
 
-def test_a_voter_with_a_snapshot_alone_and_without_its_promises_does_not_start(
+def test_a_voter_with_a_snapshot_alone_and_without_its_election_state_does_not_start(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     own = started(open_quorum, files).voters.voters
@@ -246,7 +244,7 @@ def test_a_voter_with_a_snapshot_alone_and_without_its_promises_does_not_start(
         open_quorum(files).start(at(2))
 
 
-def test_a_voter_that_was_just_formatted_has_promised_nothing(open_quorum: OpenQuorum) -> None:
+def test_a_voter_that_was_just_formatted_has_voted_for_nobody(open_quorum: OpenQuorum) -> None:
     quorum = open_quorum(formatted((VOTER, voter(2))))
     quorum.start(at(0))
     assert (quorum.epoch, quorum.leader_id) == (0, -1)
@@ -348,9 +346,9 @@ def test_a_controller_that_is_no_voter_only_follows(
 ) -> None:
     quorum = open_quorum(files, node_id=2)
     quorum.start(at(0))
-    quorum.time_passed(at(1 << 40))
+    quorum.elections.time_passed(at(1 << 40))
     assert (quorum.role.name, quorum.leader_id) == ("unattached", -1)
-    assert quorum.take_letters() == []
+    assert quorum.elections.take_requests() == []
 
 
 def voter(voter_id: int) -> Voter:
@@ -406,7 +404,7 @@ def test_a_node_refuses_to_start_without_records_that_were_durable(
     quorum.append(["a"], at(0))
     sync(quorum)
     OffsetCheckpoint(files, f"/data/{RECOVERY_POINTS}").write(
-        {TopicPartition(METADATA_TOPIC, 0): quorum.end_offset}
+        {TopicPartition(METADATA_TOPIC, 0): quorum.log.end_offset}
     )
     log = files.open(LOG)
     log.truncate(log.size() - 1)

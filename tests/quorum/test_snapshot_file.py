@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.model.errors import DiskError
 from tidelog.quorum.control_records import Voter, VoterEndpoint
-from tidelog.quorum.snapshot_file import (
+from tidelog.quorum.snapshots import (
     SnapshotContent,
     SnapshotId,
     read_snapshot,

@@ -29,7 +29,7 @@ def sync(quorum: Quorum[str]) -> None:
 
 
 def records(quorum: Quorum[str], offset: int) -> list[str]:
-    return [committed.record for committed in quorum.committed_since(offset)]
+    return [committed.record for committed in quorum.replica.committed_since(offset)]
 
 
 def started(open_quorum: OpenQuorum, files: MemoryFileSystem, **options: object) -> Quorum[str]:
@@ -43,26 +43,26 @@ EAGER = SnapshotRules(bytes_between=200, interval_ms=1000, retention_bytes=0, re
 
 
 def take_snapshot(quorum: Quorum[str], state: list[str], ms: int) -> None:
-    job = quorum.snapshot_job(state, quorum.high_watermark, at(ms))
+    job = quorum.replica.snapshot_job(state, quorum.replica.high_watermark, at(ms))
     job.run()
-    quorum.snapshot_written(job, at(ms))
+    quorum.replica.snapshot_written(job, at(ms))
 
 
 def test_a_snapshot_is_due_after_enough_bytes_or_enough_time(
     open_quorum: OpenQuorum, files: MemoryFileSystem
 ) -> None:
     quorum = open_quorum(files, rules=EAGER)
-    assert not quorum.snapshot_due(at(5000))
+    assert not quorum.replica.snapshot_due(at(5000))
     quorum.start(at(0))
     sync(quorum)
-    assert not quorum.snapshot_due(at(999))
-    assert quorum.snapshot_due(at(1000))
+    assert not quorum.replica.snapshot_due(at(999))
+    assert quorum.replica.snapshot_due(at(1000))
     quorum.append(["x" * 200], at(1))
     sync(quorum)
-    assert quorum.snapshot_due(at(1))
+    assert quorum.replica.snapshot_due(at(1))
     take_snapshot(quorum, ["x" * 200], 2)
-    assert not quorum.snapshot_due(at(900))
-    assert not quorum.snapshot_due(at(9000)), "nothing was committed since"
+    assert not quorum.replica.snapshot_due(at(900))
+    assert not quorum.replica.snapshot_due(at(9000)), "nothing was committed since"
 
 
 def test_a_snapshot_stands_in_for_the_log_below_it(
@@ -77,11 +77,11 @@ def test_a_snapshot_stands_in_for_the_log_below_it(
     assert f"{5:020d}-{1:010d}.checkpoint" in files.list(DIRECTORY)
 
     again = open_quorum(after_crash(files, data_lost, names_undone))
-    loaded = again.latest_snapshot()
+    loaded = again.replica.latest_snapshot()
     assert loaded is not None
     assert (loaded.end_offset, loaded.epoch, list(loaded.records)) == (5, 1, ["state"])
     again.start(at(9))
-    assert again.high_watermark == 5
+    assert again.replica.high_watermark == 5
     sync(again)
     assert records(again, loaded.end_offset) == ["c"]
 
@@ -95,7 +95,7 @@ def test_old_snapshots_go_with_the_log_below_the_oldest_that_stays(
         quorum.append([f"{number}" * 100], at(number))
         sync(quorum)
         take_snapshot(quorum, [f"state {number}"], number)
-        ends.append(quorum.high_watermark)
+        ends.append(quorum.replica.high_watermark)
     left = [name for name in files.list(DIRECTORY) if name.endswith(".checkpoint")]
     assert left == [f"{ends[-1]:020d}-{1:010d}.checkpoint"]
     segments = [int(name[:20]) for name in files.list(DIRECTORY) if name.endswith(".log")]
@@ -103,7 +103,7 @@ def test_old_snapshots_go_with_the_log_below_the_oldest_that_stays(
 
     for disk in (files, after_crash(files, data_lost, names_undone)):
         again = started(open_quorum, disk, segment_bytes=300)
-        loaded = again.latest_snapshot()
+        loaded = again.replica.latest_snapshot()
         assert loaded is not None
         assert (loaded.end_offset, list(loaded.records)) == (ends[-1], ["state 5"])
         assert records(again, loaded.end_offset) == []
@@ -134,7 +134,7 @@ def test_no_crash_while_cleaning_leaves_a_log_without_a_snapshot_that_reaches_it
         if operations < 40 or not disk.exists(f"{DIRECTORY}/quorum-state"):
             continue
         again = open_quorum(disk, segment_bytes=300)
-        loaded = again.latest_snapshot()
+        loaded = again.replica.latest_snapshot()
         again.start(at(9))
         sync(again)
         offset = loaded.end_offset if loaded else 0
@@ -169,7 +169,7 @@ def test_a_log_that_a_snapshot_has_overtaken_goes_on_behind_it(
         if not name.endswith(".checkpoint"):
             files.remove(f"{DIRECTORY}/{name}")
     again = started(open_quorum, files)
-    assert (again.epoch, again.high_watermark) == (2, 6)
+    assert (again.epoch, again.replica.high_watermark) == (2, 6)
     assert records(again, 5) == []
     header = read_header(read_all(files, f"{DIRECTORY}/{5:020d}.log"))
     assert header.base_offset == 5

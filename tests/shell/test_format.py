@@ -10,7 +10,7 @@ from tidelog.model.errors import ConfigError
 from tidelog.model.ids import uuid_text
 from tidelog.model.settings.endpoints import parse_initial_controllers
 from tidelog.quorum.formatting import read_bootstrap
-from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, read_snapshot
+from tidelog.quorum.snapshots import BOOTSTRAP_ID, read_snapshot
 from tidelog.shell.directory_lock import DirectoryInUse, DirectoryLock
 from tidelog.shell.format import format_node
 from tidelog.shell.os_filesystem import OsFileSystem

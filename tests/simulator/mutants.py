@@ -27,12 +27,12 @@ from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
 from tidelog.protocol.fetch import FetchPartition
 from tidelog.quorum import election_state
+from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.messages import LogEnd, QuorumAnswer, VoteAsked
 from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.quorum import Quorum
+from tidelog.quorum.quorum_state import QuorumState
 from tidelog.quorum.roles import Unattached
-from tidelog.quorum.voting_replica import VotingReplica
 from tidelog.replication import follower, in_sync_replicas, leader, partition
 from tidelog.replication.follower_progress import FollowerProgress
 from tidelog.replication.high_watermark import HighWatermark, ParkedAnswers
@@ -122,10 +122,6 @@ _load: Final = ProducerState.load
 def _load_once(self: ProducerState, start: int, end: int, wall_ms: int) -> int:
     """At the start of the process only, not after a truncation."""
     return end if len(self) else _load(self, start, end, wall_ms)
-
-
-def _vote_for_any_log(self: VotingReplica[Any], asked: VoteAsked, now: Now) -> QuorumAnswer:
-    return self._elections.vote_asked(asked, LogEnd(0, 0), now)
 
 
 def _moved_to(leader: Leader, offset: int) -> bool:
@@ -355,8 +351,8 @@ MUTANTS: Final = (
     ),
     _quorum_mutant(
         "voters speak before their disk knows it",
-        VotingReplica,
-        "owes_promise",
+        QuorumState,
+        "awaits_disk",
         False,
         seed=1,
         rule="C2",
@@ -378,13 +374,17 @@ MUTANTS: Final = (
         rule="S7",
     ),
     _quorum_mutant("voters vote for anybody", Unattached, "grants_vote", _same(True), seed=2),
+    _quorum_mutant("voters do not look at logs", Elections, "_is_behind", _same(False), seed=3),
     _quorum_mutant(
-        "voters do not look at logs", VotingReplica, "vote_asked", _vote_for_any_log, seed=3
+        "copies of earlier epochs are counted",
+        Leader,
+        "_high_watermark_moved",
+        _commit_any_epoch,
+        seed=4,
     ),
     _quorum_mutant(
-        "copies of earlier epochs are counted", Leader, "_moved", _commit_any_epoch, seed=4
+        "a leader commits alone", Leader, "_high_watermark_moved", _commit_alone, seed=2
     ),
-    _quorum_mutant("a leader commits alone", Leader, "_moved", _commit_alone, seed=2),
     _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2),
     _quorum_mutant(
         "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2
@@ -415,9 +415,9 @@ MUTANTS: Final = (
     ),
     _quorum_mutant(
         "a controller decides before it has read its epoch",
-        VotingReplica,
+        Quorum,
         "is_active",
-        VotingReplica.is_leader,
+        Quorum.is_leader,
         seed=2,
     ),
     _quorum_mutant(

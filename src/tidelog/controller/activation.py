@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.controller.decision import Decision
 from tidelog.controller.features import default_features, elr_safety_records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
@@ -19,12 +18,13 @@ from tidelog.controller.records import (
     FeatureLevelRecord,
     MetadataRecord,
 )
+from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 
 
 def activation_records(
     image: ClusterImage, config: NodeConfig, bootstrap: Sequence[MetadataRecord] = ()
-) -> Decision[None]:
+) -> ControllerResult[None]:
     """Void a transaction the last controller left open; give an empty cluster its first records.
 
     `bootstrap` are the records of the format; without them the latest features are chosen.
@@ -39,7 +39,7 @@ def activation_records(
         if _switches_elr_on(first):
             records.extend(elr_safety_records(image, config))
         records.append(EndTransactionRecord())
-    return Decision(tuple(records), None, atomic=False)
+    return ControllerResult(tuple(records), None, atomic=False)
 
 
 def _switches_elr_on(records: Sequence[MetadataRecord]) -> bool:

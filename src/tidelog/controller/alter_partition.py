@@ -15,16 +15,16 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.controller.brokers import current_broker
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership, directory_is_online
-from tidelog.controller.partition_change import Target
+from tidelog.controller.leadership import HostedPartition, PartitionLeadership, directory_is_online
+from tidelog.controller.partition_change import PartitionTarget
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.records import LEADER_UNCHANGED, RECOVERED, RECOVERING, MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 
 
-class InSyncMember(NamedTuple):
+class ProposedIsrMember(NamedTuple):
     """A replica the leader has in sync; with epoch -1 it does not say which incarnation."""
 
     broker_id: int
@@ -37,7 +37,7 @@ class IsrProposal(NamedTuple):
     partition: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[InSyncMember, ...]
+    isr: tuple[ProposedIsrMember, ...]
     recovery_state: int = RECOVERED
 
 
@@ -56,15 +56,15 @@ AlteredTopics: TypeAlias = list[tuple[UUID, list[tuple[int, AlteredPartition | R
 
 def alter_partition(
     image: ClusterImage,
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     broker_id: int,
     broker_epoch: int,
     topics: Iterable[tuple[UUID, Sequence[IsrProposal]]],
-) -> Decision[AlteredTopics | Refusal]:
+) -> ControllerResult[AlteredTopics | Refusal]:
     """Each partition for itself; the reply is in the order of the request."""
     sender = current_broker(image, broker_id, broker_epoch)
     if isinstance(sender, Refusal):
-        return Decision((), sender)
+        return ControllerResult((), sender)
     records: list[MetadataRecord] = []
     reply: AlteredTopics = []
     for topic_id, proposals in topics:
@@ -79,11 +79,11 @@ def alter_partition(
                 leadership, broker_id, place, proposal, records
             )
             outcomes.append((proposal.partition, outcome))
-    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+    return ControllerResult(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
 def _find(
-    image: ClusterImage, leadership: Leadership, topic_id: UUID, partition_id: int
+    image: ClusterImage, leadership: PartitionLeadership, topic_id: UUID, partition_id: int
 ) -> HostedPartition | Refusal:
     topic = image.topics_by_id.get(topic_id)
     if topic is None:
@@ -142,7 +142,9 @@ def _malformed(partition: PartitionImage, proposal: IsrProposal) -> str | None:
     return None
 
 
-def _ineligible(image: ClusterImage, partition: PartitionImage, member: InSyncMember) -> str | None:
+def _ineligible(
+    image: ClusterImage, partition: PartitionImage, member: ProposedIsrMember
+) -> str | None:
     broker = image.brokers.get(member.broker_id)
     if broker is None:
         return "is not registered"
@@ -158,7 +160,7 @@ def _ineligible(image: ClusterImage, partition: PartitionImage, member: InSyncMe
 
 
 def _altered(
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     broker_id: int,
     place: HostedPartition,
     proposal: IsrProposal,
@@ -168,7 +170,7 @@ def _altered(
     isr = tuple(member.broker_id for member in proposal.isr)
     record = leadership.change(
         place,
-        replace(Target.of(before), isr=isr, recovery_state=proposal.recovery_state),
+        replace(PartitionTarget.of(before), isr=isr, recovery_state=proposal.recovery_state),
         _words(broker_id, before, isr),
     )
     after = before

@@ -1,4 +1,4 @@
-"""Brokers that join and go: registration, its epoch, its end.
+"""Brokers and controllers that join and go: registration, its epoch, its end.
 
 Invariant  A new incarnation leaves every ISR, and without a clean shutdown every ELR, before the
            record that registers it; its epoch is larger than any before (C16).
@@ -10,23 +10,24 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
-from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, Leadership, elr_enabled
+from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, PartitionLeadership, elr_enabled
 from tidelog.controller.records import (
     Endpoint,
     FeatureRange,
     MetadataRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
 from tidelog.controller.registrations import BrokerRegistration
+from tidelog.controller.result import ControllerResult, together
 from tidelog.model.errors import ErrorCode, Refusal
 
 
-class Registration(NamedTuple):
+class RegisterBroker(NamedTuple):
     """What a broker says about itself when it starts."""
 
     broker_id: int
@@ -40,7 +41,7 @@ class Registration(NamedTuple):
     is_migrating_zk_broker: bool = False
 
 
-class Heartbeat(NamedTuple):
+class BrokerHeartbeat(NamedTuple):
     """What a broker says about itself while it runs."""
 
     broker_id: int
@@ -52,7 +53,7 @@ class Heartbeat(NamedTuple):
     cordoned_log_dirs: tuple[UUID, ...] | None = None
 
 
-class HeartbeatReply(NamedTuple):
+class BrokerHeartbeatReply(NamedTuple):
     """Where the controller sees the broker."""
 
     is_caught_up: bool
@@ -76,17 +77,17 @@ def current_broker(
 
 def register_broker(
     image: ClusterImage,
-    leadership: Leadership,
-    registration: Registration,
+    leadership: PartitionLeadership,
+    registration: RegisterBroker,
     *,
     next_offset: int,
     has_live_session: bool,
-) -> Decision[int | Refusal]:
+) -> ControllerResult[int | Refusal]:
     """The broker's epoch. A new incarnation starts fenced; the same one amends what it said."""
     existing = image.brokers.get(registration.broker_id)
     refusal = _registration_refused(image, registration, existing, has_live_session)
     if refusal is not None:
-        return Decision((), refusal)
+        return ControllerResult((), refusal)
     records: list[MetadataRecord] = []
     if existing is not None and existing.incarnation_id == registration.incarnation_id:
         epoch, fenced = existing.broker_epoch, existing.fenced
@@ -114,7 +115,7 @@ def register_broker(
 
 
 def _goodbyes(
-    leadership: Leadership, registration: Registration, stopped_cleanly: bool
+    leadership: PartitionLeadership, registration: RegisterBroker, stopped_cleanly: bool
 ) -> Iterator[PartitionChangeRecord]:
     """What the last incarnation of a broker held, the new one has to earn again."""
     broker_id = registration.broker_id
@@ -130,7 +131,7 @@ def _goodbyes(
 
 def _registration_refused(
     image: ClusterImage,
-    registration: Registration,
+    registration: RegisterBroker,
     existing: BrokerRegistration | None,
     has_live_session: bool,
 ) -> Refusal | None:
@@ -157,7 +158,7 @@ def _registration_refused(
     return None
 
 
-def _bad_directories(image: ClusterImage, registration: Registration) -> str | None:
+def _bad_directories(image: ClusterImage, registration: RegisterBroker) -> str | None:
     directories = registration.log_dirs
     if not directories:
         return "The registration names no directories."
@@ -172,13 +173,39 @@ def _bad_directories(image: ClusterImage, registration: Registration) -> str | N
 
 
 def unregister_broker(
-    image: ClusterImage, leadership: Leadership, broker_id: int
-) -> Decision[Refusal | None]:
+    image: ClusterImage, leadership: PartitionLeadership, broker_id: int
+) -> ControllerResult[Refusal | None]:
     """Forget a broker: it leaves every ISR and ELR, then its registration goes."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         why = f"Broker {broker_id} is not registered."
-        return Decision((), Refusal(ErrorCode.broker_id_not_registered, why))
+        return ControllerResult((), Refusal(ErrorCode.broker_id_not_registered, why))
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
     leaves = leadership.leaves_for_good(broker_id, f"broker {broker_id} was unregistered")
-    return Decision((*leaves, gone), None, atomic=False, causes=leadership.causes)
+    return ControllerResult((*leaves, gone), None, atomic=False, causes=leadership.causes)
+
+
+class RegisterController(NamedTuple):
+    """What a controller says about itself when it starts."""
+
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...]
+
+
+def register_controller(
+    image: ClusterImage, joining: RegisterController
+) -> ControllerResult[Refusal | None]:
+    """Note where a controller listens, unless it could not live with the cluster's features."""
+    unsupported = unsupported_by(image, joining.features)
+    if unsupported is not None:
+        why = f"Controller {joining.controller_id} cannot join: {unsupported}."
+        return ControllerResult((), Refusal(ErrorCode.unsupported_version, why))
+    record = RegisterControllerRecord(
+        controller_id=joining.controller_id,
+        incarnation_id=joining.incarnation_id,
+        end_points=joining.endpoints,
+        features=joining.features,
+    )
+    return ControllerResult((record,), None)

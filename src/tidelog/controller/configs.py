@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tidelog.controller.decision import Decision, together
 from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
@@ -24,6 +23,7 @@ from tidelog.controller.records import (
     MetadataRecord,
     PartitionChangeRecord,
 )
+from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal
 from tidelog.model.settings.effective import effective_topic_settings
@@ -69,23 +69,23 @@ AlteredConfigs = list[tuple[ConfigResource, Refusal | None]]
 def incremental_alter_configs(
     image: ClusterImage,
     config: NodeConfig,
-    wishes: Collection[ResourceChange],
+    requests: Collection[ResourceChange],
     *,
     validate_only: bool = False,
-) -> Decision[AlteredConfigs]:
-    """Change settings one by one; each resource for itself, in the order of the wishes."""
-    return _alter(image, config, wishes, _changed_values, validate_only)
+) -> ControllerResult[AlteredConfigs]:
+    """Change settings one by one; each resource for itself, in the order of the requests."""
+    return _alter(image, config, requests, _changed_values, validate_only)
 
 
 def alter_configs(
     image: ClusterImage,
     config: NodeConfig,
-    wishes: Collection[ResourceChange],
+    requests: Collection[ResourceChange],
     *,
     validate_only: bool = False,
-) -> Decision[AlteredConfigs]:
+) -> ControllerResult[AlteredConfigs]:
     """Replace all settings of each resource by those named, all of them SET."""
-    return _alter(image, config, wishes, _replaced_values, validate_only)
+    return _alter(image, config, requests, _replaced_values, validate_only)
 
 
 Outcome = dict[str, str | None] | Refusal
@@ -95,52 +95,52 @@ Outcome = dict[str, str | None] | Refusal
 def _alter(
     image: ClusterImage,
     config: NodeConfig,
-    wishes: Collection[ResourceChange],
+    requests: Collection[ResourceChange],
     outcome_of: Callable[[Mapping[str, str], ResourceChange], Outcome],
     validate_only: bool,
-) -> Decision[AlteredConfigs]:
-    times_named = Counter(wish.resource for wish in wishes)
+) -> ControllerResult[AlteredConfigs]:
+    times_named = Counter(request.resource for request in requests)
     records: list[MetadataRecord] = []
     reply: AlteredConfigs = []
-    for wish in wishes:
-        refusal = _resource_refused(image, wish, times_named[wish.resource])
-        current = image.config(*wish.resource)
-        touched = refusal or outcome_of(current, wish)
+    for request in requests:
+        refusal = _resource_refused(image, request, times_named[request.resource])
+        current = image.config(*request.resource)
+        touched = refusal or outcome_of(current, request)
         if not isinstance(touched, Refusal):
-            touched = _values_refused(image, config, wish.resource, touched) or touched
+            touched = _values_refused(image, config, request.resource, touched) or touched
         if isinstance(touched, Refusal):
-            reply.append((wish.resource, touched))
+            reply.append((request.resource, touched))
             continue
-        reply.append((wish.resource, None))
-        records.extend(_records(image, wish.resource, touched))
+        reply.append((request.resource, None))
+        records.extend(_records(image, request.resource, touched))
     return together(() if validate_only else records, reply)
 
 
 def _resource_refused(
-    image: ClusterImage, wish: ResourceChange, times_named: int
+    image: ClusterImage, request: ResourceChange, times_named: int
 ) -> Refusal | None:
     if times_named > 1:
         return Refusal(ErrorCode.invalid_request, "Each resource must appear at most once.")
-    name = wish.resource_name
-    if wish.resource_type == TOPIC_CONFIG:
+    name = request.resource_name
+    if request.resource_type == TOPIC_CONFIG:
         if name not in image.topics_by_name:
             return Refusal(
                 ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
             )
-    elif wish.resource_type == GROUP_CONFIG:
+    elif request.resource_type == GROUP_CONFIG:
         if not name:
             return Refusal(ErrorCode.invalid_request, "Default group resources are not allowed.")
-    elif wish.resource_type != BROKER_CONFIG:
-        why = f"Unknown resource type {wish.resource_type}"
+    elif request.resource_type != BROKER_CONFIG:
+        why = f"Unknown resource type {request.resource_type}"
         return Refusal(ErrorCode.invalid_request, why)
     elif name and not (name.isascii() and name.isdigit()):
         return Refusal(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
     elif name and int(name) not in image.brokers:
         return Refusal(ErrorCode.broker_id_not_registered, f"Broker {name} is not registered.")
-    names = [change.name for change in wish.changes]
+    names = [change.name for change in request.changes]
     if len(set(names)) != len(names):
         return Refusal(ErrorCode.invalid_request, "Error due to duplicate config keys")
-    for change in wish.changes:
+    for change in request.changes:
         if change.op not in ConfigOp.__members__.values():
             why = f"Unknown operation {change.op} for {change.name}."
             return Refusal(ErrorCode.invalid_request, why)
@@ -156,10 +156,10 @@ def _settings_of(resource_type: int) -> Mapping[str, Setting[Any]]:
     return TOPIC_SETTINGS if resource_type == TOPIC_CONFIG else BROKER_SETTINGS
 
 
-def _changed_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome:
-    known = _settings_of(wish.resource_type)
+def _changed_values(current: Mapping[str, str], request: ResourceChange) -> Outcome:
+    known = _settings_of(request.resource_type)
     touched: dict[str, str | None] = {}
-    for name, op, value in wish.changes:
+    for name, op, value in request.changes:
         given = value or ""
         if op == ConfigOp.DELETE:
             touched[name] = None
@@ -183,9 +183,9 @@ def _elements(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _replaced_values(current: Mapping[str, str], wish: ResourceChange) -> Outcome:
+def _replaced_values(current: Mapping[str, str], request: ResourceChange) -> Outcome:
     gone: dict[str, str | None] = dict.fromkeys(current)
-    return gone | {change.name: change.value for change in wish.changes}
+    return gone | {change.name: change.value for change in request.changes}
 
 
 def _values_refused(

@@ -4,7 +4,7 @@ A decision's records are appended to the metadata log and replayed into `image` 
 the next decision sees them; its reply is held until they are committed. A controller that loses
 leadership is thrown away together with its image.
 
-    decision = controller.create_topics(wishes)
+    decision = controller.create_topics(requests)
     offsets = quorum.append(decision.records)          # the caller's part
     controller.image.replay(record, offset)            # for each record
 
@@ -22,7 +22,6 @@ from tidelog.controller import (
     alter_partition,
     brokers,
     configs,
-    controllers,
     directories,
     elections,
     features,
@@ -33,10 +32,10 @@ from tidelog.controller import (
     reassignment,
     topics,
 )
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import Leadership
+from tidelog.controller.leadership import PartitionLeadership
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.sessions import BrokerSessions
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
@@ -61,17 +60,19 @@ class Controller:
         self._cluster_id = cluster_id
 
     @property
-    def _leadership(self) -> Leadership:
-        return Leadership(self.image, self._config)
+    def _leadership(self) -> PartitionLeadership:
+        return PartitionLeadership(self.image, self._config)
 
-    def _leadership_at(self, now: Now) -> Leadership:
+    def _leadership_at(self, now: Now) -> PartitionLeadership:
         """For elections that nobody asked for: rather not of a broker that clients cannot reach."""
         hard_to_reach = self.sessions.hard_to_reach(now.monotonic_ms)
-        return Leadership(self.image, self._config, hard_to_reach)
+        return PartitionLeadership(self.image, self._config, hard_to_reach)
 
     # -- becoming active -----------------------------------------------------------------------
 
-    def activate(self, now: Now, bootstrap: Sequence[MetadataRecord] = ()) -> Decision[None]:
+    def activate(
+        self, now: Now, bootstrap: Sequence[MetadataRecord] = ()
+    ) -> ControllerResult[None]:
         """Begin to serve: every broker gets a whole session, an empty log its first records."""
         self.sessions.restart(self.image.brokers, now.monotonic_ms)
         return activation.activation_records(self.image, self._config, bootstrap)
@@ -79,22 +80,22 @@ class Controller:
     # -- topics --------------------------------------------------------------------------------
 
     def create_topics(
-        self, wishes: Collection[topics.NewTopic], *, validate_only: bool = False
-    ) -> Decision[list[tuple[str, topics.CreatedTopic | Refusal]]]:
+        self, requests: Collection[topics.NewTopic], *, validate_only: bool = False
+    ) -> ControllerResult[list[tuple[str, topics.CreatedTopic | Refusal]]]:
         return topics.create_topics(
-            self.image, self._entropy, self._config, wishes, validate_only=validate_only
+            self.image, self._entropy, self._config, requests, validate_only=validate_only
         )
 
     def delete_topics(
-        self, wishes: Collection[tuple[str | None, UUID]]
-    ) -> Decision[list[topics.TopicDeletion]]:
-        return topics.delete_topics(self.image, self._config, wishes)
+        self, requests: Collection[tuple[str | None, UUID]]
+    ) -> ControllerResult[list[topics.TopicDeletion]]:
+        return topics.delete_topics(self.image, self._config, requests)
 
     def create_partitions(
-        self, wishes: Collection[partitions.MorePartitions], *, validate_only: bool = False
-    ) -> Decision[list[tuple[str, Refusal | None]]]:
+        self, requests: Collection[partitions.NewPartitions], *, validate_only: bool = False
+    ) -> ControllerResult[list[tuple[str, Refusal | None]]]:
         return partitions.create_partitions(
-            self.image, self._entropy, wishes, validate_only=validate_only
+            self.image, self._entropy, requests, validate_only=validate_only
         )
 
     # -- leaders, in-sync sets, replicas -------------------------------------------------------
@@ -104,23 +105,23 @@ class Controller:
         broker_id: int,
         broker_epoch: int,
         topics: Iterable[tuple[UUID, Sequence[alter_partition.IsrProposal]]],
-    ) -> Decision[alter_partition.AlteredTopics | Refusal]:
+    ) -> ControllerResult[alter_partition.AlteredTopics | Refusal]:
         """A leader's proposals; a refusal with `new_leader_elected` comes with its record."""
         return alter_partition.alter_partition(
             self.image, self._leadership, broker_id, broker_epoch, topics
         )
 
     def elect_leaders(
-        self, election_type: int, wishes: Iterable[tuple[str, Sequence[int]]] | None
-    ) -> Decision[elections.ElectedTopics | Refusal]:
+        self, election_type: int, requests: Iterable[tuple[str, Sequence[int]]] | None
+    ) -> ControllerResult[elections.ElectedTopics | Refusal]:
         """Of the named partitions, or of all."""
-        return elections.elect_leaders(self.image, self._leadership, election_type, wishes)
+        return elections.elect_leaders(self.image, self._leadership, election_type, requests)
 
-    def retry_unclean_elections(self, now: Now) -> Decision[elections.ElectionPass]:
+    def retry_unclean_elections(self, now: Now) -> ControllerResult[elections.ElectionPass]:
         """To be called when the last pass said so, the first time an interval after activation."""
         return elections.retry_unclean_elections(self._leadership, self._config, now)
 
-    def balance_leaders(self, now: Now) -> Decision[elections.ElectionPass]:
+    def balance_leaders(self, now: Now) -> ControllerResult[elections.ElectionPass]:
         """To be called when the last pass said so, the first time an interval after activation."""
         return preferred_leaders.balance_leaders(
             self.image,
@@ -132,40 +133,42 @@ class Controller:
 
     def alter_partition_reassignments(
         self,
-        wishes: Iterable[tuple[str, Sequence[reassignment.ReassignmentWish]]],
+        requests: Iterable[tuple[str, Sequence[reassignment.NewPartitionReassignment]]],
         *,
         allow_replication_factor_change: bool = True,
-    ) -> Decision[reassignment.ReassignedTopics | Refusal]:
+    ) -> ControllerResult[reassignment.ReassignedTopics | Refusal]:
         return reassignment.alter_partition_reassignments(
             self.image,
             self._leadership,
-            wishes,
+            requests,
             allow_replication_factor_change=allow_replication_factor_change,
         )
 
     def list_partition_reassignments(
-        self, wishes: Iterable[tuple[str, Sequence[int]]] | None = None
-    ) -> Decision[reassignment.OngoingTopics]:
+        self, requests: Iterable[tuple[str, Sequence[int]]] | None = None
+    ) -> ControllerResult[reassignment.OngoingTopics]:
         """In the named partitions, or in all."""
-        return Decision((), reassignment.list_partition_reassignments(self.image, wishes))
+        return ControllerResult((), reassignment.list_partition_reassignments(self.image, requests))
 
     # -- settings ------------------------------------------------------------------------------
 
     def incremental_alter_configs(
-        self, wishes: Collection[configs.ResourceChange], *, validate_only: bool = False
-    ) -> Decision[configs.AlteredConfigs]:
+        self, requests: Collection[configs.ResourceChange], *, validate_only: bool = False
+    ) -> ControllerResult[configs.AlteredConfigs]:
         return configs.incremental_alter_configs(
-            self.image, self._config, wishes, validate_only=validate_only
+            self.image, self._config, requests, validate_only=validate_only
         )
 
     def alter_configs(
-        self, wishes: Collection[configs.ResourceChange], *, validate_only: bool = False
-    ) -> Decision[configs.AlteredConfigs]:
-        return configs.alter_configs(self.image, self._config, wishes, validate_only=validate_only)
+        self, requests: Collection[configs.ResourceChange], *, validate_only: bool = False
+    ) -> ControllerResult[configs.AlteredConfigs]:
+        return configs.alter_configs(
+            self.image, self._config, requests, validate_only=validate_only
+        )
 
     def update_features(
         self, updates: Collection[features.FeatureUpdate], *, validate_only: bool = False
-    ) -> Decision[dict[str, Refusal | None]]:
+    ) -> ControllerResult[dict[str, Refusal | None]]:
         return features.update_features(
             self.image, self._config, updates, validate_only=validate_only
         )
@@ -173,12 +176,12 @@ class Controller:
     # -- brokers and controllers ---------------------------------------------------------------
 
     def register_broker(
-        self, registration: brokers.Registration, *, next_offset: int, now: Now
-    ) -> Decision[int | Refusal]:
+        self, registration: brokers.RegisterBroker, *, next_offset: int, now: Now
+    ) -> ControllerResult[int | Refusal]:
         """`next_offset` is where the decision's first record will be appended."""
         if registration.cluster_id != self._cluster_id:
             why = f"This is cluster {self._cluster_id}, not {registration.cluster_id}."
-            return Decision((), Refusal(ErrorCode.inconsistent_cluster_id, why))
+            return ControllerResult((), Refusal(ErrorCode.inconsistent_cluster_id, why))
         broker_id = registration.broker_id
         decision = brokers.register_broker(
             self.image,
@@ -196,8 +199,8 @@ class Controller:
         return decision
 
     def broker_heartbeat(
-        self, heartbeat: brokers.Heartbeat, *, next_offset: int, now: Now
-    ) -> Decision[brokers.HeartbeatReply | Refusal]:
+        self, heartbeat: brokers.BrokerHeartbeat, *, next_offset: int, now: Now
+    ) -> ControllerResult[brokers.BrokerHeartbeatReply | Refusal]:
         """`next_offset` is where the decision's first record will be appended."""
         return heartbeats.broker_heartbeat(
             self.image,
@@ -212,21 +215,21 @@ class Controller:
         """The connection a broker sends its heartbeats on closed."""
         self.sessions.disconnected(broker_id, now.monotonic_ms)
 
-    def fence_one_overdue(self, now: Now) -> Decision[int | None]:
+    def fence_one_overdue(self, now: Now) -> ControllerResult[int | None]:
         """Fence the broker that has been overdue for the longest, if any; the reply names it.
 
         One at a time, so that each fencing sees the effect of the one before.
         """
         broker_id = self.sessions.overdue(self._unfenced(), now.monotonic_ms)
         if broker_id is None:
-            return Decision((), None)
+            return ControllerResult((), None)
         leadership = self._leadership_at(now)
         records = heartbeats.fencing_records(
             self.image.brokers[broker_id],
             leadership,
             f"broker {broker_id} {self.sessions.why_overdue(broker_id)}",
         )
-        return Decision(tuple(records), broker_id, atomic=False, causes=leadership.causes)
+        return ControllerResult(tuple(records), broker_id, atomic=False, causes=leadership.causes)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -236,25 +239,25 @@ class Controller:
     def _unfenced(self) -> Iterable[int]:
         return (broker.broker_id for broker in self.image.brokers.values() if not broker.fenced)
 
-    def unregister_broker(self, broker_id: int) -> Decision[Refusal | None]:
+    def unregister_broker(self, broker_id: int) -> ControllerResult[Refusal | None]:
         decision = brokers.unregister_broker(self.image, self._leadership, broker_id)
         if decision.reply is None:
             self.sessions.end(broker_id)
         return decision
 
     def register_controller(
-        self, joining: controllers.ControllerJoining
-    ) -> Decision[Refusal | None]:
-        return controllers.register_controller(self.image, joining)
+        self, joining: brokers.RegisterController
+    ) -> ControllerResult[Refusal | None]:
+        return brokers.register_controller(self.image, joining)
 
     def assign_replicas_to_directories(
-        self, broker_id: int, broker_epoch: int, places: Iterable[directories.ReplicaPlace]
-    ) -> Decision[directories.AssignedReplicas | Refusal]:
+        self, broker_id: int, broker_epoch: int, places: Iterable[directories.ReplicaDirectory]
+    ) -> ControllerResult[directories.AssignedReplicas | Refusal]:
         return directories.assign_replicas_to_directories(
             self.image, self._leadership, broker_id, broker_epoch, places
         )
 
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int
-    ) -> Decision[producer_ids.ProducerIdBlock | Refusal]:
+    ) -> ControllerResult[producer_ids.ProducerIdBlock | Refusal]:
         return producer_ids.allocate_producer_ids(self.image, broker_id, broker_epoch)

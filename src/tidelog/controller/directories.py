@@ -10,15 +10,15 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.controller.brokers import current_broker
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
+from tidelog.controller.leadership import HostedPartition, PartitionLeadership
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import DIRECTORY_LOST
 
 
-class ReplicaPlace(NamedTuple):
+class ReplicaDirectory(NamedTuple):
     """The replica of a partition lies in a directory."""
 
     directory_id: UUID
@@ -26,22 +26,22 @@ class ReplicaPlace(NamedTuple):
     partition: int
 
 
-AssignedReplicas: TypeAlias = Sequence[tuple[ReplicaPlace, Refusal | None]]
+AssignedReplicas: TypeAlias = Sequence[tuple[ReplicaDirectory, Refusal | None]]
 
 
 def assign_replicas_to_directories(
     image: ClusterImage,
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     broker_id: int,
     broker_epoch: int,
-    places: Iterable[ReplicaPlace],
-) -> Decision[AssignedReplicas | Refusal]:
+    places: Iterable[ReplicaDirectory],
+) -> ControllerResult[AssignedReplicas | Refusal]:
     """Note where replicas of a broker lie; each place has an outcome of its own."""
     broker = current_broker(image, broker_id, broker_epoch)
     if isinstance(broker, Refusal):
-        return Decision((), broker)
+        return ControllerResult((), broker)
     records: list[MetadataRecord] = []
-    outcome: list[tuple[ReplicaPlace, Refusal | None]] = []
+    outcome: list[tuple[ReplicaDirectory, Refusal | None]] = []
     offline: list[HostedPartition] = []
     for place in places:
         hosted = _find(image, leadership, broker_id, place)
@@ -55,11 +55,11 @@ def assign_replicas_to_directories(
             offline.append(leadership.find(*hosted[:2]) or hosted)
     why = f"a directory of broker {broker_id} is offline"
     records.extend(leadership.leaves(broker_id, offline, why))
-    return Decision(tuple(records), outcome, atomic=False, causes=leadership.causes)
+    return ControllerResult(tuple(records), outcome, atomic=False, causes=leadership.causes)
 
 
 def _find(
-    image: ClusterImage, leadership: Leadership, broker_id: int, place: ReplicaPlace
+    image: ClusterImage, leadership: PartitionLeadership, broker_id: int, place: ReplicaDirectory
 ) -> HostedPartition | Refusal:
     topic = image.topics_by_id.get(place.topic_id)
     if topic is None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
-from tidelog.controller.partition_change import Election, Target
+from tidelog.controller.leadership import HostedPartition, PartitionLeadership
+from tidelog.controller.partition_change import Election, PartitionTarget
 from tidelog.controller.records import MetadataRecord, PartitionChangeRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
@@ -46,22 +46,22 @@ ElectedTopics: TypeAlias = list[tuple[str, list[tuple[int, Refusal | None]]]]
 
 def elect_leaders(
     image: ClusterImage,
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     election_type: int,
-    wishes: Iterable[tuple[str, Sequence[int]]] | None,
-) -> Decision[ElectedTopics | Refusal]:
+    requests: Iterable[tuple[str, Sequence[int]]] | None,
+) -> ControllerResult[ElectedTopics | Refusal]:
     """Of the named partitions, or of all: then those that need no election go unmentioned."""
     if election_type not in ElectionType.__members__.values():
         why = f"Unknown election type {election_type}"
-        return Decision((), Refusal(ErrorCode.invalid_request, why))
-    asked_for_all = wishes is None
-    if wishes is None:
-        wishes = [
+        return ControllerResult((), Refusal(ErrorCode.invalid_request, why))
+    asked_for_all = requests is None
+    if requests is None:
+        requests = [
             (name, sorted(topic.partitions)) for name, topic in sorted(image.topics_by_name.items())
         ]
     records: list[MetadataRecord] = []
     reply: ElectedTopics = []
-    for topic_name, partition_ids in wishes:
+    for topic_name, partition_ids in requests:
         topic = image.topics_by_name.get(topic_name)
         outcomes: list[tuple[int, Refusal | None]] = []
         reply.append((topic_name, outcomes))
@@ -79,8 +79,8 @@ def elect_leaders(
                 outcomes.append((partition_id, outcome))
     if len(records) > MAX_PER_REQUEST:
         why = f"A request may elect at most {MAX_PER_REQUEST} leaders."
-        return Decision((), Refusal(ErrorCode.policy_violation, why))
-    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+        return ControllerResult((), Refusal(ErrorCode.policy_violation, why))
+    return ControllerResult(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
 def _unknown(topic_name: str, partition_id: int, *, is_topic: bool) -> Refusal:
@@ -89,7 +89,7 @@ def _unknown(topic_name: str, partition_id: int, *, is_topic: bool) -> Refusal:
 
 
 def _elected(
-    leadership: Leadership, election_type: ElectionType, place: HostedPartition
+    leadership: PartitionLeadership, election_type: ElectionType, place: HostedPartition
 ) -> PartitionChangeRecord | Refusal:
     partition = place.partition
     if election_type is ElectionType.PREFERRED:
@@ -105,13 +105,13 @@ def _elected(
             return NOT_NEEDED
         nobody = Refusal(ErrorCode.eligible_leaders_not_available, "No replica is live.")
         election, words = Election.UNCLEAN, "an unclean election was asked for"
-    record = leadership.change(place, Target.of(partition), words, election=election)
+    record = leadership.change(place, PartitionTarget.of(partition), words, election=election)
     return nobody if record is None else record
 
 
 def retry_unclean_elections(
-    leadership: Leadership, config: NodeConfig, now: Now
-) -> Decision[ElectionPass]:
+    leadership: PartitionLeadership, config: NodeConfig, now: Now
+) -> ControllerResult[ElectionPass]:
     """Give a leader to partitions that have none, where an unclean one is allowed."""
     records: list[MetadataRecord] = []
     for place in leadership.everywhere():
@@ -121,13 +121,13 @@ def retry_unclean_elections(
             continue
         words = "the partition had no leader, and its topic allows unclean elections"
         record = leadership.change(
-            place, Target.of(place.partition), words, election=Election.UNCLEAN
+            place, PartitionTarget.of(place.partition), words, election=Election.UNCLEAN
         )
         if record is not None:
             records.append(record)
     wait_ms = config.unclean_leader_election_interval_ms
     reply = election_pass(len(records), wait_ms, now)
-    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+    return ControllerResult(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
 def election_pass(elections: int, wait_ms: int, now: Now) -> ElectionPass:

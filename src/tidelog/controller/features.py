@@ -10,7 +10,6 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import BROKER_CONFIG, METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
 from tidelog.controller.records import (
@@ -19,6 +18,7 @@ from tidelog.controller.records import (
     FeatureRange,
     MetadataRecord,
 )
+from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -65,7 +65,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A wish to finalize a feature at a level; level 0 switches it off."""
+    """A request to finalize a feature at a level; level 0 switches it off."""
 
     name: str
     level: int
@@ -107,7 +107,7 @@ def update_features(
     updates: Collection[FeatureUpdate],
     *,
     validate_only: bool = False,
-) -> Decision[dict[str, Refusal | None]]:
+) -> ControllerResult[dict[str, Refusal | None]]:
     """All updates or none; the reply has one entry per feature."""
     outcome: dict[str, Refusal | None] = {}
     records: list[MetadataRecord] = []
@@ -123,7 +123,7 @@ def update_features(
                 records.extend(elr_safety_records(image, config))
     if validate_only or any(refusal is not None for refusal in outcome.values()):
         records.clear()
-    return Decision(tuple(records), outcome)
+    return ControllerResult(tuple(records), outcome)
 
 
 def elr_safety_records(image: ClusterImage, config: NodeConfig) -> Iterator[ConfigRecord]:

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, current_broker
-from tidelog.controller.decision import Decision
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, current_broker
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import Leadership
+from tidelog.controller.leadership import PartitionLeadership
 from tidelog.controller.records import BrokerRegistrationChangeRecord, MetadataRecord
 from tidelog.controller.registrations import BrokerRegistration
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import Refusal
 
@@ -32,7 +32,7 @@ FENCE: Final = 1
 UNFENCE: Final = -1
 
 
-class BrokerState(Enum):
+class BrokerControlState(Enum):
     """Where a broker stands in its life."""
 
     FENCED = "fenced"
@@ -42,22 +42,22 @@ class BrokerState(Enum):
 
     @property
     def fenced(self) -> bool:
-        return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
 def broker_heartbeat(
     image: ClusterImage,
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     sessions: BrokerSessions,
-    heartbeat: Heartbeat,
+    heartbeat: BrokerHeartbeat,
     *,
     next_offset: int,
     now_ms: int,
-) -> Decision[HeartbeatReply | Refusal]:
+) -> ControllerResult[BrokerHeartbeatReply | Refusal]:
     """Note that the broker lives, and move it on in its life if it can."""
     broker = current_broker(image, heartbeat.broker_id, heartbeat.broker_epoch)
     if isinstance(broker, Refusal):
-        return Decision((), broker)
+        return ControllerResult((), broker)
     session = sessions.touch(broker.broker_id, now_ms)
     session.metadata_offset = heartbeat.metadata_offset
     caught_up = heartbeat.metadata_offset >= broker.registered_at
@@ -70,47 +70,47 @@ def broker_heartbeat(
         everyone_knows=lambda: _everyone_knows(image, sessions, session),
     )
     records = _transition(broker, leadership, current, following)
-    if current is BrokerState.FENCED and following is BrokerState.UNFENCED:
+    if current is BrokerControlState.FENCED and following is BrokerControlState.UNFENCED:
         sessions.unfenced(broker.broker_id, now_ms)
     records.extend(_directory_changes(leadership, broker, heartbeat))
-    if following is not BrokerState.CONTROLLED_SHUTDOWN:
+    if following is not BrokerControlState.CONTROLLED_SHUTDOWN:
         session.shutdown_offset = None
     elif current is not following:
         session.shutdown_offset = next_offset + len(records) - 1
-    reply = HeartbeatReply(
+    reply = BrokerHeartbeatReply(
         is_caught_up=caught_up,
         is_fenced=following.fenced,
-        should_shut_down=following is BrokerState.SHUTDOWN_NOW,
+        should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
     )
-    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+    return ControllerResult(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
-def _state(broker: BrokerRegistration, session: BrokerSession) -> BrokerState:
+def _state(broker: BrokerRegistration, session: BrokerSession) -> BrokerControlState:
     if broker.fenced:
-        return BrokerState.FENCED
+        return BrokerControlState.FENCED
     if session.shutdown_offset is not None:
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
 
 
 def _next_state(
-    current: BrokerState,
-    heartbeat: Heartbeat,
+    current: BrokerControlState,
+    heartbeat: BrokerHeartbeat,
     *,
     caught_up: bool,
     leads: Callable[[], bool],
     everyone_knows: Callable[[], bool],
-) -> BrokerState:
-    if current is BrokerState.FENCED:
+) -> BrokerControlState:
+    if current is BrokerControlState.FENCED:
         if heartbeat.want_shut_down:
-            return BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED if caught_up and not heartbeat.want_fence else current
-    if current is BrokerState.CONTROLLED_SHUTDOWN:
-        return BrokerState.SHUTDOWN_NOW if everyone_knows() and not leads() else current
+            return BrokerControlState.SHUTDOWN_NOW
+        return BrokerControlState.UNFENCED if caught_up and not heartbeat.want_fence else current
+    if current is BrokerControlState.CONTROLLED_SHUTDOWN:
+        return BrokerControlState.SHUTDOWN_NOW if everyone_knows() and not leads() else current
     if heartbeat.want_shut_down:
         waits = not heartbeat.want_fence and leads()
-        return BrokerState.CONTROLLED_SHUTDOWN if waits else BrokerState.SHUTDOWN_NOW
-    return BrokerState.FENCED if heartbeat.want_fence else current
+        return BrokerControlState.CONTROLLED_SHUTDOWN if waits else BrokerControlState.SHUTDOWN_NOW
+    return BrokerControlState.FENCED if heartbeat.want_fence else current
 
 
 def _everyone_knows(image: ClusterImage, sessions: BrokerSessions, session: BrokerSession) -> bool:
@@ -125,19 +125,19 @@ def _everyone_knows(image: ClusterImage, sessions: BrokerSessions, session: Brok
 
 def _transition(
     broker: BrokerRegistration,
-    leadership: Leadership,
-    current: BrokerState,
-    following: BrokerState,
+    leadership: PartitionLeadership,
+    current: BrokerControlState,
+    following: BrokerControlState,
 ) -> list[MetadataRecord]:
     name = f"broker {broker.broker_id}"
     if following.fenced:
         why = f"{name} asked to be fenced"
-        if following is BrokerState.SHUTDOWN_NOW:
+        if following is BrokerControlState.SHUTDOWN_NOW:
             why = f"{name} shuts down"
         return [] if current.fenced else fencing_records(broker, leadership, why)
     if current is following:
         return []
-    if following is BrokerState.UNFENCED:
+    if following is BrokerControlState.UNFENCED:
         unfenced = BrokerRegistrationChangeRecord(
             broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=UNFENCE
         )
@@ -152,7 +152,7 @@ def _transition(
 
 
 def fencing_records(
-    broker: BrokerRegistration, leadership: Leadership, why: str
+    broker: BrokerRegistration, leadership: PartitionLeadership, why: str
 ) -> list[MetadataRecord]:
     """The broker leaves every ISR, its leaderships move, then it is fenced."""
     fenced = BrokerRegistrationChangeRecord(
@@ -162,9 +162,9 @@ def fencing_records(
 
 
 def _directory_changes(
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     broker: BrokerRegistration,
-    heartbeat: Heartbeat,
+    heartbeat: BrokerHeartbeat,
 ) -> list[MetadataRecord]:
     """Replicas in directories that went offline leave the ISR; cordons are noted."""
     records: list[MetadataRecord] = []

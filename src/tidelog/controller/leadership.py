@@ -10,12 +10,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Cause, IsrChange, LeaderChange
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
-from tidelog.controller.partition_change import Choice, Election, ElectionRules, Target, changed
+from tidelog.controller.partition_change import (
+    Election,
+    ElectionResult,
+    ElectionRules,
+    PartitionTarget,
+    changed,
+)
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
 from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
+from tidelog.controller.result import Cause, IsrChange, PartitionLeaderChange
 from tidelog.model.config import NodeConfig
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
 from tidelog.model.settings.effective import BrokerLayers, effective_topic_value
@@ -34,7 +40,7 @@ class HostedPartition(NamedTuple):
     partition: PartitionImage
 
 
-class Leadership:
+class PartitionLeadership:
     """Changes partitions by looking at an image, for one decision, and remembers why."""
 
     def __init__(
@@ -142,7 +148,7 @@ class Leadership:
             isr = tuple(member for member in partition.isr if member != leaving)
             record = self.change(
                 place,
-                Target.of(partition).with_isr(isr),
+                PartitionTarget.of(partition).with_isr(isr),
                 why,
                 acceptable=lambda broker: broker.broker_id != leaving and broker.active,
                 lost=lost,
@@ -159,7 +165,7 @@ class Leadership:
                 continue
             record = self.change(
                 place,
-                Target.of(place.partition),
+                PartitionTarget.of(place.partition),
                 why,
                 acceptable=lambda broker: (
                     not broker.in_controlled_shutdown
@@ -201,7 +207,7 @@ class Leadership:
         found = self.find(place.topic, place.partition_id)
         if found is None or found.partition.has_leader:
             return [moved]
-        elected = self.change(found, Target.of(found.partition), why)
+        elected = self.change(found, PartitionTarget.of(found.partition), why)
         return [moved] if elected is None else [moved, elected]
 
     def _moved(
@@ -218,7 +224,7 @@ class Leadership:
                 )
             ),
         )
-        self._note(place, moved, why, Choice(partition.leader, ""))
+        self._note(place, moved, why, ElectionResult(partition.leader, ""))
         return moved
 
     # -- one partition -------------------------------------------------------------------------
@@ -226,7 +232,7 @@ class Leadership:
     def change(
         self,
         place: HostedPartition,
-        target: Target,
+        target: PartitionTarget,
         why: str,
         *,
         election: Election | None = None,
@@ -271,14 +277,18 @@ class Leadership:
         return DIRECTORY_UNASSIGNED if broker is None else only_directory(broker.log_dirs)
 
     def _note(
-        self, place: HostedPartition, record: PartitionChangeRecord, why: str, choice: Choice
+        self,
+        place: HostedPartition,
+        record: PartitionChangeRecord,
+        why: str,
+        choice: ElectionResult,
     ) -> None:
         topic, partition_id, before = place
         after = before.changed_by(record)
         self._changed[TopicIdPartition(topic.topic_id, partition_id)] = after
         if after.leader_epoch != before.leader_epoch:
             self._causes.append(
-                LeaderChange(
+                PartitionLeaderChange(
                     topic=topic.name,
                     partition=partition_id,
                     old=before.leader,

@@ -53,7 +53,7 @@ class ElectionRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class PartitionTarget:
     """What a partition shall become, but for its leader and its ELR, which follow from it."""
 
     replicas: tuple[int, ...]
@@ -63,7 +63,7 @@ class Target:
     recovery_state: int
 
     @classmethod
-    def of(cls, partition: PartitionImage) -> Target:
+    def of(cls, partition: PartitionImage) -> PartitionTarget:
         """The partition as it is."""
         return cls(
             replicas=partition.replicas,
@@ -73,10 +73,10 @@ class Target:
             recovery_state=partition.recovery_state,
         )
 
-    def with_isr(self, isr: tuple[int, ...]) -> Target:
+    def with_isr(self, isr: tuple[int, ...]) -> PartitionTarget:
         return replace(self, isr=isr)
 
-    def completed(self, minimum: int) -> Target:
+    def completed(self, minimum: int) -> PartitionTarget:
         """The end of the reassignment, if those who come are in sync; else the target itself."""
         if not self.adding and not self.removing:
             return self
@@ -91,7 +91,7 @@ class Target:
         return replace(self, replicas=replicas, isr=isr, adding=(), removing=()) if done else self
 
 
-class Choice(NamedTuple):
+class ElectionResult(NamedTuple):
     """Who is to lead, and how it came to that."""
 
     leader: int
@@ -103,13 +103,13 @@ class PartitionChange(NamedTuple):
     """A record that changes a partition, and the election behind it."""
 
     record: PartitionChangeRecord
-    choice: Choice
+    choice: ElectionResult
 
 
 def changed(
     partition: PartitionImage,
     unchanged: PartitionChangeRecord,
-    target: Target,
+    target: PartitionTarget,
     *,
     rules: ElectionRules,
     election: Election,
@@ -170,7 +170,7 @@ def _if_new(after: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...] 
 
 
 def _eligible(
-    partition: PartitionImage, target: Target, rules: ElectionRules, lost: int
+    partition: PartitionImage, target: PartitionTarget, rules: ElectionRules, lost: int
 ) -> tuple[int, ...]:
     """Replicas outside the ISR that still hold everything committed."""
     if not rules.elr or len(target.isr) >= rules.min_isr:
@@ -182,37 +182,39 @@ def _eligible(
 
 def _elect(
     partition: PartitionImage,
-    target: Target,
+    target: PartitionTarget,
     elr: tuple[int, ...],
     rules: ElectionRules,
     election: Election,
     may_lead: Callable[[int], bool],
     hard_to_reach: Collection[int],
-) -> Choice:
+) -> ElectionResult:
     complete = target.isr or elr
     preferred = target.replicas[0]
     if election is Election.PREFERRED and preferred in complete and may_lead(preferred):
-        return Choice(preferred, f"{preferred} is its preferred leader")
+        return ElectionResult(preferred, f"{preferred} is its preferred leader")
     if partition.leader in complete and may_lead(partition.leader):
-        return Choice(partition.leader, f"{partition.leader} goes on leading in a new epoch")
+        return ElectionResult(
+            partition.leader, f"{partition.leader} goes on leading in a new epoch"
+        )
     candidates = [each for each in target.replicas if each in complete and may_lead(each)]
     if candidates:
         chosen = min(candidates, key=lambda replica: replica in hard_to_reach)
         how = f"{chosen} is the first live {'in-sync' if target.isr else 'eligible'} replica"
         if chosen != candidates[0]:
             how += f" but for {candidates[0]}, which has just come back"
-        return Choice(chosen, how)
+        return ElectionResult(chosen, how)
     last_known = partition.last_known_elr
     if rules.elr and not complete and len(last_known) == 1 and may_lead(last_known[0]):
         how = f"{last_known[0]} led last, and nobody is in sync or eligible"
-        return Choice(last_known[0], how, unclean=True)
+        return ElectionResult(last_known[0], how, unclean=True)
     if election is Election.UNCLEAN:
         # Replicas that are still being added hold the least.
         for replica in sorted(target.replicas, key=lambda replica: replica in target.adding):
             if may_lead(replica):
                 how = f"{replica} is the first live replica, elected uncleanly"
-                return Choice(replica, how, unclean=True)
-    return Choice(NO_LEADER, "nobody can lead it")
+                return ElectionResult(replica, how, unclean=True)
+    return ElectionResult(NO_LEADER, "nobody can lead it")
 
 
 def _last_known_leader(

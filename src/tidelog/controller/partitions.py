@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import only_directory
-from tidelog.controller.placement import candidates, place
+from tidelog.controller.placement import place, usable_brokers
 from tidelog.controller.records import MetadataRecord, PartitionRecord
+from tidelog.controller.result import ControllerResult, together
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -27,8 +27,8 @@ TOO_MANY: Final = Refusal(
 )
 
 
-class MorePartitions(NamedTuple):
-    """A wish for a topic to have `total` partitions in all."""
+class NewPartitions(NamedTuple):
+    """A request for a topic to have `total` partitions in all."""
 
     topic: str
     total: int
@@ -39,40 +39,40 @@ class MorePartitions(NamedTuple):
 def create_partitions(
     image: ClusterImage,
     entropy: Entropy,
-    wishes: Collection[MorePartitions],
+    requests: Collection[NewPartitions],
     *,
     validate_only: bool = False,
-) -> Decision[list[tuple[str, Refusal | None]]]:
-    """Each topic for itself; the reply is in the order of the wishes."""
-    times_named = Counter(wish.topic for wish in wishes)
+) -> ControllerResult[list[tuple[str, Refusal | None]]]:
+    """Each topic for itself; the reply is in the order of the requests."""
+    times_named = Counter(request.topic for request in requests)
     records: list[MetadataRecord] = []
     outcome: list[tuple[str, Refusal | None]] = []
-    for wish in wishes:
-        if times_named[wish.topic] > 1:
+    for request in requests:
+        if times_named[request.topic] > 1:
             twice = Refusal(ErrorCode.invalid_request, "Duplicate topic name.")
-            outcome.append((wish.topic, twice))
+            outcome.append((request.topic, twice))
             continue
-        added = _more_partitions(image, entropy, wish, MAX_PARTITIONS_PER_REQUEST - len(records))
+        added = _more_partitions(image, entropy, request, MAX_PARTITIONS_PER_REQUEST - len(records))
         if isinstance(added, Refusal):
-            outcome.append((wish.topic, added))
+            outcome.append((request.topic, added))
         else:
             records.extend(added)
-            outcome.append((wish.topic, None))
+            outcome.append((request.topic, None))
     return together(() if validate_only else records, outcome)
 
 
 def _more_partitions(
-    image: ClusterImage, entropy: Entropy, wish: MorePartitions, at_most: int
+    image: ClusterImage, entropy: Entropy, request: NewPartitions, at_most: int
 ) -> list[PartitionRecord] | Refusal:
-    topic = image.topics_by_name.get(wish.topic)
+    topic = image.topics_by_name.get(request.topic)
     if topic is None:
         return Refusal(ErrorCode.unknown_topic_or_partition, NOT_HOSTED)
     existing = len(topic.partitions)
-    additional = wish.total - existing
+    additional = request.total - existing
     if additional <= 0:
         why = (
-            f"The topic {wish.topic} currently has {existing} partition(s); {wish.total} would not "
-            "be an increase."
+            f"The topic {request.topic} currently has {existing} partition(s); {request.total} "
+            "would not be an increase."
             if additional
             else f"Topic already has {existing} partition(s)."
         )
@@ -80,21 +80,23 @@ def _more_partitions(
     if additional > at_most:
         return TOO_MANY
     replication_factor = len(topic.partitions[0].replicas)
-    if wish.assignments is None:
-        placed = place(candidates(image.brokers.values()), additional, replication_factor, entropy)
+    if request.assignments is None:
+        placed = place(
+            usable_brokers(image.brokers.values()), additional, replication_factor, entropy
+        )
         if isinstance(placed, Refusal):
             return placed
         return new_partitions(image, topic.topic_id, placed, first=existing)
-    if len(wish.assignments) != additional:
+    if len(request.assignments) != additional:
         why = (
             f"Attempted to add {additional} additional partition(s), but only "
-            f"{len(wish.assignments)} assignment(s) were specified."
+            f"{len(request.assignments)} assignment(s) were specified."
         )
         return Refusal(ErrorCode.invalid_replica_assignment, why)
-    refusal = assignment_refused(image, wish.assignments, replication_factor)
+    refusal = assignment_refused(image, request.assignments, replication_factor)
     if refusal is not None:
         return refusal
-    return new_partitions(image, topic.topic_id, wish.assignments, first=existing)
+    return new_partitions(image, topic.topic_id, request.assignments, first=existing)
 
 
 def assignment_refused(

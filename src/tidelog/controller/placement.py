@@ -19,7 +19,7 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 
 
-class Candidate(NamedTuple):
+class UsableBroker(NamedTuple):
     """A broker that may get replicas."""
 
     broker_id: int
@@ -27,17 +27,17 @@ class Candidate(NamedTuple):
     active: bool
 
 
-def candidates(brokers: Iterable[BrokerRegistration]) -> list[Candidate]:
+def usable_brokers(brokers: Iterable[BrokerRegistration]) -> list[UsableBroker]:
     """The brokers that may get replicas: those with a directory that is not cordoned."""
     return [
-        Candidate(broker.broker_id, broker.rack, broker.active)
+        UsableBroker(broker.broker_id, broker.rack, broker.active)
         for broker in sorted(brokers, key=lambda broker: broker.broker_id)
         if not broker.log_dirs or set(broker.log_dirs) - set(broker.cordoned_log_dirs)
     ]
 
 
 def place(
-    brokers: Collection[Candidate], partitions: int, replication_factor: int, entropy: Entropy
+    brokers: Collection[UsableBroker], partitions: int, replication_factor: int, entropy: Entropy
 ) -> list[tuple[int, ...]] | Refusal:
     """The replicas of each new partition, its leader first."""
     why = None
@@ -58,7 +58,7 @@ def place(
     return [layout.next_partition(replication_factor) for _ in range(partitions)]
 
 
-def _shuffled(brokers: Collection[Candidate], entropy: Entropy) -> list[Candidate]:
+def _shuffled(brokers: Collection[UsableBroker], entropy: Entropy) -> list[UsableBroker]:
     order = list(brokers)
     for last in range(len(order) - 1, 0, -1):
         other = entropy.below(last + 1)
@@ -69,7 +69,7 @@ def _shuffled(brokers: Collection[Candidate], entropy: Entropy) -> list[Candidat
 class _Layout:
     """How much each broker has got so far."""
 
-    def __init__(self, order: list[Candidate]) -> None:
+    def __init__(self, order: list[UsableBroker]) -> None:
         self._order = order
         self._led: Counter[int] = Counter()
         self._held: Counter[int] = Counter()
@@ -89,7 +89,7 @@ class _Layout:
             self._followed[leader.broker_id, replica.broker_id] += 1
         return tuple(replica.broker_id for replica in replicas)
 
-    def _next_follower(self, leader: Candidate, replicas: list[Candidate]) -> Candidate:
+    def _next_follower(self, leader: UsableBroker, replicas: list[UsableBroker]) -> UsableBroker:
         used_racks = Counter(replica.rack for replica in replicas)
         return min(
             (broker for broker in self._order if broker not in replicas),

@@ -16,24 +16,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from tidelog.controller.decision import Decision
 from tidelog.controller.elections import MAX_PER_PASS, ElectionPass, election_pass
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
-from tidelog.controller.partition_change import Election, Target
+from tidelog.controller.leadership import HostedPartition, PartitionLeadership
+from tidelog.controller.partition_change import Election, PartitionTarget
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.time import Now
 
 
 def balance_leaders(
     image: ClusterImage,
-    leadership: Leadership,
+    leadership: PartitionLeadership,
     config: NodeConfig,
     now: Now,
     *,
     hard_to_reach: Mapping[int, int],
-) -> Decision[ElectionPass]:
+) -> ControllerResult[ElectionPass]:
     """Move leadership back to every broker that misses more than its share may be.
 
     Those who are `hard_to_reach`, until the given time, get it then.
@@ -62,15 +62,17 @@ def balance_leaders(
             if len(records) >= MAX_PER_PASS:
                 break
             record = leadership.change(
-                place, Target.of(place.partition), words, election=Election.PREFERRED
+                place, PartitionTarget.of(place.partition), words, election=Election.PREFERRED
             )
             if record is not None:
                 records.append(record)
     reply = election_pass(len(records), wait_ms, now)
-    return Decision(tuple(records), reply, atomic=False, causes=leadership.causes)
+    return ControllerResult(tuple(records), reply, atomic=False, causes=leadership.causes)
 
 
-def _imbalance(leadership: Leadership) -> tuple[Counter[int], dict[int, list[HostedPartition]]]:
+def _imbalance(
+    leadership: PartitionLeadership,
+) -> tuple[Counter[int], dict[int, list[HostedPartition]]]:
     """By broker: how many partitions prefer it, and which of them it does not lead."""
     prefer: Counter[int] = Counter()
     elsewhere: dict[int, list[HostedPartition]] = {}

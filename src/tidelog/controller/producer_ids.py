@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tidelog.controller.brokers import current_broker
-from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.records import ProducerIdsRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 
 BLOCK_SIZE: Final = 1000
@@ -26,16 +26,16 @@ class ProducerIdBlock(NamedTuple):
 
 def allocate_producer_ids(
     image: ClusterImage, broker_id: int, broker_epoch: int
-) -> Decision[ProducerIdBlock | Refusal]:
+) -> ControllerResult[ProducerIdBlock | Refusal]:
     """The next block, for a broker that is who it says it is."""
     broker = current_broker(image, broker_id, broker_epoch)
     if isinstance(broker, Refusal):
-        return Decision((), broker)
+        return ControllerResult((), broker)
     first = image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:
         why = "All producer ids have been used."
-        return Decision((), Refusal(ErrorCode.unknown_server_error, why))
+        return ControllerResult((), Refusal(ErrorCode.unknown_server_error, why))
     record = ProducerIdsRecord(
         broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE
     )
-    return Decision((record,), ProducerIdBlock(first))
+    return ControllerResult((record,), ProducerIdBlock(first))

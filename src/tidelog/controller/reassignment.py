@@ -1,8 +1,8 @@
 """Reassignments: moving a partition to other brokers without a moment of less safety.
 
-A wish only writes down who comes and who goes. New replicas fetch like any follower and enter the
-ISR by their leader's proposal; the change that finds all of them there ends the reassignment
-(`Target.completed`).
+A request only writes down who comes and who goes. New replicas fetch like any follower and enter
+the ISR by their leader's proposal; the change that finds all of them there ends the reassignment
+(`PartitionTarget.completed`).
 
 Invariant  A reassignment never puts a replica into the ISR (C18).
 Invariant  To cancel one does not lose committed records, unless the topic allows unclean elections.
@@ -14,19 +14,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.leadership import HostedPartition, Leadership
-from tidelog.controller.partition_change import Election, Target
+from tidelog.controller.leadership import HostedPartition, PartitionLeadership
+from tidelog.controller.partition_change import Election, PartitionTarget
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.partitions import not_assignable
 from tidelog.controller.records import MetadataRecord, PartitionChangeRecord
+from tidelog.controller.result import ControllerResult, together
 from tidelog.model.errors import ErrorCode, Refusal
 
 MAX_RECORDS: Final = 10_000
 
 
-class ReassignmentWish(NamedTuple):
+class NewPartitionReassignment(NamedTuple):
     """Where one partition shall be; no replicas cancel what is under way."""
 
     partition: int
@@ -48,42 +48,42 @@ OngoingTopics: TypeAlias = list[tuple[str, list[OngoingReassignment]]]
 
 def alter_partition_reassignments(
     image: ClusterImage,
-    leadership: Leadership,
-    wishes: Iterable[tuple[str, Sequence[ReassignmentWish]]],
+    leadership: PartitionLeadership,
+    requests: Iterable[tuple[str, Sequence[NewPartitionReassignment]]],
     *,
     allow_replication_factor_change: bool = True,
-) -> Decision[ReassignedTopics | Refusal]:
+) -> ControllerResult[ReassignedTopics | Refusal]:
     """Each partition for itself; the reply is in the order of the request."""
     records: list[MetadataRecord] = []
     reply: ReassignedTopics = []
-    for topic_name, partitions in wishes:
+    for topic_name, partitions in requests:
         topic = image.topics_by_name.get(topic_name)
         outcomes: list[tuple[int, Refusal | None]] = []
         reply.append((topic_name, outcomes))
-        for wish in partitions:
-            place = None if topic is None else leadership.find(topic, wish.partition)
+        for request in partitions:
+            place = None if topic is None else leadership.find(topic, request.partition)
             if place is None:
                 why = (
                     f"Unable to find a topic named {topic_name}."
                     if topic is None
-                    else f"Unable to find partition {topic_name}:{wish.partition}."
+                    else f"Unable to find partition {topic_name}:{request.partition}."
                 )
                 outcomes.append(
-                    (wish.partition, Refusal(ErrorCode.unknown_topic_or_partition, why))
+                    (request.partition, Refusal(ErrorCode.unknown_topic_or_partition, why))
                 )
                 continue
-            if wish.replicas is None:
+            if request.replicas is None:
                 outcome = _cancel(leadership, place)
             else:
                 outcome = _reassign_refused(
-                    image, place.partition, wish.replicas, allow_replication_factor_change
-                ) or _reassign(leadership, place, wish.replicas)
+                    image, place.partition, request.replicas, allow_replication_factor_change
+                ) or _reassign(leadership, place, request.replicas)
             if isinstance(outcome, PartitionChangeRecord):
                 records.append(outcome)
-            outcomes.append((wish.partition, outcome if isinstance(outcome, Refusal) else None))
+            outcomes.append((request.partition, outcome if isinstance(outcome, Refusal) else None))
     if len(records) > MAX_RECORDS:
         why = f"A request may reassign at most {MAX_RECORDS} partitions."
-        return Decision((), Refusal(ErrorCode.policy_violation, why))
+        return ControllerResult((), Refusal(ErrorCode.policy_violation, why))
     return together(records, reply, leadership.causes)
 
 
@@ -105,7 +105,7 @@ def _reassign_refused(
 
 
 def _reassign(
-    leadership: Leadership, place: HostedPartition, wanted: tuple[int, ...]
+    leadership: PartitionLeadership, place: HostedPartition, wanted: tuple[int, ...]
 ) -> PartitionChangeRecord | None:
     """Begin to move; what only changes the order, or only drops replicas, is done at once."""
     partition = place.partition
@@ -116,14 +116,19 @@ def _reassign(
     removing = tuple(sorted(r for r in partition.replicas if r not in wanted and r in complete))
     return leadership.change(
         place,
-        replace(Target.of(partition), replicas=wanted + removing, adding=adding, removing=removing),
+        replace(
+            PartitionTarget.of(partition),
+            replicas=wanted + removing,
+            adding=adding,
+            removing=removing,
+        ),
         f"the partition was assigned to {_brokers(wanted)}",
         election=Election.ONLINE,
     )
 
 
 def _cancel(
-    leadership: Leadership, place: HostedPartition
+    leadership: PartitionLeadership, place: HostedPartition
 ) -> PartitionChangeRecord | Refusal | None:
     """Back to the replicas from before, without those that were to come."""
     topic, _, partition = place
@@ -142,7 +147,7 @@ def _cancel(
         return Refusal(ErrorCode.invalid_replica_assignment, why)
     return leadership.change(
         place,
-        replace(Target.of(partition), replicas=replicas, isr=isr, adding=(), removing=()),
+        replace(PartitionTarget.of(partition), replicas=replicas, isr=isr, adding=(), removing=()),
         f"the reassignment was cancelled, back to {_brokers(replicas)}",
     )
 
@@ -152,15 +157,15 @@ def _brokers(broker_ids: Iterable[int]) -> str:
 
 
 def list_partition_reassignments(
-    image: ClusterImage, wishes: Iterable[tuple[str, Sequence[int]]] | None = None
+    image: ClusterImage, requests: Iterable[tuple[str, Sequence[int]]] | None = None
 ) -> OngoingTopics:
     """What is under way: in all topics, or in the named partitions; unknown ones are left out."""
-    if wishes is None:
-        wishes = [
+    if requests is None:
+        requests = [
             (name, sorted(topic.partitions)) for name, topic in sorted(image.topics_by_name.items())
         ]
     ongoing = []
-    for topic_name, partition_ids in wishes:
+    for topic_name, partition_ids in requests:
         found = [
             OngoingReassignment(index, partition.replicas, partition.adding, partition.removing)
             for index in partition_ids

@@ -6,14 +6,14 @@ Invariant  One bad topic never stands in the way of the others of its request.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.controller.configs import refused_topic_configs
-from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.partitions import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -22,23 +22,22 @@ from tidelog.controller.partitions import (
     assignment_refused,
     new_partitions,
 )
-from tidelog.controller.placement import candidates, place
-from tidelog.controller.records import (
-    ConfigRecord,
-    MetadataRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
-from tidelog.controller.topic_names import bad_name, colliding
+from tidelog.controller.placement import place, usable_brokers
+from tidelog.controller.records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
+from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.model.settings.describe import ConfigEntry, describe_topic
 
+MAX_NAME_LENGTH: Final = 249
+_INVALID: Final = "Topic name is invalid"
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
 
 class NewTopic(NamedTuple):
-    """A wish for a topic; -1 takes the cluster's default."""
+    """A request for a topic; -1 takes the cluster's default."""
 
     name: str
     partitions: int = -1
@@ -58,7 +57,7 @@ class CreatedTopic(NamedTuple):
 
 
 class TopicDeletion(NamedTuple):
-    """What became of a wish to delete a topic."""
+    """What became of a request to delete a topic."""
 
     name: str | None
     topic_id: UUID
@@ -69,38 +68,38 @@ def create_topics(
     image: ClusterImage,
     entropy: Entropy,
     config: NodeConfig,
-    wishes: Collection[NewTopic],
+    requests: Collection[NewTopic],
     *,
     validate_only: bool = False,
-) -> Decision[list[tuple[str, CreatedTopic | Refusal]]]:
-    """Each topic for itself; the reply is in the order of the wishes."""
-    if _total_partitions(wishes, config) > MAX_PARTITIONS_PER_REQUEST:
-        return Decision((), [(wish.name, TOO_MANY) for wish in wishes])
-    times_named = Counter(wish.name for wish in wishes)
+) -> ControllerResult[list[tuple[str, CreatedTopic | Refusal]]]:
+    """Each topic for itself; the reply is in the order of the requests."""
+    if _total_partitions(requests, config) > MAX_PARTITIONS_PER_REQUEST:
+        return ControllerResult((), [(request.name, TOO_MANY) for request in requests])
+    times_named = Counter(request.name for request in requests)
     taken = list(image.topics_by_name)
     records: list[MetadataRecord] = []
     outcome: list[tuple[str, CreatedTopic | Refusal]] = []
-    for wish in wishes:
-        refusal = _name_refused(wish.name, times_named[wish.name], image, taken)
-        assignments = refusal or _assignments(image, entropy, config, wish)
+    for request in requests:
+        refusal = _name_refused(request.name, times_named[request.name], image, taken)
+        assignments = refusal or _assignments(image, entropy, config, request)
         if not isinstance(assignments, Refusal):
-            assignments = _configs_refused(image, config, wish) or assignments
+            assignments = _configs_refused(image, config, request) or assignments
         if isinstance(assignments, Refusal):
-            outcome.append((wish.name, assignments))
+            outcome.append((request.name, assignments))
             continue
-        taken.append(wish.name)
+        taken.append(request.name)
         topic_id = ZERO_UUID if validate_only else entropy.uuid()
-        outcome.append((wish.name, _created(image, config, wish, topic_id, assignments)))
-        records.extend(_records(image, wish, topic_id, assignments))
+        outcome.append((request.name, _created(image, config, request, topic_id, assignments)))
+        records.extend(_records(image, request, topic_id, assignments))
     return together(() if validate_only else records, outcome)
 
 
-def _total_partitions(wishes: Collection[NewTopic], config: NodeConfig) -> int:
+def _total_partitions(requests: Collection[NewTopic], config: NodeConfig) -> int:
     return sum(
-        len(wish.assignments)
-        or (config.num_partitions if wish.partitions == -1 else wish.partitions)
-        for wish in wishes
-        if wish.partitions >= -1
+        len(request.assignments)
+        or (config.num_partitions if request.partitions == -1 else request.partitions)
+        for request in requests
+        if request.partitions >= -1
     )
 
 
@@ -125,64 +124,66 @@ def _name_refused(
 
 
 def _assignments(
-    image: ClusterImage, entropy: Entropy, config: NodeConfig, wish: NewTopic
+    image: ClusterImage, entropy: Entropy, config: NodeConfig, request: NewTopic
 ) -> Sequence[Sequence[int]] | Refusal:
     """The replicas of each partition, given or placed."""
-    if wish.assignments:
-        return _manual_assignments(image, wish)
-    if wish.replication_factor == 0 or wish.replication_factor < -1:
+    if request.assignments:
+        return _manual_assignments(image, request)
+    if request.replication_factor == 0 or request.replication_factor < -1:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
         return Refusal(ErrorCode.invalid_replication_factor, why)
-    if wish.partitions == 0 or wish.partitions < -1:
+    if request.partitions == 0 or request.partitions < -1:
         why = "Number of partitions was set to an invalid non-positive value."
         return Refusal(ErrorCode.invalid_partitions, why)
     return place(
-        candidates(image.brokers.values()),
-        config.num_partitions if wish.partitions == -1 else wish.partitions,
+        usable_brokers(image.brokers.values()),
+        config.num_partitions if request.partitions == -1 else request.partitions,
         config.default_replication_factor
-        if wish.replication_factor == -1
-        else wish.replication_factor,
+        if request.replication_factor == -1
+        else request.replication_factor,
         entropy,
     )
 
 
-def _manual_assignments(image: ClusterImage, wish: NewTopic) -> Sequence[Sequence[int]] | Refusal:
+def _manual_assignments(
+    image: ClusterImage, request: NewTopic
+) -> Sequence[Sequence[int]] | Refusal:
     for number, what in (
-        (wish.replication_factor, "replication factor"),
-        (wish.partitions, "numPartitions"),
+        (request.replication_factor, "replication factor"),
+        (request.partitions, "numPartitions"),
     ):
         if number != -1:
             why = f"A manual partition assignment was specified, but {what} was not set to -1."
             return Refusal(ErrorCode.invalid_request, why)
-    by_index = dict(wish.assignments)
-    if len(by_index) != len(wish.assignments) or set(by_index) != set(range(len(by_index))):
+    by_index = dict(request.assignments)
+    if len(by_index) != len(request.assignments) or set(by_index) != set(range(len(by_index))):
         why = "partitions should be a consecutive 0-based integer sequence"
         return Refusal(ErrorCode.invalid_replica_assignment, why)
     assignments = [by_index[index] for index in range(len(by_index))]
     return assignment_refused(image, assignments, len(assignments[0])) or assignments
 
 
-def _configs_refused(image: ClusterImage, config: NodeConfig, wish: NewTopic) -> Refusal | None:
-    missing = sorted(name for name, value in wish.configs.items() if value is None)
+def _configs_refused(image: ClusterImage, config: NodeConfig, request: NewTopic) -> Refusal | None:
+    missing = sorted(name for name, value in request.configs.items() if value is None)
     if missing:
         why = f"Null value not supported for topic configs: {','.join(missing)}"
         return Refusal(ErrorCode.invalid_config, why)
-    return refused_topic_configs(image, config, {}, wish.configs)
+    return refused_topic_configs(image, config, {}, request.configs)
 
 
-def _given_configs(wish: NewTopic) -> dict[str, str]:
-    return {name: value for name, value in wish.configs.items() if value is not None}
+def _given_configs(request: NewTopic) -> dict[str, str]:
+    return {name: value for name, value in request.configs.items() if value is not None}
 
 
 def _created(
     image: ClusterImage,
     config: NodeConfig,
-    wish: NewTopic,
+    request: NewTopic,
     topic_id: UUID,
     assignments: Sequence[Sequence[int]],
 ) -> CreatedTopic:
     entries = describe_topic(
-        _given_configs(wish),
+        _given_configs(request),
         image.config(BROKER_CONFIG, ""),
         image.config(BROKER_CONFIG, str(config.node_id)),
         config,
@@ -191,15 +192,15 @@ def _created(
 
 
 def _records(
-    image: ClusterImage, wish: NewTopic, topic_id: UUID, assignments: Sequence[Sequence[int]]
+    image: ClusterImage, request: NewTopic, topic_id: UUID, assignments: Sequence[Sequence[int]]
 ) -> list[MetadataRecord]:
     return [
-        TopicRecord(name=wish.name, topic_id=topic_id),
+        TopicRecord(name=request.name, topic_id=topic_id),
         *(
             ConfigRecord(
-                resource_type=TOPIC_CONFIG, resource_name=wish.name, name=name, value=value
+                resource_type=TOPIC_CONFIG, resource_name=request.name, name=name, value=value
             )
-            for name, value in wish.configs.items()
+            for name, value in request.configs.items()
         ),
         *new_partitions(image, topic_id, assignments),
     ]
@@ -208,14 +209,14 @@ def _records(
 def delete_topics(
     image: ClusterImage,
     config: NodeConfig,
-    wishes: Collection[tuple[str | None, UUID]],
-) -> Decision[list[TopicDeletion]]:
-    """Each topic, given by name or by id, for itself; the reply is in the order of the wishes."""
-    found = [_find(image, name, topic_id) for name, topic_id in wishes]
+    requests: Collection[tuple[str | None, UUID]],
+) -> ControllerResult[list[TopicDeletion]]:
+    """Each topic, given by name or by id, for itself; the reply is in the order of the requests."""
+    found = [_find(image, name, topic_id) for name, topic_id in requests]
     times_named = Counter(topic_id for topic_id in found if isinstance(topic_id, UUID))
     records: list[MetadataRecord] = []
     outcome: list[TopicDeletion] = []
-    for (name, asked_id), topic_id in zip(wishes, found, strict=True):
+    for (name, asked_id), topic_id in zip(requests, found, strict=True):
         if not config.delete_topic_enable:
             topic_id = Refusal(ErrorCode.topic_deletion_disabled, "Topic deletion is disabled.")
         elif isinstance(topic_id, UUID) and times_named[topic_id] > 1:
@@ -245,3 +246,32 @@ def _find(image: ClusterImage, name: str | None, topic_id: UUID) -> UUID | Refus
     if topic is None:
         return Refusal(ErrorCode.unknown_topic_or_partition, NOT_HOSTED)
     return topic.topic_id
+
+
+def bad_name(name: str) -> str | None:
+    """Why a topic cannot have this name; None when it can."""
+    if not name:
+        return f"{_INVALID}: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"{_INVALID}: '{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return (
+            f"{_INVALID}: the length of '{name}' is longer than the max allowed length "
+            f"{MAX_NAME_LENGTH}"
+        )
+    if _LEGAL.fullmatch(name) is None:
+        return (
+            f"{_INVALID}: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def colliding(name: str, others: Iterable[str]) -> str | None:
+    """Another name that differs only in '.' and '_', which metrics cannot tell apart."""
+    if "." not in name and "_" not in name:
+        return None
+    folded = name.replace(".", "_")
+    return next(
+        (other for other in others if other != name and other.replace(".", "_") == folded), None
+    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tidelog.coordinator.decision import Decision, Producer
+from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class Marker(NamedTuple):
     """The end of a producer's transaction in this partition."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     committed: bool
 
 
-class Shard(Protocol[T]):
+class CoordinatorShard(Protocol[T]):
     """The coordinator of everything that one partition of an internal topic holds."""
 
     def encode(self, record: T) -> tuple[bytes, bytes | None]:
@@ -38,7 +38,7 @@ class Shard(Protocol[T]):
         """What was stored; None for a type of record that this version does not know."""
         ...
 
-    def replay(self, record: T, producer: Producer | None) -> None:
+    def replay(self, record: T, producer: ProducerIdAndEpoch | None) -> None:
         """Take in a record that is in the log now."""
         ...
 
@@ -46,7 +46,7 @@ class Shard(Protocol[T]):
         """Take in the end of a transaction that is in the log now."""
         ...
 
-    def loaded(self, now: Now) -> Decision[T, None]:
+    def loaded(self, now: Now) -> CoordinatorResult[T, None]:
         """The whole log is replayed: set timers, tidy up."""
         ...
 
@@ -55,11 +55,11 @@ class Shard(Protocol[T]):
         ...
 
 
-class Timers(Protocol):
+class CoordinatorTimer(Protocol):
     """What a shard has to do later; gone with the shard."""
 
     def set(
-        self, key: Hashable, due_ms: int, command: Callable[[Now], Decision[Any, None]]
+        self, key: Hashable, due_ms: int, command: Callable[[Now], CoordinatorResult[Any, None]]
     ) -> None:
         """Run `command` once monotonic time has reached `due_ms`; replaces the key's old one.
 

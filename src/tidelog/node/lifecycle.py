@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
@@ -100,7 +100,7 @@ class Lifecycle:
         return self._cluster.config.initial_broker_registration_timeout_ms
 
     def _register(self, now: Now) -> None:
-        registration = Registration(
+        registration = RegisterBroker(
             broker_id=self._cluster.node_id,
             cluster_id=self._cluster.cluster_id,
             incarnation_id=self.incarnation,
@@ -213,7 +213,7 @@ class Lifecycle:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        heartbeat = Heartbeat(
+        heartbeat = BrokerHeartbeat(
             broker_id=self._cluster.node_id,
             broker_epoch=self._cluster.broker_epoch,
             metadata_offset=self._cluster.image.end_offset - 1,
@@ -225,11 +225,11 @@ class Lifecycle:
         self._in_flight = True
         self._control.heartbeat(now, heartbeat, self._heard)
 
-    def _heard(self, outcome: HeartbeatReply | Refusal, now: Now) -> None:
+    def _heard(self, outcome: BrokerHeartbeatReply | Refusal, now: Now) -> None:
         self._in_flight = False
         if self.failure is not None:
             return
-        if isinstance(outcome, HeartbeatReply):
+        if isinstance(outcome, BrokerHeartbeatReply):
             if self._left is not None and outcome.should_shut_down:
                 self._left(now)
                 return

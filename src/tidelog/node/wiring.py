@@ -18,7 +18,7 @@ from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.records import MetadataRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
-from tidelog.coordinator.transactions.markers import EndedTransaction
+from tidelog.coordinator.transactions.ending import EndedTransaction
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
@@ -197,7 +197,7 @@ def _build_metadata(base: Base, now: Now) -> MetadataRoom:
     watch = ControllerWatch(runtime, cluster, quorum, locator)
     member = QuorumMember(runtime, cluster, watch, quorum, quorum_listener(config))
     image_changed: Signal[[ImageDelta, Now]] = Signal()
-    feed = MetadataFeed(runtime, cluster, quorum, image_changed)
+    feed = MetadataFeed(runtime, cluster, quorum.replica, image_changed)
     return MetadataRoom(quorum, locator, watch, member, feed, image_changed)
 
 

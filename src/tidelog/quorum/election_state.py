@@ -1,9 +1,9 @@
-"""The vote and epoch a node has promised, kept in `quorum-state`.
+"""The epoch a node is in and the vote it gave in it, kept in `quorum-state`.
 
 One line of JSON: version 1 with the directory of the candidate voted for, version 0 (written by
 clusters whose voters stand in the configuration) with the list of voters.
 
-Invariant  It is durable before the promise leaves the node: a vote forgotten in a crash could be
+Invariant  It is durable before anybody else can know of it: a vote forgotten in a crash could be
            given twice, and one epoch could have two leaders. It is there before the first record
            is, so beside records of a voter that has rivals it is never just missing.
 """
@@ -34,8 +34,8 @@ class ElectionState(NamedTuple):
 def read_election_state(
     files: FileSystem, directory: str, *, required: bool = False
 ) -> ElectionState:
-    """What was promised; nothing when there is no file, unless it is required. DiskError when it
-    cannot be read."""
+    """What was written last; nothing when there is no file, unless it is required. DiskError when
+    it cannot be read."""
     path = f"{directory}/{FILE_NAME}"
     if not files.exists(path):
         if required:
@@ -66,7 +66,7 @@ def write_election_state(
     kraft_version: int,
     voter_ids: tuple[int, ...],
 ) -> None:
-    """Make the promise durable, in the version that kraft.version calls for."""
+    """Make it durable, in the version that kraft.version calls for."""
     content: dict[str, Any]
     if kraft_version == 0:
         content = {
@@ -90,8 +90,8 @@ def write_election_state(
     write_atomically(files, f"{directory}/{FILE_NAME}", encoded)
 
 
-class PromiseJob(NamedTuple):
-    """A promise to be made durable; `run` blocks and may be called from any thread, once."""
+class ElectionStateJob(NamedTuple):
+    """The state to be made durable; `run` blocks and may be called from any thread, once."""
 
     files: FileSystem
     directory: str

@@ -1,105 +1,118 @@
-"""Who leads: the moves of this node from role to role, and what it says to other voters about it.
+"""Who leads: what makes this node move from role to role, and what it asks other voters about it.
 
-    elections.start(now, log_end)
-    answer = elections.vote_asked(question, log_end, now)       # and epoch_begun, epoch_ended
-    for letter in elections.take_letters(): ...                 # to be sent; later, for each:
-    elections.answered(letter, answer, now)                     # or unanswered(letter, now)
-    elections.time_passed(log_end, now)                         # at due_ms
-    elections.promise_kept(now)                                 # once what it promised is durable
+    elections.start(now)
+    response = elections.handle_vote(request, now)     # and begin_quorum_epoch, end_quorum_epoch
+    for request in elections.take_requests(): ...      # to be sent; later, for each:
+    elections.handle_response(request, response, now)  # or request_failed(request, now)
+    elections.time_passed(now)                         # at due_ms
 
-Invariant  The epoch never falls, and what is promised in it is durable before anybody can know
-           of it: every move has `quorum-state` written (C2), and until it is, whoever uses this
-           says nothing to anybody. Nobody leads before that.
 Invariant  An epoch has one leader; to hear of two stops the node (C1).
 Invariant  Pre-votes of the same epoch change nothing on the side that gives them.
+Invariant  Who is elected leads once its disk knows it, and begins by writing so into the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, invariant
 from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
-from tidelog.quorum.election_state import ElectionState
+from tidelog.quorum.control_records import VoterEndpoint
+from tidelog.quorum.election_state import ElectionState, ElectionStateJob
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.membership import Membership
 from tidelog.quorum.messages import (
     Address,
-    EpochBegun,
-    EpochEnded,
-    Letter,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
     LogEnd,
-    Question,
-    QuorumAnswer,
+    OutboundRequest,
+    QuorumRequest,
+    QuorumResponse,
     ReplicaKey,
-    VoteAsked,
-    is_fine,
+    Vote,
 )
+from tidelog.quorum.metadata_replica import MetadataReplica
+from tidelog.quorum.quorum_state import QuorumState, Trigger
 from tidelog.quorum.roles import (
     NO_VOTE,
     Candidate,
+    EpochElection,
     Follower,
+    PendingVoters,
     Prospective,
     Resigned,
     Role,
     Unattached,
     voted_in,
 )
-from tidelog.quorum.tally import Reminders
 from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
+from tidelog.quorum.voters import QuorumVoters, opening_records
+
+T = TypeVar("T")
 
 
-class Elections:
-    """The role of this node in the quorum."""
+class Elections(Generic[T]):
+    """This node's part in finding a leader."""
 
     def __init__(
         self,
         *,
-        members: Membership,
-        persist: Callable[[ElectionState], bool],
-        lead: Callable[[int, tuple[int, ...], Now], Leader],
+        replica: MetadataReplica[T],
+        voters: QuorumVoters,
+        state: QuorumState,
+        endpoints: tuple[VoterEndpoint, ...],
         entropy: Entropy,
         timeouts: QuorumTimeouts,
     ) -> None:
-        """`lead` is told an epoch and who voted for it, and begins to lead it; `persist` says
-        whether the promise is durable already."""
-        self._members = members
-        self._own = members.own
-        self._persist_state = persist
-        self._lead = lead
+        self.state = state
+        self._replica = replica
+        self._voters = voters
+        self._own = voters.own
+        self._endpoints = endpoints
         self._entropy = entropy
         self._timeouts = timeouts
-        self._letters: list[Letter] = []
-        self._promised = ElectionState()
-        self._is_kept = True
-        self.role: Role = Unattached(0, NEVER_MS)
-        self.lost_leader: int | None = None
+        self._requests: list[OutboundRequest] = []
+        self._lost_leader: int | None = None
         """Who led before and hung up; nobody has heard of it since, as far as this node knows."""
 
-    def start(self, stored: ElectionState, log_end: LogEnd, now: Now) -> None:
-        """Go on from what was promised before; nobody leads an epoch again that it led before."""
-        self._promised = stored
+    def start(self, now: Now) -> None:
+        """Go on from what is on disk; nobody leads an epoch again that it led before. The sole
+        voter leads at once."""
+        log, voters = self._replica.log, self._voters
+        stored = self.state.read(required=voters.has_rivals and log.end_offset > 0)
+        is_alone = voters.is_voter and not voters.has_rivals
         due_ms = NEVER_MS
-        if self._members.has_rivals:
+        if voters.has_rivals:
             due_ms = now.monotonic_ms + self._timeouts.first_election(self._entropy)
-        if stored.epoch < log_end.epoch:
-            self._become(Unattached(log_end.epoch, due_ms))
-        elif stored.leader_id == self._own.id:
-            nobody = Reminders((), now.monotonic_ms)
-            soon_ms = min(due_ms, now.monotonic_ms + self._timeouts.election_ms)
-            self.role = Resigned(
-                stored.epoch, soon_ms, nobody, leader_id=self._own.id, successors=()
+        role: Role
+        if stored.epoch < log.latest_epoch:
+            role = Unattached(log.latest_epoch, due_ms)
+        elif stored.leader_id == self._own.id and not is_alone:
+            due_ms = min(due_ms, now.monotonic_ms + self._timeouts.election_ms)
+            role = Resigned(
+                stored.epoch,
+                due_ms,
+                PendingVoters((), now.monotonic_ms),
+                leader_id=self._own.id,
+                successors=(),
             )
         else:
-            self.role = Unattached(
+            role = Unattached(
                 stored.epoch, due_ms, leader_id=stored.leader_id, voted=voted_in(stored)
             )
-        if self._members.is_voter and not self._members.has_rivals:
-            self._stand(log_end, now)
+        self.state.begin_as(role)
+        if is_alone and isinstance(role, Unattached):
+            self._become_prospective(role, now)
+        self.state.started()
 
     # What it is
+
+    @property
+    def role(self) -> Role:
+        """What this node is in the current epoch."""
+        return self.state.role
 
     @property
     def epoch(self) -> int:
@@ -117,115 +130,134 @@ class Elections:
 
     @property
     def due_ms(self) -> int:
-        """When `time_passed` has something to do."""
+        """When `time_passed` has something to do; not before the disk knows what this node is."""
+        if self.state.awaits_disk:
+            return NEVER_MS
         role = self.role
-        asks_ms = None if role.reminders is None else role.reminders.due_ms
+        asks_ms = None if role.pending is None else role.pending.due_ms
         return role.due_ms if asks_ms is None else min(role.due_ms, asks_ms)
 
-    def take_letters(self) -> list[Letter]:
-        """What is to be sent to other voters."""
-        letters, self._letters = self._letters, []
-        return letters
-
-    # What others say
-
-    def vote_asked(self, asked: VoteAsked, log_end: LogEnd, now: Now) -> QuorumAnswer:
-        """Somebody wants this node's vote."""
-        later = (
-            asked.last_epoch > asked.epoch if asked.pre_vote else asked.last_epoch >= asked.epoch
-        )
-        if asked.end_offset < 0 or asked.last_epoch < 0 or later:
-            return self._answer(ErrorCode.invalid_request)
-        if asked.epoch < self.epoch:
-            return self._answer(ErrorCode.fenced_leader_epoch)
-        self.heard_of(asked.epoch, NO_LEADER, None, now)
-        if not asked.voter.is_same(self._own):
-            return self._answer(ErrorCode.invalid_voter_key)
+    @property
+    def has_handed_over(self) -> bool:
+        """Whether this node leads nobody, and everybody knows."""
         role = self.role
-        if LogEnd(asked.last_epoch, asked.end_offset) < log_end:
+        return not isinstance(role, Leader | Resigned) or (
+            isinstance(role, Resigned) and role.pending.are_done
+        )
+
+    def take_requests(self) -> list[OutboundRequest]:
+        """What is to be asked of other voters, once that can be said."""
+        if self.state.awaits_disk:
+            return []
+        requests, self._requests = self._requests, []
+        return requests
+
+    def take_lost_leader(self) -> int | None:
+        """Who led before and hung up without a word, as far as this node knows; said once, since
+        it is no news in the next election that this node wins."""
+        lost, self._lost_leader = self._lost_leader, None
+        return lost
+
+    # What others ask
+
+    def handle_vote(self, vote: Vote, now: Now) -> QuorumResponse:
+        """Somebody wants this node's vote."""
+        later = vote.last_epoch > vote.epoch if vote.pre_vote else vote.last_epoch >= vote.epoch
+        if vote.end_offset < 0 or vote.last_epoch < 0 or later:
+            return self._response(ErrorCode.invalid_request)
+        if vote.epoch < self.epoch:
+            return self._response(ErrorCode.fenced_leader_epoch)
+        self.heard_of(vote.epoch, NO_LEADER, None, now)
+        if not vote.voter.is_same(self._own):
+            return self._response(ErrorCode.invalid_voter_key)
+        if self._is_behind(vote):
             granted = False
-        elif asked.pre_vote:
-            granted = role.grants_pre_vote()
+        elif vote.pre_vote:
+            granted = self.role.grants_pre_vote()
         else:
-            granted = role.grants_vote(asked.candidate)
+            granted = self.role.grants_vote(vote.candidate)
             if granted:
-                self._vote_for(asked.candidate, now)
-        return self._answer(ErrorCode.none, granted=granted)
+                self._vote_for(vote.candidate, now)
+        return self._response(ErrorCode.none, granted=granted)
+
+    def _is_behind(self, vote: Vote) -> bool:
+        return LogEnd(vote.last_epoch, vote.end_offset) < self._replica.log.log_end
 
     def _vote_for(self, candidate: ReplicaKey, now: Now) -> None:
         role = self.role
         invariant(isinstance(role, Unattached | Prospective), "only who follows nobody votes")
         if isinstance(role, Unattached | Prospective) and role.voted == NO_VOTE:
             role.voted = candidate
-            if isinstance(role, Unattached) and self._members.is_voter:
+            if isinstance(role, Unattached) and self._voters.is_voter:
                 role.due_ms = now.monotonic_ms + self._timeouts.election(self._entropy)
-            self._promise(role.promised)
+            self.state.keep(role.election_state)
 
-    def epoch_begun(self, begun: EpochBegun, now: Now) -> QuorumAnswer:
+    def handle_begin_quorum_epoch(self, begun: BeginQuorumEpoch, now: Now) -> QuorumResponse:
         """A leader says that it leads."""
         if begun.epoch < self.epoch:
-            return self._answer(ErrorCode.fenced_leader_epoch)
+            return self._response(ErrorCode.fenced_leader_epoch)
         self.heard_of(begun.epoch, begun.leader_id, begun.address, now)
         if not begun.voter.is_same(self._own):
-            return self._answer(ErrorCode.invalid_voter_key)
-        return self._answer(ErrorCode.none)
+            return self._response(ErrorCode.invalid_voter_key)
+        return self._response(ErrorCode.none)
 
-    def epoch_ended(self, ended: EpochEnded, now: Now) -> QuorumAnswer:
+    def handle_end_quorum_epoch(self, ended: EndQuorumEpoch, now: Now) -> QuorumResponse:
         """A leader says that it will not lead any longer."""
         if ended.epoch < self.epoch:
-            return self._answer(ErrorCode.fenced_leader_epoch)
+            return self._response(ErrorCode.fenced_leader_epoch)
         self.heard_of(ended.epoch, ended.leader_id, ended.address, now)
         role = self.role
         if (
             isinstance(role, Follower)
             and role.leader_id == ended.leader_id
-            and self._members.is_voter
+            and self._voters.is_voter
         ):
             ranks = [rank for rank, key in enumerate(ended.successors) if key.is_same(self._own)]
             pause_ms = self._timeouts.after_resignation(
                 ranks[0] if ranks else None, len(ended.successors)
             )
             role.resigned(now.monotonic_ms + pause_ms)
-        return self._answer(ErrorCode.none)
+        return self._response(ErrorCode.none)
 
-    def _answer(self, error: int, *, granted: bool = False) -> QuorumAnswer:
+    def _response(self, error: int, *, granted: bool = False) -> QuorumResponse:
         leader_id = self.leader_id
-        return QuorumAnswer(
-            error, self.epoch, leader_id, self._members.address_of(leader_id), granted
-        )
+        address = self._voters.address_of(leader_id)
+        return QuorumResponse(error, self.epoch, leader_id, address, granted)
 
-    def answered(self, letter: Letter, answer: QuorumAnswer, log_end: LogEnd, now: Now) -> None:
+    # What others say
+
+    def handle_response(self, sent: OutboundRequest, response: QuorumResponse, now: Now) -> None:
         """A voter answered; what it knows of the quorum comes first."""
-        self.heard_of(answer.epoch, answer.leader_id, answer.address, now)
-        role, voter_id, question = self.role, letter.to.voter_id, letter.question
-        if question.epoch != role.epoch:
+        self.heard_of(response.epoch, response.leader_id, response.address, now)
+        role, voter_id, request = self.role, sent.to.voter_id, sent.request
+        if request.epoch != role.epoch:
             return
-        match question, role:
-            case VoteAsked(pre_vote=pre_vote), Prospective() | Candidate():
+        match request, role:
+            case Vote(pre_vote=pre_vote), Prospective() | Candidate():
                 if pre_vote is not isinstance(role, Prospective):
                     return
-                if pre_vote and answer.error == ErrorCode.unsupported_version:
-                    self._campaign(log_end, now)  # somebody knows no pre-votes
+                if pre_vote and response.error == ErrorCode.unsupported_version:
+                    self._become_candidate(now)  # somebody knows no pre-votes
                     return
-                role.tally.counted(voter_id, granted=is_fine(answer) and answer.granted)
-                self._look_at(role, log_end, now)
-            case EpochEnded(), Resigned():
-                role.reminders.answered(voter_id)
+                role.election.counted(voter_id, granted=response.is_granted)
+                self._look_at(role, now)
+            case EndQuorumEpoch(), Resigned():
+                role.pending.answered(voter_id)
             case _:
                 pass
 
-    def unanswered(self, letter: Letter, now: Now) -> None:
-        """A question got lost: ask again, if it still matters."""
-        reminders = self.role.reminders
-        if letter.question.epoch == self.epoch and reminders is not None:
-            reminders.unanswered(letter.to.voter_id, now.monotonic_ms + self._timeouts.retry_ms)
+    def request_failed(self, sent: OutboundRequest, now: Now) -> None:
+        """A request, or the response to it, got lost: ask again, if it still matters."""
+        pending = self.role.pending
+        if sent.request.epoch == self.epoch and pending is not None:
+            pending.unanswered(sent.to.voter_id, now.monotonic_ms + self._timeouts.retry_ms)
 
     def heard_of(self, epoch: int, leader_id: int, address: Address | None, now: Now) -> None:
         """Somebody names an epoch, and perhaps its leader."""
         role = self.role
         if epoch < role.epoch or (leader_id == self._own.id and epoch == role.epoch):
             return
-        found = address or self._members.address_of(leader_id)
+        found = address or self._voters.address_of(leader_id)
         is_known = leader_id not in (NO_LEADER, self._own.id)
         if epoch == role.epoch:
             if not is_known:
@@ -237,61 +269,72 @@ class Elections:
             if isinstance(role, Follower | Prospective) and role.leader_id == leader_id:
                 return
         if is_known and found is not None:
-            self._follow(epoch, leader_id, found, now)
+            self._become_follower(epoch, leader_id, found, Trigger.LEADER_FOUND, now)
         elif epoch > role.epoch:
             due_ms = self._fresh_ms(now)
             if not isinstance(role, Leader):  # who would stand soon anyway need not wait longer
                 due_ms = min(due_ms, role.due_ms)
-            self._become(Unattached(epoch, due_ms, leader_id=leader_id if is_known else NO_LEADER))
+            named = leader_id if is_known else NO_LEADER
+            self.state.become(Unattached(epoch, due_ms, leader_id=named), Trigger.LATER_EPOCH)
 
     def leader_answered(self, now: Now) -> None:
-        """A fetch from the leader succeeded."""
+        """The leader was heard of, by the answer to a fetch or otherwise."""
         if isinstance(self.role, Follower):
-            self.lost_leader = None
+            self._lost_leader = None
             self.role.fetched(now.monotonic_ms + self._timeouts.fetch_ms)
 
-    def leader_hung_up(self, now: Now) -> None:
+    def leader_disconnected(self, now: Now) -> None:
         """The connection to the leader was closed or refused: evidence that it is gone."""
         role = self.role
         if not isinstance(role, Follower):
             return
-        if not self._members.is_voter:
-            self.role = Unattached(role.epoch, NEVER_MS, voted=role.voted)
+        if not self._voters.is_voter:
+            forgetting = Unattached(role.epoch, NEVER_MS, voted=role.voted)
+            self.state.become(forgetting, Trigger.LEADER_DISCONNECTED)
             return
-        pause_ms = self._timeouts.after_hang_up(*self._members.rank_without(role.leader_id))
+        pause_ms = self._timeouts.after_disconnect(*self._voters.rank_without(role.leader_id))
         if pause_ms is not None:
-            self.lost_leader = role.leader_id
-            role.hung_up(now.monotonic_ms + pause_ms)
+            self._lost_leader = role.leader_id
+            role.disconnected(now.monotonic_ms + pause_ms)
+
+    # What the disk knows
+
+    def election_state_written(self, job: ElectionStateJob, now: Now) -> None:
+        """A write job of the state has run. Ask for the next one, and for what may be said now."""
+        self.state.written(job)
+        if isinstance(self.role, Candidate) and self.role.election.is_won:
+            self._become_leader(self.role, now)
 
     # Time
 
-    def time_passed(self, log_end: LogEnd, now: Now) -> None:
+    def time_passed(self, now: Now) -> None:
         """Do what is due."""
         role, is_due = self.role, now.monotonic_ms >= self.role.due_ms
         match role:
             case Unattached() | Follower() | Candidate():
-                if is_due and self._members.is_voter:
-                    self._stand(log_end, now)
+                if is_due and self._voters.is_voter:
+                    self._become_prospective(role, now)
                 elif is_due:  # it may have had a vote when it began to wait
-                    self.role = Unattached(role.epoch, NEVER_MS, voted=role.voted)
+                    waiting = Unattached(role.epoch, NEVER_MS, voted=role.voted)
+                    self.state.become(waiting, Trigger.NOT_A_VOTER)
             case Prospective():
                 if is_due:
-                    self._give_up(role, now)
+                    self._pre_votes_lost(role, now)
             case Resigned():
                 if is_due:  # only a voter may begin an epoch
-                    epoch = role.epoch + self._members.is_voter
-                    self._become(Unattached(epoch, self._fresh_ms(now)))
+                    epoch = role.epoch + self._voters.is_voter
+                    self.state.become(Unattached(epoch, self._fresh_ms(now)), Trigger.TIMED_OUT)
             case Leader():
                 self._look_after_followers(role, now)
-        self._ask(log_end, now)
+        self._ask(now)
 
     def _look_after_followers(self, leader: Leader, now: Now) -> None:
         if leader.is_removed or leader.has_lost_the_majority(now.monotonic_ms):
             self.resign(now)
             return
         for voter_id in leader.silent_voters(now.monotonic_ms):
-            key, own = self._members.key_of(voter_id), self._members.address_of(leader.leader_id)
-            self._send(voter_id, EpochBegun(leader.epoch, leader.leader_id, key, own))
+            key, own = self._voters.key_of(voter_id), self._voters.address_of(leader.leader_id)
+            self._send(voter_id, BeginQuorumEpoch(leader.epoch, leader.leader_id, key, own))
 
     def resign(self, now: Now) -> None:
         """Stop leading, and let the best of the others know that it may stand at once."""
@@ -299,110 +342,116 @@ class Elections:
         if not isinstance(leader, Leader):
             return
         successors = leader.successors()
-        self.role = Resigned(
+        resigned = Resigned(
             leader.epoch,
             now.monotonic_ms + self._timeouts.election(self._entropy),
-            Reminders(successors, now.monotonic_ms),
+            PendingVoters(successors, now.monotonic_ms),
             leader_id=leader.leader_id,
-            successors=tuple(map(self._members.key_of, successors)),
+            successors=tuple(map(self._voters.key_of, successors)),
         )
-        self._ask(LogEnd(0, 0), now)
+        self.state.become(resigned, Trigger.RESIGNED)
+        self._ask(now)
 
     # Moves
 
-    def _stand(self, log_end: LogEnd, now: Now) -> None:
+    def _become_prospective(self, role: Unattached | Follower | Candidate, now: Now) -> None:
         """Ask the others what they would think of an election."""
-        role = self.role
         prospective = Prospective(
             role.epoch,
             self._fresh_ms(now),
-            self._members.new_tally(now.monotonic_ms),
-            leader_id=self.leader_id if isinstance(role, Resigned) else role.leader_id,
+            self._new_election(now),
+            leader_id=role.leader_id,
             address=self.leader_address,
             voted=role.voted,
         )
-        self.role = prospective
-        self._look_at(prospective, log_end, now)
+        self.state.become(prospective, Trigger.TIMED_OUT)
+        self._look_at(prospective, now)
 
-    def _look_at(self, role: Prospective | Candidate, log_end: LogEnd, now: Now) -> None:
+    def _new_election(self, now: Now) -> EpochElection:
+        return EpochElection(self._own.id, self._voters.latest.voter_ids, now.monotonic_ms)
+
+    def _look_at(self, role: Prospective | Candidate, now: Now) -> None:
         """Go on with an election: it may be won, or lost, or there are voters to be asked."""
-        if role.tally.is_won and isinstance(role, Prospective):
-            self._campaign(log_end, now)
-        elif role.tally.is_won and isinstance(role, Candidate):
-            self._promise(ElectionState(role.epoch, self._own.id))
-            self._lead_if_promised(role, now)
-        elif role.tally.is_lost and isinstance(role, Prospective):
-            self._give_up(role, now)
+        if role.election.is_won and isinstance(role, Prospective):
+            self._become_candidate(now)
+        elif role.election.is_won and isinstance(role, Candidate):
+            self.state.keep(ElectionState(role.epoch, self._own.id))
+            self._become_leader(role, now)
+        elif role.election.is_lost and isinstance(role, Prospective):
+            self._pre_votes_lost(role, now)
         else:
-            self._ask(log_end, now)
+            self._ask(now)
 
-    def _lead_if_promised(self, role: Candidate, now: Now) -> None:
-        if self._is_kept:
-            leader = self._lead(role.epoch, role.tally.granting, now)
-            self.role = leader
-            self._look_after_followers(leader, now)
-
-    def promise_kept(self, now: Now) -> None:
-        """What was promised last is durable: who won with it may lead."""
-        self._is_kept = True
-        if isinstance(self.role, Candidate) and self.role.tally.is_won:
-            self._lead_if_promised(self.role, now)
-
-    def _campaign(self, log_end: LogEnd, now: Now) -> None:
+    def _become_candidate(self, now: Now) -> None:
         """Begin an epoch, vote for this node in it, and ask the others to do so."""
-        epoch, due_ms = self.role.epoch + 1, self._fresh_ms(now)
         candidate = Candidate(
-            epoch, due_ms, self._members.new_tally(now.monotonic_ms), voted=self._own
+            self.role.epoch + 1, self._fresh_ms(now), self._new_election(now), voted=self._own
         )
-        self._become(candidate)
-        self._look_at(candidate, log_end, now)
+        self.state.become(candidate, Trigger.PRE_VOTES_WON)
+        self._look_at(candidate, now)
 
-    def _give_up(self, role: Prospective, now: Now) -> None:
+    def _become_leader(self, role: Candidate, now: Now) -> None:
+        """Elected: the first records of the epoch say so, and commit what came before them. Not
+        before the disk knows it."""
+        if self.state.awaits_disk:
+            return
+        voters = self._voters.latest
+        leader = Leader(
+            epoch=role.epoch,
+            leader_id=self._own.id,
+            epoch_start_offset=self._replica.log.end_offset,
+            voter_ids=voters.voter_ids,
+            high_watermark=self._replica.high_watermark,
+            timeouts=self._timeouts,
+            now=now,
+        )
+        opening = opening_records(voters, self._own, self._endpoints, role.election.granting)
+        self._replica.append_control(opening, role.epoch, now)
+        self.state.become(leader, Trigger.VOTES_WON)
+        self._look_after_followers(leader, now)
+
+    def _pre_votes_lost(self, role: Prospective, now: Now) -> None:
         """The others do not want an election."""
         if role.leader_id != NO_LEADER and role.address is not None:
-            self._follow(role.epoch, role.leader_id, role.address, now)
+            self._become_follower(
+                role.epoch, role.leader_id, role.address, Trigger.LEADER_KEPT, now
+            )
         else:
             due_ms = self._fresh_ms(now)
-            self._become(Unattached(role.epoch, due_ms, leader_id=role.leader_id, voted=role.voted))
+            unattached = Unattached(role.epoch, due_ms, leader_id=role.leader_id, voted=role.voted)
+            self.state.become(unattached, Trigger.PRE_VOTES_LOST)
 
-    def _follow(self, epoch: int, leader_id: int, address: Address, now: Now) -> None:
+    def _become_follower(
+        self, epoch: int, leader_id: int, address: Address, on: Trigger, now: Now
+    ) -> None:
         voted = self.role.voted if epoch == self.role.epoch else NO_VOTE
         due_ms = now.monotonic_ms + self._timeouts.fetch_ms
-        self._become(Follower(epoch, due_ms, leader_id=leader_id, address=address, voted=voted))
-
-    def _become(self, role: Role) -> None:
-        invariant(role.epoch >= self.role.epoch, "the epoch of the quorum never falls")
-        self._promise(role.promised)
-        self.role = role
-
-    def _promise(self, state: ElectionState) -> None:
-        if state != self._promised:
-            self._promised = state
-            self._is_kept = self._persist_state(state)
+        follower = Follower(epoch, due_ms, leader_id=leader_id, address=address, voted=voted)
+        self.state.become(follower, on)
 
     # Asking
 
-    def _ask(self, log_end: LogEnd, now: Now) -> None:
+    def _ask(self, now: Now) -> None:
         role = self.role
-        due = () if role.reminders is None else role.reminders.take_due(now.monotonic_ms)
+        due = () if role.pending is None else role.pending.take_due(now.monotonic_ms)
         for voter_id in due:
-            question: Question
+            request: QuorumRequest
             if isinstance(role, Resigned):
-                own = self._members.address_of(role.leader_id)
-                question = EpochEnded(role.epoch, role.leader_id, role.successors, own)
+                own = self._voters.address_of(role.leader_id)
+                request = EndQuorumEpoch(role.epoch, role.leader_id, role.successors, own)
             else:
                 is_pre_vote = isinstance(role, Prospective)
-                key = self._members.key_of(voter_id)
-                question = VoteAsked(role.epoch, self._own, key, *log_end, is_pre_vote)
-            self._send(voter_id, question)
+                key, end = self._voters.key_of(voter_id), self._replica.log.log_end
+                request = Vote(role.epoch, self._own, key, *end, is_pre_vote)
+            self._send(voter_id, request)
 
-    def _send(self, voter_id: int, question: Question) -> None:
-        voter = self._members.find(voter_id)
+    def _send(self, voter_id: int, request: QuorumRequest) -> None:
+        voter = self._voters.latest.by_id(voter_id)
         if voter is not None:
-            self._letters.append(Letter(voter, question))
+            self._requests.append(OutboundRequest(voter, request))
 
     def _fresh_ms(self, now: Now) -> int:
         """When to give up what is begun now: who cannot stand, never; who cannot lose, at once."""
-        if not self._members.has_rivals:
-            return now.monotonic_ms if self._members.is_voter else NEVER_MS
+        if not self._voters.has_rivals:
+            return now.monotonic_ms if self._voters.is_voter else NEVER_MS
         return now.monotonic_ms + self._timeouts.election(self._entropy)

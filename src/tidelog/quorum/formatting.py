@@ -14,12 +14,7 @@ from uuid import UUID
 
 from tidelog.model.errors import ConfigError
 from tidelog.quorum.control_records import Voter
-from tidelog.quorum.snapshot_file import (
-    BOOTSTRAP_FILE,
-    BOOTSTRAP_ID,
-    read_snapshot,
-    write_snapshot,
-)
+from tidelog.quorum.snapshots import BOOTSTRAP_FILE, BOOTSTRAP_ID, read_snapshot, write_snapshot
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.identity import META_PROPERTIES, DirectoryIdentity, write_identity
 from tidelog.storage.log_directory import METADATA_PARTITION

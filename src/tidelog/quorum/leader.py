@@ -10,15 +10,82 @@ Invariant  A leader that a majority has not fetched from for a while leads nobod
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from tidelog.model.errors import invariant
 from tidelog.model.time import Now
-from tidelog.quorum.control_records import Voter
-from tidelog.quorum.description import ReplicaProgress
+from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.election_state import ElectionState
-from tidelog.quorum.fetch_progress import FetchProgress, after_fetch
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.timeouts import QuorumTimeouts
+
+OBSERVER_FORGOTTEN_AFTER_MS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaProgress:
+    """How far a voter or observer has got; times are wall-clock, -1 when unknown."""
+
+    replica_id: int
+    directory_id: UUID
+    log_end_offset: int
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumNode:
+    """Where a voter listens."""
+
+    node_id: int
+    endpoints: tuple[VoterEndpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumDescription:
+    """The quorum as its leader sees it, for DescribeQuorum."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaProgress, ...]
+    observers: tuple[ReplicaProgress, ...]
+    nodes: tuple[QuorumNode, ...]
+
+
+class FetchProgress(NamedTuple):
+    """What the latest fetch said."""
+
+    end_offset: int
+    fetched: Now
+    leader_end: int
+    """Where the leader's log ended at that fetch: what the follower will have caught up with."""
+    caught_up_ms: int = -1
+    """When it last had everything, on the wall clock."""
+
+    def described(self, replica_id: int, directory_id: UUID) -> ReplicaProgress:
+        """The same for DescribeQuorum."""
+        return ReplicaProgress(
+            replica_id=replica_id,
+            directory_id=directory_id,
+            log_end_offset=self.end_offset,
+            last_fetch_ms=self.fetched.wall_ms,
+            last_caught_up_ms=self.caught_up_ms,
+        )
+
+
+def after_fetch(
+    before: FetchProgress | None, offset: int, leader_end: int, now: Now
+) -> FetchProgress:
+    """A follower asks from an offset on, so it has everything below it."""
+    caught_up_ms = -1 if before is None else before.caught_up_ms
+    if offset >= leader_end:
+        caught_up_ms = now.wall_ms
+    elif before is not None and offset >= before.leader_end:
+        caught_up_ms = before.fetched.wall_ms
+    return FetchProgress(offset, now, leader_end, caught_up_ms)
 
 
 class Leader:
@@ -38,7 +105,7 @@ class Leader:
         "own_end",
     )
     name = "leader"
-    reminders = None
+    pending = None
     voted = ReplicaKey(ElectionState().voted_id)
 
     def __init__(
@@ -67,7 +134,7 @@ class Leader:
         """Behind which offset this node votes no longer."""
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id)
 
     def grants_pre_vote(self) -> bool:
@@ -86,14 +153,14 @@ class Leader:
     def made_durable(self, end_offset: int) -> bool:
         """This node holds everything below for good; whether that moved the high watermark."""
         self.own_end = end_offset
-        return self._moved()
+        return self._high_watermark_moved()
 
     def fetched(self, voter_id: int, offset: int, leader_end: int, now: Now) -> bool:
         """A voter holds everything below `offset`; whether that moved the high watermark."""
         invariant(voter_id in self._members, "only the fetches of voters count")
         before = self._progress.get(voter_id)
         self._progress[voter_id] = after_fetch(before, offset, leader_end, now)
-        return self._moved()
+        return self._high_watermark_moved()
 
     def heard_of(self, voter_id: int, now: Now) -> None:
         """A voter is there, though it does not fetch from the log just now."""
@@ -113,7 +180,7 @@ class Leader:
         }
         for voter_id in joined:
             self.heard_of(voter_id, now)
-        return self._moved()
+        return self._high_watermark_moved()
 
     def end_offset_of(self, voter_id: int) -> int:
         """How far a voter holds the log, as far as the leader knows."""
@@ -133,7 +200,7 @@ class Leader:
             )
         return progress.described(*voter.key)
 
-    def _moved(self) -> bool:
+    def _high_watermark_moved(self) -> bool:
         held = sorted(map(self.end_offset_of, self._members), reverse=True)
         held_by_majority = held[len(held) // 2] if held else 0
         if held_by_majority <= max(self.high_watermark, self.epoch_start_offset):
@@ -163,16 +230,16 @@ class Leader:
 
     @property
     def _majority_lost_ms(self) -> int | None:
-        heard_ms = self._company_ms
+        heard_ms = self._majority_heard_ms
         return None if heard_ms is None else heard_ms + self._timeouts.check_quorum_ms
 
     def majority_heard_ms(self, now_ms: int) -> int:
         """When enough others to be a majority with had fetched lately."""
-        heard_ms = self._company_ms
+        heard_ms = self._majority_heard_ms
         return now_ms if heard_ms is None else heard_ms
 
     @property
-    def _company_ms(self) -> int | None:
+    def _majority_heard_ms(self) -> int | None:
         heard_ms = sorted(map(self.heard_ms, self._others), reverse=True)
         needed = len(self._members) // 2 + 1 - (self.leader_id in self._members)
         if needed <= 0 or len(self._members) <= 1:
@@ -203,3 +270,36 @@ class Leader:
     def successors(self) -> list[int]:
         """The other voters, those with the most of the log first."""
         return sorted(self._others, key=lambda voter_id: (-self.end_offset_of(voter_id), voter_id))
+
+
+class Observers:
+    """The progress of each observer, by node and directory; forgotten when it falls silent."""
+
+    def __init__(self) -> None:
+        self._observers: dict[ReplicaKey, FetchProgress] = {}
+
+    def fetched(self, replica: ReplicaKey, offset: int, leader_end: int, now: Now) -> None:
+        """An observer asks from an offset on, so it has everything below it."""
+        if replica.id >= 0:
+            before = self._observers.get(replica)
+            self._observers[replica] = after_fetch(before, offset, leader_end, now)
+
+    def find(self, replica: ReplicaKey) -> FetchProgress | None:
+        """The progress of one of them."""
+        return self._observers.get(replica)
+
+    def forget(self, replica: ReplicaKey) -> None:
+        """It votes from now on."""
+        self._observers.pop(replica, None)
+
+    def progress(self, now: Now) -> tuple[ReplicaProgress, ...]:
+        """The observers that were heard of lately."""
+        self._observers = {
+            replica: observer
+            for replica, observer in self._observers.items()
+            if now.monotonic_ms - observer.fetched.monotonic_ms < OBSERVER_FORGOTTEN_AFTER_MS
+        }
+        return tuple(
+            self._observers[replica].described(*replica)
+            for replica in sorted(self._observers, key=lambda key: (key.id, key.directory_id.int))
+        )

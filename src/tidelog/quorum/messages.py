@@ -1,6 +1,6 @@
-"""What voters say to each other about who leads, decoded.
+"""What voters ask each other about who leads (Vote, BeginQuorumEpoch, EndQuorumEpoch), decoded.
 
-Invariant  Every question and every answer carries the epoch its sender is in: whoever hears of a
+Invariant  Every request and every response carries the epoch its sender is in: whoever hears of a
            later epoch than his own adopts it before anything else.
 """
 
@@ -39,7 +39,7 @@ class LogEnd(NamedTuple):
     offset: int
 
 
-class VoteAsked(NamedTuple):
+class Vote(NamedTuple):
     """A voter wants to lead: the next epoch (pre-vote, which binds nobody), or this one."""
 
     epoch: int
@@ -51,7 +51,7 @@ class VoteAsked(NamedTuple):
     pre_vote: bool
 
 
-class EpochBegun(NamedTuple):
+class BeginQuorumEpoch(NamedTuple):
     """The new leader tells a voter whom to follow."""
 
     epoch: int
@@ -60,7 +60,7 @@ class EpochBegun(NamedTuple):
     address: Address | None = None
 
 
-class EpochEnded(NamedTuple):
+class EndQuorumEpoch(NamedTuple):
     """The leader leaves; the first of the successors need not wait to be sure of it."""
 
     epoch: int
@@ -69,7 +69,7 @@ class EpochEnded(NamedTuple):
     address: Address | None = None
 
 
-class QuorumAnswer(NamedTuple):
+class QuorumResponse(NamedTuple):
     """What the asked one knows of the quorum; `granted` says whether its vote was given."""
 
     error: int
@@ -79,17 +79,17 @@ class QuorumAnswer(NamedTuple):
     """Where the leader listens."""
     granted: bool = False
 
+    @property
+    def is_granted(self) -> bool:
+        """The request was understood, nobody is ahead of who sent it, and it got the vote."""
+        return self.granted and self.error == ErrorCode.none
 
-Question: TypeAlias = VoteAsked | EpochBegun | EpochEnded
+
+QuorumRequest: TypeAlias = Vote | BeginQuorumEpoch | EndQuorumEpoch
 
 
-class Letter(NamedTuple):
-    """A question on its way to a voter."""
+class OutboundRequest(NamedTuple):
+    """A request on its way to a voter."""
 
     to: Voter
-    question: Question
-
-
-def is_fine(answer: QuorumAnswer) -> bool:
-    """The question was understood, and nobody is ahead of who asked it."""
-    return answer.error == ErrorCode.none
+    request: QuorumRequest

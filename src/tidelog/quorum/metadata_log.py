@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, InvariantBroken, Refusal
 from tidelog.model.time import Now
-from tidelog.quorum.snapshot_file import (
+from tidelog.quorum.messages import LogEnd
+from tidelog.quorum.snapshots import (
     DELETED_SUFFIX,
     PART_SUFFIX,
     SnapshotContent,
@@ -60,6 +61,8 @@ class MetadataLog:
     def __init__(
         self, files: FileSystem, log: PartitionLog, now: Now, *, may_refetch: bool
     ) -> None:
+        """`may_refetch`: nobody counts on what this node has, so that it may begin anew where its
+        log is damaged."""
         self._files = files
         self._log = log
         self._may_refetch = may_refetch
@@ -125,6 +128,7 @@ class MetadataLog:
 
     @property
     def durable_end(self) -> int:
+        """Exclusive end of what a loss of power cannot take from this node."""
         return self._log.recovery_point
 
     @property
@@ -134,8 +138,14 @@ class MetadataLog:
         return self._log.epochs.latest_epoch or (0 if newest is None else newest.epoch)
 
     @property
+    def log_end(self) -> LogEnd:
+        """Where it ends, which decides whom its replica may vote for."""
+        return LogEnd(self.latest_epoch, self._log.end_offset)
+
+    @property
     def epochs(self) -> Sequence[EpochStart]:
-        """Where each epoch begins that has records in the log."""
+        """Where each epoch begins that has records in the log; another sequence after each
+        change."""
         return self._log.epochs.entries
 
     def epoch_at(self, offset: int) -> int:

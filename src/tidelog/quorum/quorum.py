@@ -1,20 +1,21 @@
 """The quorum: the one log of metadata records that all nodes agree on, and this node's part in it.
 
-Every node has one, whether it votes (a controller) or only follows (a broker). What happens goes
-in with the time it happened at; what is to be said to others, and when to look again, comes out:
+Every node has one, whether it votes (a controller) or only follows (a broker). It holds the log on
+disk (`log`), what of it is committed (`replica`), who votes by it (`voters`), and the elections
+that give this node its role (`state`). What happens goes in with the time it happened at; what is
+to be said to others, and when to look again, comes out:
 
     quorum.start(now)
-    quorum.time_passed(now)                          # at quorum.due_ms
-    answer = quorum.vote_asked(question, now)        # and epoch_begun, epoch_ended
-    for letter in quorum.take_letters(): ...         # then answered(letter, ...), unanswered
-    asked = quorum.wants(max_bytes)                  # to the leader, or to who might know it
-    step = quorum.fetched(asked, answer, now)        # what came back
-    answer = quorum.fetch(asked, now)                # what this node, if it leads, gives others
-    answer = quorum.answer_for(asked)                # the same to one that still waits for it
-    end = quorum.append(records, now)                # leader only
-    job = quorum.sync_job()                          # run() it, in a thread if need be
-    quorum.synced(job)                               # whether the high watermark moved
-    quorum.committed_since(applied)                  # the records to replay
+    quorum.elections.time_passed(now)                     # at quorum.elections.due_ms
+    response = quorum.elections.handle_vote(request, now)
+    asked = quorum.next_fetch(max_bytes)                  # to the leader, or to who might know it
+    after = quorum.handle_fetch_response(asked, response, now)
+    response = quorum.handle_fetch(asked, now)            # what this node gives, if it leads
+    response = quorum.answer_for(asked)                   # the same to one that still waits for it
+    end = quorum.append(records, now)                     # leader only
+    job = quorum.sync_job()                               # run() it, in a thread if need be
+    quorum.synced(job)                                    # whether the high watermark moved
+    quorum.replica.committed_since(applied)               # the records to replay
 
 Invariant  Nothing is committed before a majority of the voters has made it durable: a voter syncs
            before the fetch that tells so (C5). A failed sync stops the node, since the kernel may
@@ -26,29 +27,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Final, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 from tidelog.model.entropy import Entropy
-from tidelog.model.errors import DiskError, ErrorCode, InvariantBroken, Refusal, invariant
+from tidelog.model.errors import (
+    ConfigError,
+    DiskError,
+    ErrorCode,
+    InvariantBroken,
+    Refusal,
+    invariant,
+)
 from tidelog.model.time import Now
-from tidelog.quorum.batches import control_batch, in_batches, in_one_batch, record_batch
-from tidelog.quorum.control_records import ControlRecord, Voter, VoterEndpoint, Voters
-from tidelog.quorum.description import QuorumDescription, QuorumNode
-from tidelog.quorum.epoch_opening import opening_records
-from tidelog.quorum.leader import Leader
-from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.observers import Observers
-from tidelog.quorum.own_endpoints import own_endpoints
-from tidelog.quorum.replica import RecordCodec
-from tidelog.quorum.roles import Follower, Unattached
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched, read_for
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece, snapshot_piece
+from tidelog.quorum.control_records import Voter, VoterEndpoint, Voters
+from tidelog.quorum.elections import Elections
+from tidelog.quorum.fetching import (
+    MetadataFetch,
+    MetadataFetchResponse,
+    SnapshotFetch,
+    SnapshotFetchResponse,
+    answer_fetch,
+    answer_snapshot_fetch,
+)
+from tidelog.quorum.leader import Leader, Observers, QuorumDescription, QuorumNode
+from tidelog.quorum.messages import Address, ReplicaKey
+from tidelog.quorum.metadata_log import MetadataLog
+from tidelog.quorum.metadata_replica import MetadataReplica, RecordCodec
+from tidelog.quorum.quorum_state import QuorumState
+from tidelog.quorum.roles import Follower, Role, Unattached
 from tidelog.quorum.snapshots import KAFKA_RULES, SnapshotRules
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, QuorumTimeouts
-from tidelog.quorum.voter_changes import AddVoter, VoterChange, changed_voters
-from tidelog.quorum.voter_set import VoterSet
-from tidelog.quorum.voting_replica import VotingReplica
+from tidelog.quorum.voters import (
+    AddVoter,
+    QuorumVoters,
+    VoterChange,
+    VoterSet,
+    changed_voters,
+    own_endpoints,
+)
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_place import Lowering
@@ -66,18 +82,18 @@ _TELLS_THE_LEADER: Final = frozenset(
 )
 
 
-class Step(Enum):
-    """How to go on after the answer to a fetch."""
+class AfterFetch(Enum):
+    """How to go on after the response to a fetch."""
 
-    AGAIN = auto()
-    """Ask again as soon as `wants` says so."""
-    REST = auto()
-    """The answer was of no use; ask again after a while."""
-    SNAPSHOT = auto()
-    """The log does not go back far enough; get the snapshot that the answer names."""
+    FETCH_AGAIN = auto()
+    """As soon as there is a `next_fetch`."""
+    BACK_OFF = auto()
+    """The response was of no use; fetch again after a while."""
+    FETCH_SNAPSHOT = auto()
+    """The log does not go back far enough; get the snapshot that the response names."""
 
 
-class Quorum(VotingReplica[T]):
+class Quorum(Generic[T]):
     """This node's part in the quorum."""
 
     def __init__(
@@ -95,71 +111,115 @@ class Quorum(VotingReplica[T]):
         static_voters: tuple[Voter, ...] = (),
         timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS,
         can_vote: bool = True,
-        promises_by_jobs: bool = False,
+        writes_by_jobs: bool = False,
     ) -> None:
         """`endpoints` are where this node is to be found for the quorum, as far as it was told;
-        all members use the one named `listener`. A node that cannot vote only follows."""
-        super().__init__(
+        all members use the one named `listener`. A node that cannot vote only follows. With
+        `writes_by_jobs` no election waits for the disk once this has started."""
+        self._own = own
+        self._can_vote = can_vote
+        self._voters = QuorumVoters(own, listener)
+        self.log = MetadataLog(files, log, now, may_refetch=not can_vote)
+        self.replica = MetadataReplica(
             files=files,
-            log=log,
-            own=own,
-            listener=listener,
+            log=self.log,
+            voters=self._voters,
             codec=codec,
-            entropy=entropy,
             now=now,
             rules=rules,
             static_voters=static_voters,
-            timeouts=timeouts,
-            can_vote=can_vote,
-            promises_by_jobs=promises_by_jobs,
         )
-        self.endpoints = own_endpoints(endpoints, self._voters.by_id(own.id))
+        self.endpoints = own_endpoints(endpoints, self.voters.by_id(own.id))
+        self.state = QuorumState(
+            files,
+            log.directory,
+            self._voters,
+            can_vote=can_vote,
+            writes_by_jobs=writes_by_jobs,
+        )
+        self.elections = Elections(
+            replica=self.replica,
+            voters=self._voters,
+            state=self.state,
+            endpoints=self.endpoints,
+            entropy=entropy,
+            timeouts=timeouts,
+        )
         self._observers = Observers()
         self._syncing: FlushJob | None = None
         self._lowering: Lowering | None = None
         self._is_lowering = False
 
-    def _lead(self, epoch: int, granting: tuple[int, ...], now: Now) -> Leader:
-        """Elected: the first records of the epoch say so, and commit what came before them."""
-        leader = Leader(
-            epoch=epoch,
-            leader_id=self._own.id,
-            epoch_start_offset=self._log.end_offset,
-            voter_ids=self._voters.voter_ids,
-            high_watermark=self._mark,
-            timeouts=self._timeouts,
-            now=now,
-        )
-        opening = opening_records(self._voters, self._own, self.endpoints, granting)
-        self._append_control(opening, epoch, now)
-        return leader
+    def start(self, now: Now) -> None:
+        """Take part; the sole voter leads at once."""
+        alone = self.voters.voter_ids == (self._own.id,)
+        if alone and self._can_vote and not self._voters.is_voter:
+            raise ConfigError(
+                f"the only voter is node {self._own.id} with another metadata directory than "
+                f"{self.log.directory} ({self._own.directory_id}): start it with the one it was "
+                f"formatted with, or format an empty directory for a new cluster"
+            )
+        self.elections.start(now)
 
     # What it knows
 
     @property
+    def identity(self) -> ReplicaKey:
+        return self._own
+
+    @property
+    def role(self) -> Role:
+        """What this node is in the current epoch."""
+        return self.state.role
+
+    @property
+    def epoch(self) -> int:
+        """The latest epoch this node has heard of; the leader's is the controller's epoch."""
+        return self.state.role.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the quorum; -1 when that is not known."""
+        return self.elections.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where another node, which leads, is found."""
+        return self.elections.leader_address
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leader)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller may act: it leads, and its epoch's first record is committed."""
+        return isinstance(self.role, Leader) and self.role.has_committed
+
+    @property
     def voters(self) -> VoterSet:
         """Who votes, by the newest record in the log."""
-        return self._voters
+        return self._voters.latest
 
     @property
     def is_described_wrongly(self) -> bool:
         """Whether the log says that this voter listens where it does not."""
-        known = self._voters.find(*self._own)
-        in_log = self._voters.kraft_version > 0
+        known = self.voters.find(*self._own)
+        in_log = self.voters.kraft_version > 0
         return in_log and known is not None and known.endpoints != self.endpoints
 
     @property
     def may_join(self) -> bool:
         """Whether this node could vote and does not, in a quorum whose log names the voters."""
-        in_log = self._voters.kraft_version > 0
-        return in_log and self._can_vote and not self._members.is_voter
+        in_log = self.voters.kraft_version > 0
+        return in_log and self._can_vote and not self._voters.is_voter
 
     @property
     def nodes(self) -> tuple[QuorumNode, ...]:
         """Where the voters listen."""
         return tuple(
             QuorumNode(node_id=voter.voter_id, endpoints=voter.endpoints)
-            for voter in self._voters.voters
+            for voter in self.voters.voters
         )
 
     def describe(self, now: Now) -> QuorumDescription | None:
@@ -172,7 +232,7 @@ class Quorum(VotingReplica[T]):
             leader_epoch=leader.epoch,
             high_watermark=leader.high_watermark,
             voters=tuple(
-                leader.describe(voter, self._log.end_offset, now) for voter in self._voters.voters
+                leader.describe(voter, self.log.end_offset, now) for voter in self.voters.voters
             ),
             observers=self._observers.progress(now),
             nodes=self.nodes,
@@ -180,95 +240,103 @@ class Quorum(VotingReplica[T]):
 
     # Following
 
-    def wants(self, max_bytes: int = 1 << 20) -> MetadataFetch | None:
+    def next_fetch(self, max_bytes: int = 1 << 20) -> MetadataFetch | None:
         """What to ask the leader, or anybody who might know it; None while there is no use."""
         if not isinstance(self.role, Follower | Unattached) or self._must_sync:
             return None
-        if self.owes_promise or self._lowering is not None:
+        if self.state.awaits_disk or self._lowering is not None:
             return None
         return MetadataFetch(
             replica_id=self._own.id,
             directory_id=self._own.directory_id,
             leader_epoch=self.epoch,
-            offset=self._log.end_offset,
-            last_epoch=self._log.latest_epoch,
-            high_watermark=self._mark,
+            offset=self.log.end_offset,
+            last_epoch=self.log.latest_epoch,
+            high_watermark=self.replica.high_watermark,
             max_bytes=max_bytes,
         )
 
     @property
     def _must_sync(self) -> bool:
-        """Whether a fetch would promise what is not durable yet."""
+        """Whether a fetch would tell of what is not durable yet."""
         if self._syncing is not None:
             return True
-        return self._can_vote and self._log.durable_end < self._log.end_offset
+        return self._can_vote and self.log.durable_end < self.log.end_offset
 
-    def fetched(self, asked: MetadataFetch, answer: MetadataFetched[memoryview], now: Now) -> Step:
+    def handle_fetch_response(
+        self, asked: MetadataFetch, answer: MetadataFetchResponse[memoryview], now: Now
+    ) -> AfterFetch:
         """The answer to `asked`; its records are gone when this returns."""
         if answer.error not in _TELLS_THE_LEADER or answer.leader_epoch < self.epoch:
-            return Step.REST
-        if self.owes_promise or self._lowering is not None:
-            return Step.AGAIN
+            return AfterFetch.BACK_OFF
+        if self.state.awaits_disk or self._lowering is not None:
+            return AfterFetch.FETCH_AGAIN
         before = self.role
-        self._elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
+        self.elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
         role = self.role
         if role is not before:
-            return Step.AGAIN
+            return AfterFetch.FETCH_AGAIN
         if answer.error or not isinstance(role, Follower) or asked.leader_epoch != role.epoch:
-            return Step.REST
-        self._elections.leader_answered(now)
+            return AfterFetch.BACK_OFF
+        self.elections.leader_answered(now)
         if self._must_sync or (asked.offset, asked.last_epoch) != (
-            self._log.end_offset,
-            self._log.latest_epoch,
+            self.log.end_offset,
+            self.log.latest_epoch,
         ):
-            return Step.AGAIN
+            return AfterFetch.FETCH_AGAIN
         if answer.snapshot is not None:
-            return Step.SNAPSHOT
+            return AfterFetch.FETCH_SNAPSHOT
         if answer.diverging is not None:
-            self._lowering = self._truncate(*answer.diverging, now)
-            return Step.AGAIN
-        if answer.records is not None and not self._append_fetched(answer.records, role.epoch, now):
-            return Step.REST
-        self._committed_up_to(answer.high_watermark)
-        return Step.AGAIN
+            self._lowering = self.replica.truncate(*answer.diverging, now)
+            return AfterFetch.FETCH_AGAIN
+        if answer.records is not None and not self.replica.append_fetched(
+            answer.records, role.epoch, now
+        ):
+            return AfterFetch.BACK_OFF
+        self.replica.commit_up_to(answer.high_watermark)
+        return AfterFetch.FETCH_AGAIN
 
     # Being followed
 
-    def fetch(self, asked: MetadataFetch, now: Now) -> MetadataFetched[LogSlice]:
+    def handle_fetch(self, asked: MetadataFetch, now: Now) -> MetadataFetchResponse[LogSlice]:
         """What another node of the cluster gets of the log, from where it is on; that it asked
         tells how far it is."""
         leader = self.role
         answer = self.answer_for(asked)
         if not isinstance(leader, Leader) or not answer.is_fine:
             return answer
-        if self._voters.find(asked.replica_id, asked.directory_id) is None:
+        if self.voters.find(asked.replica_id, asked.directory_id) is None:
             replica = ReplicaKey(asked.replica_id, asked.directory_id)
-            self._observers.fetched(replica, asked.offset, self._log.end_offset, now)
-        elif leader.fetched(asked.replica_id, asked.offset, self._log.end_offset, now):
-            self._committed_up_to(leader.high_watermark)
+            self._observers.fetched(replica, asked.offset, self.log.end_offset, now)
+        elif leader.fetched(asked.replica_id, asked.offset, self.log.end_offset, now):
+            self.replica.commit_up_to(leader.high_watermark)
             answer = answer._replace(high_watermark=leader.high_watermark)
         return answer
 
-    def answer_for(self, asked: MetadataFetch) -> MetadataFetched[LogSlice]:
+    def answer_for(self, asked: MetadataFetch) -> MetadataFetchResponse[LogSlice]:
         """The same by now for somebody who asked before, which is no sign of life (C8)."""
         leader = self.role if isinstance(self.role, Leader) else None
-        answer = read_for(asked, self._log, leader)
+        answer = answer_fetch(asked, self.log, leader)
         if leader is not None:
-            return answer._replace(leader_address=self._members.address_of(self._own.id))
-        if self.owes_promise:
-            return answer._replace(leader_epoch=self._kept.epoch)
-        address = self._members.address_of(self.leader_id) or self.leader_address
+            return answer._replace(leader_address=self._voters.address_of(self._own.id))
+        if self.state.awaits_disk:
+            return answer._replace(leader_epoch=self.state.durable_epoch)
+        address = self._voters.address_of(self.leader_id) or self.leader_address
         return answer._replace(
             leader_id=self.leader_id, leader_epoch=self.epoch, leader_address=address
         )
 
-    def snapshot_piece(self, asked: SnapshotAsked, now: Now) -> SnapshotPiece:
+    def handle_snapshot_fetch(self, asked: SnapshotFetch, now: Now) -> SnapshotFetchResponse:
         """Some bytes of a snapshot, for a node that begins with it."""
         leader = self.role if isinstance(self.role, Leader) else None
-        piece = snapshot_piece(self._log, leader, asked)
-        if leader is not None and not piece.error and self._voters.find(*asked.replica) is not None:
+        response = answer_snapshot_fetch(asked, self.log, leader)
+        if (
+            leader is not None
+            and not response.error
+            and self.voters.find(*asked.replica) is not None
+        ):
             leader.heard_of(asked.replica.id, now)
-        return piece
+        return response
 
     # Writing
 
@@ -278,10 +346,8 @@ class Quorum(VotingReplica[T]):
         leader = self.role
         if not isinstance(leader, Leader):
             raise InvariantBroken("only the leader of the quorum writes")
-        values = [self._codec.encode(record) for record in records]
-        for run in (in_one_batch(values),) if atomic and values else in_batches(values):
-            self._append(record_batch(run, now.wall_ms), leader.epoch, now)
-        return self._log.end_offset
+        self.replica.append(records, leader.epoch, now, atomic=atomic)
+        return self.log.end_offset
 
     def change_voters(self, change: VoterChange, now: Now) -> int | Refusal:
         """Add, remove or describe a voter; where the log ends with it. In force at once."""
@@ -290,30 +356,20 @@ class Quorum(VotingReplica[T]):
             return Refusal(ErrorCode.not_leader_or_follower, "Another node leads the quorum.")
         added = ReplicaKey(*change.voter.key) if isinstance(change, AddVoter) else None
         progress = None if added is None else self._observers.find(added)
-        voters = changed_voters(self._voters, change, leader, self._members.listener, progress, now)
+        voters = changed_voters(self.voters, change, leader, self._voters.listener, progress, now)
         if isinstance(voters, Refusal):
             return voters
-        self._append_control([Voters(voters=voters.voters)], leader.epoch, now)
+        self.replica.append_control([Voters(voters=voters.voters)], leader.epoch, now)
         if added is not None:
             self._observers.forget(added)
-        if leader.voters_are(self._voters.voter_ids, self._log.end_offset, now):
-            self._committed_up_to(leader.high_watermark)
-        return self._log.end_offset
-
-    def _append_control(self, records: list[ControlRecord], epoch: int, now: Now) -> None:
-        offset = self._log.end_offset
-        self._append(control_batch(records, now.wall_ms), epoch, now)
-        for position, record in enumerate(records):
-            self._voters = self._voters.after(record, offset + position)
-
-    def _append(self, batch: bytearray, epoch: int, now: Now) -> None:
-        self._log.append(batch, epoch, now)
-        self._bytes_since_snapshot += len(batch)
+        if leader.voters_are(self.voters.voter_ids, self.log.end_offset, now):
+            self.replica.commit_up_to(leader.high_watermark)
+        return self.log.end_offset
 
     def sync_job(self) -> FlushJob | None:
         """What must be run before more can be committed; None while one is under way."""
         if self._syncing is None:
-            self._syncing = self._log.flush_job()
+            self._syncing = self.log.flush_job()
             return self._syncing
         return None
 
@@ -321,10 +377,10 @@ class Quorum(VotingReplica[T]):
         """The job has run: whether the high watermark moved. Ask for the next job."""
         invariant(job is self._syncing, "one sync of the metadata log is under way at a time")
         self._syncing = None
-        self._log.flushed(job)
+        self.log.flushed(job)
         leader = self.role
-        if isinstance(leader, Leader) and leader.made_durable(self._log.durable_end):
-            return self._committed_up_to(leader.high_watermark)
+        if isinstance(leader, Leader) and leader.made_durable(self.log.durable_end):
+            return self.replica.commit_up_to(leader.high_watermark)
         return False
 
     # Making room
@@ -341,11 +397,7 @@ class Quorum(VotingReplica[T]):
         self._lowering = None
         self._is_lowering = False
 
-    def lowering_for_snapshot(self, snapshot: SnapshotId) -> Lowering | None:
-        """What must be run before `install`."""
-        return self._log.lowering_for_snapshot(snapshot)
-
     def sync_failed(self, job: FlushJob, why: str) -> NoReturn:
         """The job failed: what it was to make durable may be gone, so the node must stop."""
-        self._log.flush_failed(job, why)
+        self.log.flush_failed(job, why)
         raise DiskError(f"the metadata log below offset {job.up_to} could not be synced: {why}")

@@ -7,24 +7,94 @@
     Follower      fetches from the leader; as voter it stands when it cannot for too long
     Resigned      led this epoch and does so no more
 
-Invariant  A role is built anew for each epoch and never changes into another one; `elections`
-           makes the moves.
+Invariant  A role is built anew for each epoch and never changes into another one; `quorum_state`
+           says which may follow on which.
 Invariant  Within an epoch a replica gives its vote to one candidate, and to none once it knows
            the leader (C2); a vote needs a log that is not behind ours (C3).
+Invariant  A voter counts once in an election, with its first answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
-from uuid import UUID
 
 from tidelog.model.ids import NO_LEADER
 from tidelog.quorum.election_state import ElectionState
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import Address, ReplicaKey
-from tidelog.quorum.tally import Reminders, Tally
 
 NO_VOTE: Final = ReplicaKey(ElectionState().voted_id, ElectionState().voted_directory_id)
+
+
+class PendingVoters:
+    """Voters that are asked until they answer; at most one question to each is under way."""
+
+    def __init__(self, voter_ids: Iterable[int], now_ms: int) -> None:
+        self._due = dict.fromkeys(voter_ids, now_ms)
+        self._under_way: set[int] = set()
+
+    @property
+    def due_ms(self) -> int | None:
+        """When somebody is to be asked."""
+        waiting = self._due.keys() - self._under_way
+        return min((self._due[voter_id] for voter_id in waiting), default=None)
+
+    @property
+    def are_done(self) -> bool:
+        """Whether everybody has answered."""
+        return not self._due
+
+    def take_due(self, now_ms: int) -> list[int]:
+        """Whom to ask now."""
+        due = [
+            voter_id
+            for voter_id, due_ms in sorted(self._due.items())
+            if due_ms <= now_ms and voter_id not in self._under_way
+        ]
+        self._under_way.update(due)
+        return due
+
+    def answered(self, voter_id: int) -> None:
+        """No need to ask again."""
+        self._due.pop(voter_id, None)
+        self._under_way.discard(voter_id)
+
+    def unanswered(self, voter_id: int, again_ms: int) -> None:
+        """The question was lost."""
+        if voter_id in self._due:
+            self._due[voter_id] = again_ms
+            self._under_way.discard(voter_id)
+
+
+class EpochElection:
+    """The votes of one election, in which this node votes for itself."""
+
+    def __init__(self, own_id: int, voter_ids: Iterable[int], now_ms: int) -> None:
+        self._voter_ids = frozenset(voter_ids)
+        self._granted = {own_id} & self._voter_ids
+        self._rejected: set[int] = set()
+        self.pending = PendingVoters(sorted(self._voter_ids - {own_id}), now_ms)
+
+    @property
+    def granting(self) -> tuple[int, ...]:
+        """Who voted for this node."""
+        return tuple(sorted(self._granted))
+
+    @property
+    def is_won(self) -> bool:
+        return len(self._granted) > len(self._voter_ids) // 2
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the votes still to come cannot make a majority."""
+        return len(self._voter_ids) - len(self._rejected) <= len(self._voter_ids) // 2
+
+    def counted(self, voter_id: int, *, granted: bool) -> None:
+        """A voter has answered."""
+        self.pending.answered(voter_id)
+        if voter_id in self._voter_ids and voter_id not in self._granted | self._rejected:
+            (self._granted if granted else self._rejected).add(voter_id)
 
 
 class Unattached:
@@ -32,7 +102,7 @@ class Unattached:
 
     __slots__ = ("due_ms", "epoch", "leader_id", "voted")
     name = "unattached"
-    reminders = None
+    pending = None
 
     def __init__(
         self, epoch: int, due_ms: int, *, leader_id: int = NO_LEADER, voted: ReplicaKey = NO_VOTE
@@ -43,7 +113,7 @@ class Unattached:
         self.voted = voted
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, *self.voted)
 
     def grants_pre_vote(self) -> bool:
@@ -56,14 +126,14 @@ class Unattached:
 class Prospective:
     """Asks for pre-votes in the epoch it is in, and has not given up its leader for good."""
 
-    __slots__ = ("address", "due_ms", "epoch", "leader_id", "tally", "voted")
+    __slots__ = ("address", "due_ms", "election", "epoch", "leader_id", "voted")
     name = "prospective"
 
     def __init__(
         self,
         epoch: int,
         due_ms: int,
-        tally: Tally,
+        election: EpochElection,
         *,
         leader_id: int,
         address: Address | None,
@@ -71,17 +141,17 @@ class Prospective:
     ) -> None:
         self.epoch = epoch
         self.due_ms = due_ms
-        self.tally = tally
+        self.election = election
         self.leader_id = leader_id
         self.address = address
         self.voted = voted
 
     @property
-    def reminders(self) -> Reminders:
-        return self.tally.reminders
+    def pending(self) -> PendingVoters:
+        return self.election.pending
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, *self.voted)
 
     def grants_pre_vote(self) -> bool:
@@ -94,22 +164,24 @@ class Prospective:
 class Candidate:
     """Asks for votes in an epoch of its own making."""
 
-    __slots__ = ("due_ms", "epoch", "tally", "voted")
+    __slots__ = ("due_ms", "election", "epoch", "voted")
     name = "candidate"
     leader_id = NO_LEADER
 
-    def __init__(self, epoch: int, due_ms: int, tally: Tally, *, voted: ReplicaKey) -> None:
+    def __init__(
+        self, epoch: int, due_ms: int, election: EpochElection, *, voted: ReplicaKey
+    ) -> None:
         self.epoch = epoch
         self.due_ms = due_ms
-        self.tally = tally
+        self.election = election
         self.voted = voted
 
     @property
-    def reminders(self) -> Reminders:
-        return self.tally.reminders
+    def pending(self) -> PendingVoters:
+        return self.election.pending
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, NO_LEADER, *self.voted)
 
     def grants_pre_vote(self) -> bool:
@@ -127,13 +199,13 @@ class Follower:
         "due_ms",
         "epoch",
         "has_fetched",
-        "leader_hung_up",
+        "leader_disconnected",
         "leader_id",
         "leader_resigned",
         "voted",
     )
     name = "follower"
-    reminders = None
+    pending = None
 
     def __init__(
         self, epoch: int, due_ms: int, *, leader_id: int, address: Address, voted: ReplicaKey
@@ -144,25 +216,25 @@ class Follower:
         self.address = address
         self.voted = voted
         self.has_fetched = False
-        self.leader_hung_up = False
+        self.leader_disconnected = False
         """Without a word, and it was not heard of since."""
         self.leader_resigned = False
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id, *self.voted)
 
     def fetched(self, due_ms: int) -> None:
         """The leader answered; it has until then to do so again, unless it is about to leave."""
         self.has_fetched = True
-        self.leader_hung_up = False
+        self.leader_disconnected = False
         if not self.leader_resigned:
             self.due_ms = due_ms
 
-    def hung_up(self, due_ms: int) -> None:
+    def disconnected(self, due_ms: int) -> None:
         """The leader seems to be gone, and has until then to show that it is not."""
         self.due_ms = min(self.due_ms, due_ms)
-        self.leader_hung_up = True
+        self.leader_disconnected = True
 
     def resigned(self, due_ms: int) -> None:
         """The leader said that it will not lead any longer."""
@@ -171,7 +243,7 @@ class Follower:
 
     def grants_pre_vote(self) -> bool:
         """Not while the leader is there: that one should not be disturbed."""
-        return not self.has_fetched or self.leader_hung_up or self.leader_resigned
+        return not self.has_fetched or self.leader_disconnected or self.leader_resigned
 
     def grants_vote(self, candidate: ReplicaKey) -> bool:
         return False
@@ -180,7 +252,7 @@ class Follower:
 class Resigned:
     """Led this epoch. It tells the voters so, and begins a new epoch if nobody else does."""
 
-    __slots__ = ("due_ms", "epoch", "leader_id", "reminders", "successors")
+    __slots__ = ("due_ms", "epoch", "leader_id", "pending", "successors")
     name = "resigned"
     voted = NO_VOTE
 
@@ -188,7 +260,7 @@ class Resigned:
         self,
         epoch: int,
         due_ms: int,
-        reminders: Reminders,
+        pending: PendingVoters,
         *,
         leader_id: int,
         successors: tuple[ReplicaKey, ...],
@@ -196,11 +268,11 @@ class Resigned:
         self.epoch = epoch
         self.due_ms = due_ms
         self.leader_id = leader_id
-        self.reminders = reminders
+        self.pending = pending
         self.successors = successors
 
     @property
-    def promised(self) -> ElectionState:
+    def election_state(self) -> ElectionState:
         return ElectionState(self.epoch, self.leader_id)
 
     def grants_pre_vote(self) -> bool:
@@ -215,8 +287,7 @@ Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Res
 
 def voted_in(state: ElectionState) -> ReplicaKey:
     """Whom the stored state names as voted for."""
-    directory_id: UUID = state.voted_directory_id
-    return ReplicaKey(state.voted_id, directory_id)
+    return ReplicaKey(state.voted_id, state.voted_directory_id)
 
 
 def _may_still_vote(leader_id: int, voted: ReplicaKey, candidate: ReplicaKey) -> bool:

@@ -40,7 +40,7 @@ class QuorumTimeouts(NamedTuple):
         """A voter that has just started asks soon whether it is needed, since asking is free."""
         return entropy.below(max(1, self.election_ms // 10))
 
-    def after_hang_up(self, rank: int, others: int) -> int | None:
+    def after_disconnect(self, rank: int, others: int) -> int | None:
         """How long the voter of that rank waits for a leader that hung up to come back."""
         if self.disconnect_grace_ms == 0:
             return None

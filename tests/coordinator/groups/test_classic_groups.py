@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
-from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
-from tidelog.coordinator.groups.classic.syncing import Leaver
+from tidelog.coordinator.groups.classic.member import JoinGroupReply, SyncGroupReply
+from tidelog.coordinator.groups.classic.syncing import LeavingMember
 from tidelog.coordinator.groups.removal import NOT_EMPTY
 from tidelog.model.errors import ErrorCode, Refusal
 
@@ -108,7 +108,7 @@ def test_syncs_wait_for_the_leader_and_are_answered_with_each_ones_assignment(
 
     own = bench.sync(leader, {leader.member_id: b"mine", other.member_id: b"yours"})
     assert own.reply.assignment == b"mine"
-    assert waiting.reply == SyncReply(
+    assert waiting.reply == SyncGroupReply(
         protocol_type="consumer", protocol="range", assignment=b"yours"
     )
     assert bench.state == "Stable"
@@ -224,9 +224,9 @@ def test_the_last_member_leaves_an_empty_group_behind_which_is_stored(bench: Gro
     assert again.generation == joined.generation + 2
 
 
-def leave_in_vain(bench: GroupBench, joined: JoinReply) -> None:
+def leave_in_vain(bench: GroupBench, joined: JoinGroupReply) -> None:
     bench.refuses_writes = True
-    leaver = Leaver(joined.member_id, None)
+    leaver = LeavingMember(joined.member_id, None)
     bench.carry_out(bench.shard.leave("group", [leaver], bench.now), Asked())
 
 
@@ -273,7 +273,7 @@ def test_a_new_member_whose_join_waits_is_given_up_after_five_minutes(bench: Gro
     bench.stable(session_ms=1_800_000, rebalance_ms=1_800_000)
     waiting = bench.join(rebalance_ms=1_800_000)
     bench.wait(NEW_MEMBER_JOIN_MS)
-    assert waiting.reply == JoinReply(error=ErrorCode.unknown_member_id, member_id="")
+    assert waiting.reply == JoinGroupReply(error=ErrorCode.unknown_member_id, member_id="")
 
 
 def test_whoever_waits_is_told_when_the_coordinator_moves(bench: GroupBench) -> None:
@@ -321,8 +321,8 @@ def test_two_processes_with_one_instance_id_fence_each_other(bench: GroupBench) 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_id(bench: GroupBench) -> None:
     bench.stable(instance_id="i1")
-    assert bench.leave(Leaver("", "i2")) == (ErrorCode.unknown_member_id,)
-    assert bench.leave(Leaver("", "i1")) == (ErrorCode.none,)
+    assert bench.leave(LeavingMember("", "i2")) == (ErrorCode.unknown_member_id,)
+    assert bench.leave(LeavingMember("", "i1")) == (ErrorCode.none,)
     assert bench.state == "Empty"
 
 

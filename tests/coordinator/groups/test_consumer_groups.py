@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode
 
 SESSION_MS = 45_000
@@ -324,9 +324,14 @@ def test_commits_are_taken_in_the_members_epoch_and_for_what_it_had_before(
     bench.beat("a", 1, owned=partitions(bench, 0, 1))
     assert commit(0, 1) is ErrorCode.none
     assert commit(3, 1) is ErrorCode.stale_member_epoch
-    assert commit(3, -1, producer=Producer(1, 0), member_id="") is ErrorCode.none
-    assert commit(3, 1, producer=Producer(1, 0)) is ErrorCode.illegal_generation, "a zombie's"
-    assert commit(3, 1, producer=Producer(1, 0), member_id="z") is ErrorCode.unknown_member_id
+    assert commit(3, -1, producer=ProducerIdAndEpoch(1, 0), member_id="") is ErrorCode.none
+    assert commit(3, 1, producer=ProducerIdAndEpoch(1, 0)) is ErrorCode.illegal_generation, (
+        "a zombie's"
+    )
+    assert (
+        commit(3, 1, producer=ProducerIdAndEpoch(1, 0), member_id="z")
+        is ErrorCode.unknown_member_id
+    )
 
 
 def test_offsets_are_told_to_members_of_the_present_epoch(bench: GroupBench) -> None:

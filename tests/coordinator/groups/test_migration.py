@@ -8,7 +8,7 @@ import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup
-from tidelog.coordinator.groups.classic.replies import JoinReply
+from tidelog.coordinator.groups.classic.member import JoinGroupReply
 from tidelog.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
     NamedPartitions,
@@ -40,7 +40,7 @@ def bench() -> GroupBench:
     return made
 
 
-def classic(bench: GroupBench) -> JoinReply:
+def classic(bench: GroupBench) -> JoinGroupReply:
     """A classic group whose one member has all partitions."""
     [joined] = bench.joined(bench.join(protocols=subscribed()))
     everything = (NamedPartitions(topic="orders", partitions=(0, 1, 2, 3)),)

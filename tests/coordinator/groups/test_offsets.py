@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
-from tidelog.coordinator.batch_room import AT_ONCE
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.batch_limit import AT_ONCE
 from tidelog.coordinator.groups.consumer_protocol import ConsumerProtocolSubscription
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.schema import Schema
 
-PRODUCER = Producer(7, 0)
+PRODUCER = ProducerIdAndEpoch(7, 0)
 DAY_MS = 86_400_000
 SUBSCRIPTION = Schema(ConsumerProtocolSubscription, versions=(0, 3), flexible_since=99)
 

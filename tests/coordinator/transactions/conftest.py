@@ -7,11 +7,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tidelog.coordinator.decision import Decision, Producer
-from tidelog.coordinator.transactions.ending import Ending
-from tidelog.coordinator.transactions.initialisation import Initialisation, Initialised
-from tidelog.coordinator.transactions.markers import EndedTransaction
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
+from tidelog.coordinator.transactions.ending import EndedTransaction, EndTxn
+from tidelog.coordinator.transactions.initialisation import InitProducerId, InitProducerIdReply
 from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
@@ -34,10 +33,10 @@ class SetTimers:
     """Remembers what is to be done when."""
 
     def __init__(self) -> None:
-        self.due: dict[Hashable, tuple[int, Callable[[Now], Decision[Any, None]]]] = {}
+        self.due: dict[Hashable, tuple[int, Callable[[Now], CoordinatorResult[Any, None]]]] = {}
 
     def set(
-        self, key: Hashable, due_ms: int, command: Callable[[Now], Decision[Any, None]]
+        self, key: Hashable, due_ms: int, command: Callable[[Now], CoordinatorResult[Any, None]]
     ) -> None:
         self.due[key] = (due_ms, command)
 
@@ -104,7 +103,7 @@ class CoordinatorBench:
             self.shard.replay(record, None)
         self.carry_out(self.shard.loaded(self.now))
 
-    def carry_out(self, decision: Decision[Any, Any] | Refusal) -> Any:
+    def carry_out(self, decision: CoordinatorResult[Any, Any] | Refusal) -> Any:
         if isinstance(decision, Refusal):
             return decision
         for record in decision.records:
@@ -133,35 +132,35 @@ class CoordinatorBench:
 
     def init(self, transactional_id: str = "a", **more: Any) -> Any:
         more.setdefault("timeout_ms", 60_000)
-        asked = Initialisation(transactional_id, **more)
+        asked = InitProducerId(transactional_id, **more)
         return self.carry_out(self.shard.initialise(asked, self.now))
 
-    def producer(self, transactional_id: str = "a", **more: Any) -> Producer:
+    def producer(self, transactional_id: str = "a", **more: Any) -> ProducerIdAndEpoch:
         """A producer that is ready to begin."""
         given = self.init(transactional_id, **more)
-        assert isinstance(given, Initialised), given
+        assert isinstance(given, InitProducerIdReply), given
         return given.producer
 
     def join(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: frozenset[TopicPartition] = ORDERS,
         *,
         version: int = 2,
         transactional_id: str = "a",
     ) -> Any:
-        asked = Joining(transactional_id, producer, partitions, version)
-        return self.carry_out(self.shard.join(asked, self.answers.append, self.now))
+        asked = AddPartitionsToTxn(transactional_id, producer, partitions, version)
+        return self.carry_out(self.shard.add_partitions(asked, self.answers.append, self.now))
 
     def end(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         commit: bool,
         version: int = 2,
         transactional_id: str = "a",
     ) -> Any:
-        asked = Ending(transactional_id, producer, commit, version)
+        asked = EndTxn(transactional_id, producer, commit, version)
         return self.carry_out(self.shard.end(asked, self.now))
 
     def write_markers(self) -> None:
@@ -178,7 +177,7 @@ class CoordinatorBench:
     def force(self, transaction: Transaction) -> None:
         """Begin with a transactional id in some state."""
         self.carry_out(
-            Decision((TransactionRecord(transaction.transactional_id, transaction),), None)
+            CoordinatorResult((TransactionRecord(transaction.transactional_id, transaction),), None)
         )
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.initialisation import Initialised
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.initialisation import InitProducerIdReply
 from tidelog.coordinator.transactions.transaction import (
     EPOCH_MAX,
     NO_TIMEOUT,
@@ -32,13 +32,13 @@ def code_of(answer: object) -> ErrorCode:
 
 
 def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0(bench: CoordinatorBench) -> None:
-    assert bench.init() == Initialised(Producer(1000, 0))
+    assert bench.init() == InitProducerIdReply(ProducerIdAndEpoch(1000, 0))
     assert bench.of().state is TransactionState.EMPTY
 
 
 def test_whoever_takes_over_an_id_gets_the_next_epoch(bench: CoordinatorBench) -> None:
     first = bench.producer()
-    assert bench.producer() == Producer(first.producer_id, 1)
+    assert bench.producer() == ProducerIdAndEpoch(first.producer_id, 1)
 
 
 def test_a_timeout_above_the_largest_one_is_refused(bench: CoordinatorBench) -> None:
@@ -56,10 +56,10 @@ def test_an_open_transaction_is_aborted_before_its_id_is_given_to_another(
     assert bench.of().state is TransactionState.PREPARE_ABORT
     assert code_of(bench.init()) is ErrorCode.concurrent_transactions
     (ended,) = bench.markers.asked
-    assert (ended.commit, ended.producer) == (False, Producer(zombie.producer_id, 1))
+    assert (ended.commit, ended.producer) == (False, ProducerIdAndEpoch(zombie.producer_id, 1))
 
     bench.write_markers()
-    assert bench.init() == Initialised(Producer(zombie.producer_id, 2))
+    assert bench.init() == InitProducerIdReply(ProducerIdAndEpoch(zombie.producer_id, 2))
     assert code_of(bench.join(zombie)) is ErrorCode.producer_fenced
     assert code_of(bench.end(zombie, commit=True)) is ErrorCode.producer_fenced
 
@@ -69,7 +69,7 @@ def test_a_producer_that_repeats_its_question_gets_the_same_answer(
 ) -> None:
     first = bench.producer()
     given = bench.init(expected=first)
-    assert given == Initialised(Producer(first.producer_id, 1))
+    assert given == InitProducerIdReply(ProducerIdAndEpoch(first.producer_id, 1))
     assert bench.init(expected=first) == given
 
 
@@ -77,7 +77,7 @@ def test_a_producer_of_an_epoch_that_is_over_is_fenced(bench: CoordinatorBench) 
     zombie = bench.producer()
     bench.producer()
     assert code_of(bench.init(expected=zombie)) is ErrorCode.producer_fenced
-    stranger = Producer(7, 0)
+    stranger = ProducerIdAndEpoch(7, 0)
     assert code_of(bench.init(expected=stranger)) is ErrorCode.producer_fenced
 
 
@@ -85,14 +85,14 @@ def test_a_producer_id_without_epochs_left_is_replaced(bench: CoordinatorBench) 
     bench.force(
         Transaction(
             transactional_id="a",
-            producer=Producer(7, EPOCH_MAX - 1),
+            producer=ProducerIdAndEpoch(7, EPOCH_MAX - 1),
             timeout_ms=1000,
             updated_ms=0,
         )
     )
-    exhausted = Producer(7, EPOCH_MAX - 1)
+    exhausted = ProducerIdAndEpoch(7, EPOCH_MAX - 1)
     given = bench.init(expected=exhausted)
-    assert given == Initialised(Producer(1000, 0))
+    assert given == InitProducerIdReply(ProducerIdAndEpoch(1000, 0))
     assert bench.of().previous_producer_id == 7
     assert bench.init(expected=exhausted) == given, "a repeat"
 
@@ -130,8 +130,8 @@ def test_a_prepared_transaction_outlives_its_producer_and_is_ended_by_the_next_o
 
     given = bench.init(two_phase=True, keep_prepared=True)
 
-    heir = Producer(producer.producer_id, 1)
-    assert given == Initialised(heir, ongoing=producer)
+    heir = ProducerIdAndEpoch(producer.producer_id, 1)
+    assert given == InitProducerIdReply(heir, ongoing=producer)
     assert bench.of().is_ongoing
     bench.again()
     assert code_of(bench.end(producer, commit=True)) is ErrorCode.producer_fenced
@@ -139,7 +139,7 @@ def test_a_prepared_transaction_outlives_its_producer_and_is_ended_by_the_next_o
     assert code_of(bench.join(heir, PAYMENTS)) is ErrorCode.invalid_txn_state
 
     following = bench.end(heir, commit=commit)
-    assert following == Producer(producer.producer_id, 2)
+    assert following == ProducerIdAndEpoch(producer.producer_id, 2)
     (ended,) = bench.markers.asked
     assert (ended.producer, ended.commit) == (following, commit)
     assert code_of(bench.end(heir, commit=commit)) is ErrorCode.concurrent_transactions
@@ -156,24 +156,24 @@ def test_each_recovery_of_a_prepared_transaction_fences_the_one_before(
     first = bench.producer(two_phase=True, keep_prepared=True)
     second = bench.producer(two_phase=True, keep_prepared=True)
     assert code_of(bench.end(first, commit=True)) is ErrorCode.producer_fenced
-    assert isinstance(bench.end(second, commit=True), Producer)
+    assert isinstance(bench.end(second, commit=True), ProducerIdAndEpoch)
 
 
 def test_a_prepared_transaction_survives_the_last_epoch_of_its_producer_id(
     bench: CoordinatorBench,
 ) -> None:
-    last = Producer(7, EPOCH_MAX - 1)
+    last = ProducerIdAndEpoch(7, EPOCH_MAX - 1)
     bench.force(
         Transaction(transactional_id="a", producer=last, timeout_ms=NO_TIMEOUT, updated_ms=0)
     )
     bench.join(last)
     heir = bench.producer(two_phase=True, keep_prepared=True)
-    assert heir == Producer(1000, 0)
+    assert heir == ProducerIdAndEpoch(1000, 0)
 
     following = bench.end(heir, commit=True)
-    assert following == Producer(1000, 1)
+    assert following == ProducerIdAndEpoch(1000, 1)
     (ended,) = bench.markers.asked
-    assert ended.producer == Producer(7, EPOCH_MAX)
+    assert ended.producer == ProducerIdAndEpoch(7, EPOCH_MAX)
     again = bench.end(heir, commit=True)
     assert code_of(again) is ErrorCode.concurrent_transactions
     bench.write_markers()
@@ -183,7 +183,9 @@ def test_a_prepared_transaction_survives_the_last_epoch_of_its_producer_id(
 
 def test_without_a_prepared_transaction_there_is_nothing_to_keep(bench: CoordinatorBench) -> None:
     bench.producer(two_phase=True)
-    assert bench.init(two_phase=True, keep_prepared=True) == Initialised(Producer(1000, 1))
+    assert bench.init(two_phase=True, keep_prepared=True) == InitProducerIdReply(
+        ProducerIdAndEpoch(1000, 1)
+    )
 
 
 def test_only_a_producer_of_two_phases_keeps_what_was_prepared(bench: CoordinatorBench) -> None:

@@ -6,17 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.records import (
-    TransactionRecord,
-    decode_record,
-    encode_record,
-)
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.records import TransactionRecord, decode_record, encode_record
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.schema import MalformedMessage
 
-_PRODUCERS = st.builds(Producer, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
+_PRODUCERS = st.builds(ProducerIdAndEpoch, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 _PARTITIONS = st.frozensets(
     st.builds(TopicPartition, st.sampled_from(["orders", "payments"]), st.integers(0, 9))
 )
@@ -50,8 +46,8 @@ def test_what_is_stored_comes_back(transaction: Transaction) -> None:
 def test_the_bytes_are_those_of_kafka() -> None:
     transaction = Transaction(
         transactional_id="tx",
-        producer=Producer(9, 3),
-        next_producer=Producer(10, 0),
+        producer=ProducerIdAndEpoch(9, 3),
+        next_producer=ProducerIdAndEpoch(10, 0),
         timeout_ms=60_000,
         state=TransactionState.PREPARE_COMMIT,
         partitions=frozenset({TopicPartition("t", 1), TopicPartition("t", 0)}),
@@ -87,7 +83,7 @@ def test_the_bytes_are_those_of_kafka() -> None:
 
 def test_a_cluster_of_transaction_version_0_is_written_the_old_way() -> None:
     transaction = Transaction(
-        transactional_id="tx", producer=Producer(9, 3), timeout_ms=60_000, updated_ms=6
+        transactional_id="tx", producer=ProducerIdAndEpoch(9, 3), timeout_ms=60_000, updated_ms=6
     )
     _, value = encode_record(TransactionRecord("tx", transaction), 0)
     assert value == bytes.fromhex(

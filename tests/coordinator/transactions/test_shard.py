@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.ending import Ending
-from tidelog.coordinator.transactions.initialisation import Initialised
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.ending import EndTxn
+from tidelog.coordinator.transactions.initialisation import InitProducerIdReply
 from tidelog.coordinator.transactions.records import decode_record
 from tidelog.coordinator.transactions.transaction import TransactionState
 from tidelog.model.errors import ErrorCode, Refusal
@@ -41,7 +41,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
 
     assert bench.of().state is TransactionState.PREPARE_ABORT
     bench.write_markers()
-    assert bench.of().producer == Producer(producer.producer_id, 1)
+    assert bench.of().producer == ProducerIdAndEpoch(producer.producer_id, 1)
     assert code_of(bench.end(producer, commit=True)) is ErrorCode.invalid_txn_state
 
 
@@ -123,7 +123,7 @@ def test_an_end_that_may_not_be_stored_is_looked_at_again(bench: CoordinatorBenc
     producer = bench.producer()
     bench.join(producer)
     decision = bench.shard.end(
-        Ending("a", producer, True, 2),
+        EndTxn("a", producer, True, 2),
         bench.now,
     )
     assert not isinstance(decision, Refusal)
@@ -186,14 +186,14 @@ def test_epochs_rise_one_end_is_reached_and_a_reload_changes_nothing(
 ) -> None:
     bench = new_coordinator()
     held = [bench.producer(two_phase=True)]
-    promised: dict[Producer, bool] = {}
+    promised: dict[ProducerIdAndEpoch, bool] = {}
     for step, at in steps:
         producer = held[at % len(held)]
         before, stored_before = bench.of(), len(bench.log)
         match step:
             case "init" | "keep":
                 given = bench.init(two_phase=True, keep_prepared=step == "keep")
-                if isinstance(given, Initialised):
+                if isinstance(given, InitProducerIdReply):
                     assert given.producer.producer_epoch > max(
                         known.producer_epoch for known in held
                     )
@@ -202,7 +202,7 @@ def test_epochs_rise_one_end_is_reached_and_a_reload_changes_nothing(
                 bench.join(producer)
             case "commit" | "abort":
                 ended = bench.end(producer, commit=step == "commit")
-                if isinstance(ended, Producer):
+                if isinstance(ended, ProducerIdAndEpoch):
                     assert promised.setdefault(producer, step == "commit") == (step == "commit")
                     held.append(ended)
             case "mark":

@@ -9,7 +9,7 @@ import pytest
 from tests.node.node_bench import NodeBench
 from tests.node.transactional_client import SETTINGS, Client, bench, client, values, versions
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 
@@ -123,7 +123,7 @@ def test_a_prepared_transaction_is_taken_over_and_ended(
 
     taken = heir.init(6, enable2_pc=True, keep_prepared_txn=True)
 
-    assert Producer(taken.ongoing_txn_producer_id, taken.ongoing_txn_producer_epoch) == (
+    assert ProducerIdAndEpoch(taken.ongoing_txn_producer_id, taken.ongoing_txn_producer_epoch) == (
         client.producer
     )
     assert client.end(True, version=5).error_code == ErrorCode.producer_fenced

@@ -10,7 +10,7 @@ import pytest
 from tests.node.node_bench import NodeBench
 from tests.node.transactional_client import SETTINGS, Client, bench, client, values, versions
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.transaction import EPOCH_MAX
 from tidelog.model.errors import ErrorCode
@@ -60,7 +60,7 @@ def test_from_produce_12_on_the_leader_adds_the_partition_and_the_end_raises_the
 
     assert client.end(True, version=5).error_code == 0
 
-    assert client.producer == Producer(before.producer_id, before.producer_epoch + 1)
+    assert client.producer == ProducerIdAndEpoch(before.producer_id, before.producer_epoch + 1)
     marker = bench.partition("orders").log.read(2, 1000, 3)
     assert marker is not None
     assert read_header(marker.read()).producer_epoch == client.producer.producer_epoch
@@ -93,7 +93,7 @@ def test_an_end_that_uses_up_the_epochs_waits_for_a_producer_id(
     )
     known = shard.describe("tx")
     assert known is not None
-    client.producer = Producer(before, EPOCH_MAX - 1)
+    client.producer = ProducerIdAndEpoch(before, EPOCH_MAX - 1)
     shard.replay(TransactionRecord("tx", replace(known, producer=client.producer)), None)
     client.produce(version=12)
     while bench.node.rooms.control.producer_ids.take() is not None:
@@ -258,7 +258,7 @@ def test_batches_of_two_producers_in_one_request_are_refused(
     client.init()
     client.add(0, 1)
     batches = {("orders", 0): client.batch(0)}
-    client.producer = Producer(client.producer.producer_id + 1, 0)
+    client.producer = ProducerIdAndEpoch(client.producer.producer_id + 1, 0)
     batches["orders", 1] = client.batch(1)
 
     client.peer.send_produce(batches, version=version, transactional_id=client.transactional_id)

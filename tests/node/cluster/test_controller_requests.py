@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.alter_partition import AlteredPartition, InSyncMember, IsrProposal
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.observe.cluster_events import (
@@ -204,7 +204,7 @@ def test_a_channel_to_the_controller_gives_the_same_answers_near_and_far(
         partition=index,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        isr=(InSyncMember(leader, cluster[100].image.brokers[leader].broker_epoch),),
+        isr=(ProposedIsrMember(leader, cluster[100].image.brokers[leader].broker_epoch),),
     )
     outcomes: list[Any] = []
 
@@ -254,7 +254,7 @@ def test_a_broker_hears_for_each_replica_whether_its_place_was_noted(cluster: Cl
     outcome: list[AssignedReplicas | Refusal] = []
     rooms = cluster[101].node.rooms
     directory_id = rooms.base.directories[0].identity.directory_id
-    known, unknown = (ReplicaPlace(directory_id, each, 0) for each in (topic_id, UNKNOWN))
+    known, unknown = (ReplicaDirectory(directory_id, each, 0) for each in (topic_id, UNKNOWN))
     rooms.control.channel.assign_directories(
         cluster.now, [known, unknown], lambda told, now: outcome.append(told)
     )

@@ -213,7 +213,7 @@ def test_a_broker_cuts_what_a_controller_lost_with_its_power_before_it_was_commi
     client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=1000)
     cluster.wait(5)
     observer = cluster[101].node.rooms.metadata.feed._replica
-    end = observer.end_offset
+    end = observer.log.end_offset
     assert observer.high_watermark < end, "the broker has records that were never committed"
     controller.kill()
     controller.holds_jobs = False
@@ -291,7 +291,7 @@ def test_settings_of_a_topic_that_came_in_a_snapshot_are_in_force(snapshotting: 
     cluster.start(101)
     partition = cluster[101].node.replicas.get(TopicPartition("clicks", 0))
 
-    assert cluster[101].node.quorum.start_offset > 0
+    assert cluster[101].node.quorum.log.start_offset > 0
     assert partition is not None
     assert partition.min_in_sync == 2
     assert partition.log.config.retention_ms == 123456

@@ -20,7 +20,7 @@ from tidelog.observe.cluster_events import (
 from tidelog.observe.events import NodeStopped
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import decode_response, encode_request
-from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
+from tidelog.quorum.fetching import SnapshotFetch, SnapshotFetchResponse
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, Machine, NewCluster
@@ -113,7 +113,7 @@ def test_a_leader_that_hung_up_is_not_suspected_again_in_a_later_election(trio: 
     before.kill()
     after = new_active(trio, before, 250)
     trio.wait_until(lambda: bool(after.of_kind(BrokerFenced)), 250)
-    assert after.node.quorum.take_lost_leader() is None
+    assert after.node.quorum.elections.take_lost_leader() is None
 
 
 def test_a_killed_controller_comes_back_as_a_follower(trio: Cluster) -> None:
@@ -244,7 +244,7 @@ def test_voters_with_a_false_alarm_do_not_disturb_the_leader(trio: Cluster) -> N
     leader = active(trio)
     loser = others(trio, leader)[0]
     epoch = leader.node.quorum.describe(trio.now)
-    loser.node.quorum.leader_hung_up(trio.now)
+    loser.node.quorum.elections.leader_disconnected(trio.now)
     trio.wait(3000)
     assert active(trio) is leader
     again = leader.node.quorum.describe(trio.now)
@@ -308,14 +308,14 @@ def test_a_snapshot_that_arrives_damaged_is_fetched_again(
     cluster.create_topic("orders", factor=2, via=103)
     cluster.wait(3000)
     leading = active(cluster)
-    given, whole = [], leading.node.quorum.snapshot_piece
+    given, whole = [], leading.node.quorum.handle_snapshot_fetch
 
-    def damaged_once(asked: SnapshotAsked, now: Now) -> SnapshotPiece:
+    def damaged_once(asked: SnapshotFetch, now: Now) -> SnapshotFetchResponse:
         piece = whole(asked, now)
         given.append(piece)
         return piece if len(given) > 1 else piece._replace(data=bytes(len(piece.data)))
 
-    monkeypatch.setattr(leading.node.quorum, "snapshot_piece", damaged_once)
+    monkeypatch.setattr(leading.node.quorum, "handle_snapshot_fetch", damaged_once)
     late = others(cluster, leading)[0]
     late.kill()
     late.format()

@@ -45,7 +45,7 @@ def vote(asked: Machine, **how: Any) -> dict[str, Any]:
         "replica_epoch": quorum.epoch + 1,
         "replica_id": 102 if asked.node_id != 102 else 101,
         "last_offset_epoch": quorum.epoch,
-        "last_offset": quorum.end_offset + 1000,
+        "last_offset": quorum.log.end_offset + 1000,
         **how,
     }
     return {"topics": [{"topic_name": METADATA, "partitions": [partition]}]}

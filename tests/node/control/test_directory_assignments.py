@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.directory_assignments import RETRY_MS
@@ -43,11 +43,11 @@ def test_a_place_that_is_refused_is_told_again_until_its_replica_is_gone(
     new_bench: NewBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = new_bench(log_dirs="/data,/more")
-    told: list[Sequence[ReplicaPlace]] = []
+    told: list[Sequence[ReplicaDirectory]] = []
 
     def refuse_one(
         now: Now,
-        places: Sequence[ReplicaPlace],
+        places: Sequence[ReplicaDirectory],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         told.append(places)

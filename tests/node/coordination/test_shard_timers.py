@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.time import Now
 from tidelog.node.coordination.shard_timers import AGAIN_MS, Command, ShardTimers
 from tidelog.node.core.deadlines import Deadlines
@@ -18,10 +18,10 @@ def test_what_could_not_be_written_is_asked_for_again_even_if_it_sets_itself() -
         command(now)
         return len(asked_at) > 1
 
-    def check(now: Now) -> Decision[object, None]:
+    def check(now: Now) -> CoordinatorResult[object, None]:
         asked_at.append(now.monotonic_ms)
         timers.set("check", now.monotonic_ms + LATER_MS, check)
-        return Decision((), None)
+        return CoordinatorResult((), None)
 
     timers = ShardTimers(deadlines, run)
     timers.set("check", 0, check)

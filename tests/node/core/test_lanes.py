@@ -8,7 +8,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.inputs import JobFinished
 from tidelog.protocol.apis import ApiKey
-from tidelog.quorum.messages import QuorumAnswer, ReplicaKey, VoteAsked
+from tidelog.quorum.messages import QuorumResponse, ReplicaKey, Vote
 from tidelog.records.builder import NewRecord, build_batch
 
 
@@ -119,9 +119,9 @@ def test_a_lone_controller_that_hears_of_a_later_epoch_leads_again_when_its_prom
     bench: NodeBench,
 ) -> None:
     quorum = bench.node.quorum
-    answers: list[QuorumAnswer] = []
+    answers: list[QuorumResponse] = []
     bench.holds_jobs = True
-    asked = VoteAsked(quorum.epoch + 4, ReplicaKey(7), quorum.identity, 1, 1, False)
+    asked = Vote(quorum.epoch + 4, ReplicaKey(7), quorum.identity, 1, 1, False)
     bench.node.rooms.metadata.member.vote_asked(asked, bench.now, answers.append)
 
     bench.wait(100)

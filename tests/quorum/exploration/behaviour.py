@@ -24,7 +24,7 @@ from tests.quorum.exploration.scope import Rules
 from tests.quorum.exploration.seen import Seen
 
 from tidelog.model.errors import InvariantBroken, TidelogError
-from tidelog.quorum.messages import VoteAsked
+from tidelog.quorum.messages import Vote
 
 LIVE_MACHINES: Final = 2_000
 """So many machines are kept where they are, for the next time that they are needed there."""
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     voter: int
     sent: tuple[int, ...]
     """The numbers of messages."""
-    vote: VoteAsked | None = None
+    vote: Vote | None = None
     """The question that got this voter's vote."""
 
 
@@ -131,11 +131,11 @@ class Behaviour:
         return machine
 
 
-def _vote_in(happening: Happening, messages: tuple[Message, ...]) -> VoteAsked | None:
+def _vote_in(happening: Happening, messages: tuple[Message, ...]) -> Vote | None:
     if not isinstance(happening, Asked):
         return None
-    question = happening.letter.question
-    if not isinstance(question, VoteAsked) or question.pre_vote:
+    question = happening.sent.request
+    if not isinstance(question, Vote) or question.pre_vote:
         return None
     granted = any(
         isinstance(said.happening, Answered) and said.happening.answer.granted for said in messages
@@ -146,12 +146,12 @@ def _vote_in(happening: Happening, messages: tuple[Message, ...]) -> VoteAsked |
 def _route(message: Message) -> Route:
     to, happening = message
     match happening:
-        case Asked(sender, letter):
-            return Route(sender, to, letter.question.epoch, None)
+        case Asked(sender, sent):
+            return Route(sender, to, sent.request.epoch, None)
         case FetchAsked(sender, asked):
             return Route(sender, to, asked.leader_epoch, None)
-        case Answered(letter, answer):
-            return Route(letter.to.voter_id, to, letter.question.epoch, answer.epoch)
+        case Answered(sent, answer):
+            return Route(sent.to.voter_id, to, sent.request.epoch, answer.epoch)
         case FetchAnswered(sender, asked, fetched):
             return Route(sender, to, asked.leader_epoch, fetched.leader_epoch)
         case _:

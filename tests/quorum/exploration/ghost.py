@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from tests.quorum.exploration.seen import Log, Seen
 
-from tidelog.quorum.messages import VoteAsked
+from tidelog.quorum.messages import Vote
 
 NO_VOTE: Final = (0, 0)
 
@@ -35,7 +35,7 @@ class Ghost(NamedTuple):
     """In which epoch each batch of it was."""
 
     def after(
-        self, world: Sequence[Seen], before: Seen, after: Seen, vote: VoteAsked | None, fresh: bool
+        self, world: Sequence[Seen], before: Seen, after: Seen, vote: Vote | None, fresh: bool
     ) -> Ghost:
         """One of the voters in `world` became `after`; `fresh` when its process is a new one."""
         if before is after and vote is None:
@@ -133,7 +133,7 @@ def first_ghost(world: Sequence[Seen]) -> Ghost:
     """The past of a world in which all is well: what can be told from looking at it."""
     leaders = {each.epoch: each.leader_id for each in world if each.role == "leader"}
     votes = tuple(
-        (each.promised.epoch, each.promised.voted_id) if each.promised.voted_id > 0 else NO_VOTE
+        (each.stored.epoch, each.stored.voted_id) if each.stored.voted_id > 0 else NO_VOTE
         for each in world
     )
     committed: Log = ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from tidelog.quorum.messages import Letter, QuorumAnswer
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
-from tidelog.quorum.voter_changes import VoterChange
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
+from tidelog.quorum.messages import OutboundRequest, QuorumResponse
+from tidelog.quorum.voters import VoterChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class TimePassed:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A letter of another voter arrived."""
+    """A request of another voter arrived."""
 
     sender: int
-    letter: Letter
+    sent: OutboundRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to an own letter arrived."""
+    """The answer to an own request arrived."""
 
-    letter: Letter
-    answer: QuorumAnswer
+    sent: OutboundRequest
+    answer: QuorumResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class FetchAnswered:
 
     sender: int
     asked: MetadataFetch
-    answer: MetadataFetched[bytes]
+    answer: MetadataFetchResponse[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class AllLost:
-    """Whatever this voter waits for was given up for lost, letters and fetch."""
+    """Whatever this voter waits for was given up for lost, requests and fetch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One voter on a disk in memory: the quorum's own classes, and as much shell as carries them.
 
-The shell does what a node does: it sends letters and takes the answers, fetches whenever there is
+The shell does what a node does: it sends requests and takes the answers, fetches whenever there is
 something else to fetch or the last fetch was answered, and syncs. Time stands still unless it is
 told to pass.
 """
@@ -34,18 +34,18 @@ from tests.quorum.raft_world import CODEC, LISTENER, voter
 
 from tidelog.model.time import Now
 from tidelog.quorum.election_state import read_election_state
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.formatting import format_directory
 from tidelog.quorum.messages import (
-    EpochBegun,
-    EpochEnded,
-    Letter,
-    QuorumAnswer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    OutboundRequest,
+    QuorumResponse,
     ReplicaKey,
-    VoteAsked,
+    Vote,
 )
 from tidelog.quorum.metadata_log import metadata_log_config
-from tidelog.quorum.quorum import Quorum, Step
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
+from tidelog.quorum.quorum import AfterFetch, Quorum
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS, NEVER_MS
 from tidelog.records.batch import whole_batches
 from tidelog.simulator.disk.crash import (
@@ -126,7 +126,7 @@ class Machine:
             entropy=dice,
             now=self._now,
         )
-        self._letters: set[Letter] = set()
+        self._requests: set[OutboundRequest] = set()
         self._asked: MetadataFetch | None = None
         self._syncing: FlushJob | None = None
         self._quorum.start(self._now)
@@ -145,60 +145,62 @@ class Machine:
                 self._start()
             case TimePassed(ms):
                 self._clock_ms += ms
-                quorum.time_passed(self._now)
-            case Asked(sender, letter):
-                self._say(sender, Answered(letter, self._heard(letter)))
-            case Answered(letter, answer):
-                quorum.answered(letter, answer, self._now)
+                quorum.elections.time_passed(self._now)
+            case Asked(sender, sent):
+                self._say(sender, Answered(sent, self._heard(sent)))
+            case Answered(sent, answer):
+                quorum.elections.handle_response(sent, answer, self._now)
             case FetchAsked(sender, asked):
-                found = _with_records_as(bytes, quorum.fetch(asked, self._now))
+                found = _with_records_as(bytes, quorum.handle_fetch(asked, self._now))
                 self._say(sender, FetchAnswered(self._node_id, asked, found))
             case FetchAnswered(_, asked, given):
                 writable = _with_records_as(bytearray, given)
-                step = quorum.fetched(asked, _with_records_as(memoryview, writable), self._now)
-                assert step is not Step.SNAPSHOT
+                step = quorum.handle_fetch_response(
+                    asked, _with_records_as(memoryview, writable), self._now
+                )
+                assert step is not AfterFetch.FETCH_SNAPSHOT
                 self._asked = None
             case AllLost():
-                for letter in self._letters:
-                    quorum.unanswered(letter, self._now)
+                for sent in self._requests:
+                    quorum.elections.request_failed(sent, self._now)
                 self._asked = None
             case Synced():
                 self._sync_done()
             case HungUp():
-                quorum.leader_hung_up(self._now)
+                quorum.elections.leader_disconnected(self._now)
             case Written(record):
                 quorum.append([record], self._now)
             case VotersChanged(change):
                 quorum.change_voters(change, self._now)
         return self._settled()
 
-    def _heard(self, letter: Letter) -> QuorumAnswer:
-        match letter.question:
-            case VoteAsked() as asked:
-                return self._quorum.vote_asked(asked, self._now)
-            case EpochBegun() as begun:
-                return self._quorum.epoch_begun(begun, self._now)
-            case EpochEnded() as ended:
-                return self._quorum.epoch_ended(ended, self._now)
+    def _heard(self, sent: OutboundRequest) -> QuorumResponse:
+        match sent.request:
+            case Vote() as asked:
+                return self._quorum.elections.handle_vote(asked, self._now)
+            case BeginQuorumEpoch() as begun:
+                return self._quorum.elections.handle_begin_quorum_epoch(begun, self._now)
+            case EndQuorumEpoch() as ended:
+                return self._quorum.elections.handle_end_quorum_epoch(ended, self._now)
 
     def _settled(self) -> tuple[Message, ...]:
         """Carry out what the quorum wants; everything that was said since the last time."""
         self._sync()
-        for letter in self._quorum.take_letters():
-            self._letters.add(letter)
-            self._say(letter.to.voter_id, Asked(self._node_id, letter))
+        for sent in self._quorum.elections.take_requests():
+            self._requests.add(sent)
+            self._say(sent.to.voter_id, Asked(self._node_id, sent))
         asked, before = self._wants, self._asked
         self._asked = asked
         if asked is not None and asked != before:
             for other in self._fetches_from:
                 self._say(other, FetchAsked(self._node_id, asked))
-        sent, self._sent = self._sent, []
-        return tuple(sent)
+        said, self._sent = self._sent, []
+        return tuple(said)
 
     @property
     def _wants(self) -> MetadataFetch | None:
         has_whom_to_ask = self._rules.gossip or self._quorum.leader_address is not None
-        return self._quorum.wants(self._rules.fetch_bytes) if has_whom_to_ask else None
+        return self._quorum.next_fetch(self._rules.fetch_bytes) if has_whom_to_ask else None
 
     @property
     def _fetches_from(self) -> tuple[int, ...]:
@@ -226,7 +228,7 @@ class Machine:
 
     def seen(self) -> Seen:
         quorum, role = self._quorum, self._quorum.role
-        log = quorum._log
+        log = quorum.log
         on_disk, lasting = (image_after_crash(self._files, *fates) for fates in (KEPT, LOST))
         stands_ms = role.due_ms
         if quorum.is_leader:  # no reminder, which says nothing new, but the end of patience
@@ -243,17 +245,17 @@ class Machine:
                 for header, batch in log.batches(log.start_offset, log.end_offset)
             ),
             lasting_end=_log_end_in(lasting),
-            high_watermark=quorum.high_watermark,
-            promised=read_election_state(self._files, log.directory),
+            high_watermark=quorum.replica.high_watermark,
+            stored=read_election_state(self._files, log.directory),
             wants=self._wants,
             is_syncing=self._syncing is not None,
             stands_in_ms=self._until(stands_ms),
-            looks_in_ms=self._until(quorum.due_ms),
+            looks_in_ms=self._until(quorum.elections.due_ms),
             hidden=(
                 canonical(role, self._clock_ms),
                 canonical(quorum._observers, self._clock_ms),
                 quorum.voters,
-                quorum._elections.lost_leader,
+                quorum.elections._lost_leader,
                 log.durable_end,
                 self._syncing and (self._syncing.up_to, self._is_overtaken(self._syncing)),
             ),
@@ -262,13 +264,15 @@ class Machine:
 
     def _is_overtaken(self, job: FlushJob) -> bool:
         """Whether the log was cut since the job was made."""
-        return job.generation != self._quorum._log._log.flushes.generation
+        return job.generation != self._quorum.log._log.flushes.generation
 
     def _until(self, due_ms: int) -> int | None:
         return None if due_ms == NEVER_MS else max(0, due_ms - self._clock_ms)
 
 
-def _with_records_as(kind: Callable[[Any], T], given: MetadataFetched[Any]) -> MetadataFetched[T]:
+def _with_records_as(
+    kind: Callable[[Any], T], given: MetadataFetchResponse[Any]
+) -> MetadataFetchResponse[T]:
     """The records of an answer on their way from disk through the network to a node."""
     records = given.records.read() if isinstance(given.records, LogSlice) else given.records
     return given._replace(records=None if records is None else kind(records))

@@ -10,7 +10,7 @@ from tests.quorum.exploration.happenings import AllLost, Answered, Asked, TimePa
 from tests.quorum.exploration.quiet import QuietWorld
 from tests.quorum.exploration.scope import Opened, Opening
 
-from tidelog.quorum.messages import VoteAsked
+from tidelog.quorum.messages import Vote
 
 
 def all_new(behaviour: Behaviour) -> Opened:
@@ -84,9 +84,9 @@ def _stand(
         number = on_its_way.popleft()
         to, happening = behaviour.messages[number]
         sender = behaviour.routes[number].sender
-        letter = happening.letter if isinstance(happening, Asked | Answered) else None
-        question = None if letter is None else letter.question
-        is_heard = isinstance(question, VoteAsked) and (question.pre_vote or not pre_votes_only)
+        sent = happening.sent if isinstance(happening, Asked | Answered) else None
+        question = None if sent is None else sent.request
+        is_heard = isinstance(question, Vote) and (question.pre_vote or not pre_votes_only)
         if {sender, to} == {candidate, supporter} and is_heard:
             outcome = behaviour.delivered(voters[to - 1], number)
             voters[to - 1] = outcome.voter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tests.quorum.exploration.seen import Seen
 
-from tidelog.quorum.voter_changes import VoterChange
+from tidelog.quorum.voters import VoterChange
 
 if TYPE_CHECKING:
     from tests.quorum.exploration.behaviour import Behaviour

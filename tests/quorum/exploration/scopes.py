@@ -12,7 +12,7 @@ from tests.quorum.exploration.scope import Budget, Rules, Scope
 from tests.quorum.exploration.seen import Seen
 
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.voter_changes import RemoveVoter
+from tidelog.quorum.voters import RemoveVoter
 
 ALL: Final = frozenset({1, 2, 3})
 ONE_BATCH: Final = 1

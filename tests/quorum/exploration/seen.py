@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from tidelog.quorum.election_state import ElectionState
+from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import LogEnd
-from tidelog.quorum.serving import MetadataFetch
 
 
 class LogEntry(NamedTuple):
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     lasting_end: int
     """Where the log would end after a loss of power."""
     high_watermark: int
-    promised: ElectionState
+    stored: ElectionState
     """As it stands on disk."""
     wants: MetadataFetch | None
     """What it fetches next, or now."""

@@ -13,11 +13,11 @@ from tests.quorum.exploration.happenings import (
 
 def told(happening: Happening) -> str:
     match happening:
-        case Asked(sender, letter):
-            return f"hears from {sender}: {_in_short(letter.question)}"
-        case Answered(letter, answer):
-            asked = type(letter.question).__name__
-            return f"is answered by {letter.to.voter_id} to {asked}: {_in_short(answer)}"
+        case Asked(sender, sent):
+            return f"hears from {sender}: {_in_short(sent.request)}"
+        case Answered(sent, answer):
+            asked = type(sent.request).__name__
+            return f"is answered by {sent.to.voter_id} to {asked}: {_in_short(answer)}"
         case FetchAsked(sender, asked):
             return (
                 f"is asked by {sender} from offset {asked.offset} on in epoch {asked.leader_epoch}"

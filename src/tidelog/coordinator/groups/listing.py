@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.topics import IdPartition
@@ -73,7 +73,7 @@ def listed(group: Group) -> ListedGroup:
 
 def described(group: ClassicGroup) -> DescribedGroup:
     """Everything about a classic group."""
-    is_stable = group.state is State.STABLE
+    is_stable = group.state is ClassicGroupState.STABLE
     return DescribedGroup(
         group.state.value,
         group.protocol_type or "",

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from tidelog.coordinator.decision import Decision, Producer
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.member import ConsumerMember
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
@@ -25,7 +25,7 @@ LATEST_MS: Final = (1 << 63) - 1
 MEMBER_EPOCHS_SINCE: Final = 9
 
 
-class OffsetWish(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """One offset to be committed."""
 
     topic: str
@@ -36,7 +36,7 @@ class OffsetWish(NamedTuple):
     topic_id: UUID = ZERO_UUID
 
 
-class CommitWish(NamedTuple):
+class OffsetCommit(NamedTuple):
     """Offsets, and who commits them."""
 
     version: int
@@ -45,38 +45,38 @@ class CommitWish(NamedTuple):
     """The member epoch in groups of the consumer protocol."""
     member_id: str
     instance_id: str | None
-    offsets: list[OffsetWish]
+    offsets: list[OffsetAndMetadata]
     retention_ms: int | None = None
-    producer: Producer | None = None
+    producer: ProducerIdAndEpoch | None = None
     """Given for offsets that count once this producer's transaction commits."""
 
 
-Committing: TypeAlias = Decision[GroupRecord, tuple[ErrorCode, ...]]
+OffsetCommitResult: TypeAlias = CoordinatorResult[GroupRecord, tuple[ErrorCode, ...]]
 """One outcome for each offset."""
 
 
 def commit(
-    group: Group | None, wish: CommitWish, metadata_max: int, now: Now
-) -> Committing | Refusal:
+    group: Group | None, request: OffsetCommit, metadata_max: int, now: Now
+) -> OffsetCommitResult | Refusal:
     """Commit the offsets that can be stored, or refuse them all."""
-    refused = _commit_refused(group, wish)
+    refused = _commit_refused(group, request)
     if refused is not None:
-        return Refusal(refused, f"offsets of group {wish.group_id} are not for this member")
+        return Refusal(refused, f"offsets of group {request.group_id} are not for this member")
     outcomes: list[ErrorCode] = []
     records: list[GroupRecord] = []
     expires_ms = -1
-    if wish.retention_ms is not None:
-        expires_ms = min(max(0, now.wall_ms + wish.retention_ms), LATEST_MS)
-    for offset in wish.offsets:
+    if request.retention_ms is not None:
+        expires_ms = min(max(0, now.wall_ms + request.retention_ms), LATEST_MS)
+    for offset in request.offsets:
         if offset.metadata is not None and len(offset.metadata) > metadata_max:
             outcomes.append(ErrorCode.offset_metadata_too_large)
             continue
         outcomes.append(ErrorCode.none)
-        records.append(_record(wish.group_id, offset, expires_ms, now))
-    return Decision(tuple(records), tuple(outcomes), producer=wish.producer)
+        records.append(_record(request.group_id, offset, expires_ms, now))
+    return CoordinatorResult(tuple(records), tuple(outcomes), producer=request.producer)
 
 
-def _record(group_id: str, offset: OffsetWish, expires_ms: int, now: Now) -> GroupRecord:
+def _record(group_id: str, offset: OffsetAndMetadata, expires_ms: int, now: Now) -> GroupRecord:
     return GroupRecord(
         OffsetCommitKey(group=group_id, topic=offset.topic, partition=offset.partition),
         OffsetCommitValue(
@@ -90,58 +90,58 @@ def _record(group_id: str, offset: OffsetWish, expires_ms: int, now: Now) -> Gro
     )
 
 
-def _commit_refused(group: Group | None, wish: CommitWish) -> ErrorCode | None:
+def _commit_refused(group: Group | None, request: OffsetCommit) -> ErrorCode | None:
     if group is None:
-        if wish.generation < 0:
+        if request.generation < 0:
             return None
-        by_epoch = wish.producer is None and wish.version >= MEMBER_EPOCHS_SINCE
+        by_epoch = request.producer is None and request.version >= MEMBER_EPOCHS_SINCE
         return ErrorCode.group_id_not_found if by_epoch else ErrorCode.illegal_generation
     if isinstance(group, ConsumerGroup):
-        return _consumer_refused(group, wish)
-    return _classic_refused(group, wish)
+        return _consumer_refused(group, request)
+    return _classic_refused(group, request)
 
 
-def _consumer_refused(group: ConsumerGroup, wish: CommitWish) -> ErrorCode | None:
-    if wish.generation < 0 and group.is_empty:
+def _consumer_refused(group: ConsumerGroup, request: OffsetCommit) -> ErrorCode | None:
+    if request.generation < 0 and group.is_empty:
         return None
-    is_nobody = wish.generation < 0 and not wish.member_id and wish.instance_id is None
-    if wish.producer is not None and is_nobody:
+    is_nobody = request.generation < 0 and not request.member_id and request.instance_id is None
+    if request.producer is not None and is_nobody:
         return None
-    member = group.members.get(wish.member_id)
+    member = group.members.get(request.member_id)
     if member is None:
         return ErrorCode.unknown_member_id
     if member.classic is not None:
-        return None if wish.generation == member.epoch else ErrorCode.illegal_generation
-    if wish.producer is None and wish.version < MEMBER_EPOCHS_SINCE:
+        return None if request.generation == member.epoch else ErrorCode.illegal_generation
+    if request.producer is None and request.version < MEMBER_EPOCHS_SINCE:
         return ErrorCode.unsupported_version
-    if wish.generation == member.epoch or _had_all(member, wish):
+    if request.generation == member.epoch or _had_all(member, request):
         return None
     stale = ErrorCode.stale_member_epoch
-    return stale if wish.producer is None else ErrorCode.illegal_generation
+    return stale if request.producer is None else ErrorCode.illegal_generation
 
 
-def _had_all(member: ConsumerMember, wish: CommitWish) -> bool:
+def _had_all(member: ConsumerMember, request: OffsetCommit) -> bool:
     """Whether a member commits in an earlier epoch what it has had ever since (KIP-1251)."""
-    if wish.generation > member.epoch:
+    if request.generation > member.epoch:
         return False
-    for offset in wish.offsets:
+    for offset in request.offsets:
         given = member.assigned.get(IdPartition(offset.topic_id, offset.partition))
-        if given is None or wish.generation < given:
+        if given is None or request.generation < given:
             return False
     return True
 
 
-def _classic_refused(group: ClassicGroup, wish: CommitWish) -> ErrorCode | None:
-    if wish.generation < 0 and group.state is State.EMPTY:
+def _classic_refused(group: ClassicGroup, request: OffsetCommit) -> ErrorCode | None:
+    if request.generation < 0 and group.state is ClassicGroupState.EMPTY:
         return None
-    if wish.generation >= 0 or wish.member_id or wish.instance_id is not None:
-        unfit = group.unfit_member(wish.member_id, wish.instance_id)
+    if request.generation >= 0 or request.member_id or request.instance_id is not None:
+        unfit = group.unfit_member(request.member_id, request.instance_id)
         if unfit is not None:
             return unfit
-        if wish.generation != group.generation:
+        if request.generation != group.generation:
             return ErrorCode.illegal_generation
-    elif wish.producer is None:
+    elif request.producer is None:
         return ErrorCode.unknown_member_id
-    if wish.producer is None and group.state is State.COMPLETING:
+    if request.producer is None and group.state is ClassicGroupState.COMPLETING:
         return ErrorCode.rebalance_in_progress
     return None

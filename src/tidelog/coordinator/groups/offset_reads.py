@@ -14,7 +14,7 @@ from tidelog.model.ids import ZERO_UUID, TopicPartition
 UNKNOWN_OFFSET: Final = -1
 
 
-class WantedOffset(NamedTuple):
+class RequestedOffset(NamedTuple):
     """A partition, by name and, where the client knows it, by the id of its topic."""
 
     partition: TopicPartition
@@ -46,7 +46,7 @@ def fetch_refused(group: Group | None, member_id: str | None, member_epoch: int)
 
 
 def fetch(
-    offsets: Offsets, group_id: str, wanted: list[WantedOffset] | None, *, stable_only: bool
+    offsets: Offsets, group_id: str, wanted: list[RequestedOffset] | None, *, stable_only: bool
 ) -> list[FetchedOffset]:
     """The offsets that were asked for, or all of them.
 
@@ -56,7 +56,7 @@ def fetch(
     unstable = offsets.pending_in(group_id) if stable_only else set()
     if wanted is None:
         everything = {**committed, **dict.fromkeys(unstable)}
-        wanted = [WantedOffset(partition) for partition in sorted(everything)]
+        wanted = [RequestedOffset(partition) for partition in sorted(everything)]
     return [
         FetchedOffset(*each, error=ErrorCode.unstable_offset_commit)
         if each.partition in unstable
@@ -65,7 +65,7 @@ def fetch(
     ]
 
 
-def _fetched(wanted: WantedOffset, committed: CommittedOffset | None) -> FetchedOffset:
+def _fetched(wanted: RequestedOffset, committed: CommittedOffset | None) -> FetchedOffset:
     if committed is None or _is_of_another_topic(wanted, committed):
         return FetchedOffset(*wanted)
     value = committed.value
@@ -75,7 +75,7 @@ def _fetched(wanted: WantedOffset, committed: CommittedOffset | None) -> Fetched
     )
 
 
-def _is_of_another_topic(wanted: WantedOffset, committed: CommittedOffset) -> bool:
+def _is_of_another_topic(wanted: RequestedOffset, committed: CommittedOffset) -> bool:
     """Whether the topic was deleted and created again since the commit."""
     known = committed.value.topic_id
     return ZERO_UUID not in (known, wanted.topic_id) and known != wanted.topic_id

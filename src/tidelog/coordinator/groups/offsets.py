@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.shard import Marker
 from tidelog.model.ids import TopicPartition
 
@@ -54,7 +54,10 @@ class Offsets:
         }
 
     def replay(
-        self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer: Producer | None
+        self,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue | None,
+        producer: ProducerIdAndEpoch | None,
     ) -> None:
         """Take in an offset, or its end."""
         self._replayed += 1

@@ -12,27 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from tidelog.coordinator.batch_room import first_piece
-from tidelog.coordinator.decision import Decision
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.batch_limit import first_batch
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
-from tidelog.coordinator.groups.consumer.draft import tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.group_update import tombstones
 from tidelog.coordinator.groups.group import Group
 from tidelog.coordinator.groups.offsets import CommittedOffset, Offsets, tombstone
 from tidelog.coordinator.groups.records import GroupRecord, encode_record
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
-Removal: TypeAlias = Decision[GroupRecord, bool]
+Removal: TypeAlias = CoordinatorResult[GroupRecord, bool]
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")
 NOT_EMPTY = Refusal(ErrorCode.non_empty_group, "the group has members")
 
 
 def delete_offsets(
     group: Group | None, offsets: Offsets, partitions: list[TopicPartition]
-) -> Decision[GroupRecord, tuple[ErrorCode, ...]] | Refusal:
+) -> CoordinatorResult[GroupRecord, tuple[ErrorCode, ...]] | Refusal:
     """Forget offsets of topics that the group does not read."""
     if group is None:
         return UNKNOWN_GROUP
@@ -48,17 +48,21 @@ def delete_offsets(
         outcomes.append(ErrorCode.none)
         if partition in known:
             records.append(tombstone(group.group_id, partition))
-    return Decision(tuple(records), tuple(outcomes))
+    return CoordinatorResult(tuple(records), tuple(outcomes))
 
 
 def delete_group(group: Group | None, offsets: Offsets, batch_bytes: int) -> Removal | Refusal:
     """Forget a group that has no members, and all its offsets."""
     if group is None:
         return UNKNOWN_GROUP
-    if not group.is_empty or (isinstance(group, ClassicGroup) and group.state is not State.EMPTY):
+    if not group.is_empty or (
+        isinstance(group, ClassicGroup) and group.state is not ClassicGroupState.EMPTY
+    ):
         return NOT_EMPTY  # also while it has yet to write that everybody left
     records = list(_end_of_group(group, offsets))
-    return Decision(*first_piece(records, encode_record, batch_bytes, at_once=len(records)))
+    return CoordinatorResult(
+        *first_batch(records, encode_record, batch_bytes, at_once=len(records))
+    )
 
 
 def _end_of_group(group: Group, offsets: Offsets) -> Iterator[GroupRecord]:
@@ -85,7 +89,7 @@ def forget_topics(
         for partition in sorted({*offsets.of(group_id), *offsets.pending_in(group_id)})
         if partition.topic in topics
     )
-    return Decision(*first_piece(forgotten, encode_record, batch_bytes))
+    return CoordinatorResult(*first_batch(forgotten, encode_record, batch_bytes))
 
 
 def expire(
@@ -93,7 +97,7 @@ def expire(
 ) -> Removal:
     """Forget offsets past their time, and groups that have neither members nor offsets."""
     expired = _expired(groups, offsets, retention_ms, now)
-    return Decision(*first_piece(expired, encode_record, batch_bytes))
+    return CoordinatorResult(*first_batch(expired, encode_record, batch_bytes))
 
 
 def _expired(

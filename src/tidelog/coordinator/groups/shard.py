@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from tidelog.coordinator.batch_room import BatchBytes
-from tidelog.coordinator.decision import Answer, Decision, Producer
+from tidelog.coordinator.batch_limit import BatchBytes
 from tidelog.coordinator.groups.classic.group import ClassicGroup
-from tidelog.coordinator.groups.classic.joining import Joining, Joins, JoinWish
+from tidelog.coordinator.groups.classic.joining import JoinGroup, JoinGroupResult, Joins
+from tidelog.coordinator.groups.classic.member import JoinGroupReply, SyncGroupReply
 from tidelog.coordinator.groups.classic.rebalance import NOTHING, Rebalance, Step
-from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
-from tidelog.coordinator.groups.classic.syncing import Leaver, Membership, Syncing, SyncWish
+from tidelog.coordinator.groups.classic.syncing import (
+    ClassicMembership,
+    LeavingMember,
+    SyncGroup,
+    SyncGroupResult,
+)
 from tidelog.coordinator.groups.consumer.classic_members import ClassicMembers
-from tidelog.coordinator.groups.consumer.draft import Draft, tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
-from tidelog.coordinator.groups.consumer.heartbeats import Beating, Heartbeats
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate, tombstones
+from tidelog.coordinator.groups.consumer.heartbeats import HeartbeatResult, Heartbeats
 from tidelog.coordinator.groups.consumer.member import JOINING_EPOCH
+from tidelog.coordinator.groups.consumer.messages import ConsumerGroupHeartbeat
 from tidelog.coordinator.groups.consumer.migration import Migration
-from tidelog.coordinator.groups.consumer.replies import Heartbeat
 from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
-from tidelog.coordinator.groups.group import Group
+from tidelog.coordinator.groups.group import Group, replay
 from tidelog.coordinator.groups.listing import (
     DescribedConsumerGroup,
     DescribedGroup,
@@ -31,10 +35,10 @@ from tidelog.coordinator.groups.listing import (
     described_consumers,
     listed,
 )
-from tidelog.coordinator.groups.offset_commits import Committing, CommitWish, commit
+from tidelog.coordinator.groups.offset_commits import OffsetCommit, OffsetCommitResult, commit
 from tidelog.coordinator.groups.offset_reads import (
     FetchedOffset,
-    WantedOffset,
+    RequestedOffset,
     fetch,
     fetch_refused,
 )
@@ -48,9 +52,9 @@ from tidelog.coordinator.groups.removal import (
     expire,
     forget_topics,
 )
-from tidelog.coordinator.groups.replay import replay
 from tidelog.coordinator.groups.topics import Topics
-from tidelog.coordinator.shard import Marker, Timers
+from tidelog.coordinator.result import Answer, CoordinatorResult, ProducerIdAndEpoch
+from tidelog.coordinator.shard import CoordinatorTimer, Marker
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
@@ -58,7 +62,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 
 Errors: TypeAlias = tuple[ErrorCode, ...]
-COME_AGAIN: Final = JoinReply(error=ErrorCode.coordinator_load_in_progress, member_id="")
+COME_AGAIN: Final = JoinGroupReply(error=ErrorCode.coordinator_load_in_progress, member_id="")
 """To the first member of a classic group whose place an empty consumer group still took: what
 begins in memory alone must not begin before the end of the other is written."""
 NEXT_PIECE_MS: Final = 10
@@ -73,7 +77,7 @@ class GroupShard:
         config: NodeConfig,
         entropy: Entropy,
         topics: Topics,
-        timers: Timers,
+        timers: CoordinatorTimer,
         times_of: TimesOf,
         batch_bytes: BatchBytes,
     ) -> None:
@@ -82,7 +86,7 @@ class GroupShard:
         self._timers = timers
         self._rebalance = Rebalance(timers, config)
         self._joins = Joins(self._rebalance, config, entropy)
-        self._membership = Membership(self._rebalance)
+        self._membership = ClassicMembership(self._rebalance)
         self._migration = Migration(config, topics)
         self._sessions = Sessions(timers, times_of, topics, self._consumer_group, self._downgrade)
         self._heartbeats = Heartbeats(config, times_of, topics, self._sessions)
@@ -100,7 +104,7 @@ class GroupShard:
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         return decode_record(key, value)
 
-    def replay(self, record: GroupRecord, producer: Producer | None) -> None:
+    def replay(self, record: GroupRecord, producer: ProducerIdAndEpoch | None) -> None:
         replay(self.groups, self.offsets, record, producer)
 
     def replay_marker(self, marker: Marker) -> None:
@@ -131,69 +135,75 @@ class GroupShard:
 
     # -- the classic protocol ------------------------------------------------------------------
 
-    def join(self, wish: JoinWish, answer: Answer, now: Now) -> Joining:
-        group = self.groups.get(wish.group_id)
+    def join(self, request: JoinGroup, answer: Answer, now: Now) -> JoinGroupResult:
+        group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return self._classic_members.join(group, wish, now)
-        if not isinstance(group, ClassicGroup) and wish.member_id:
-            unknown = JoinReply(error=ErrorCode.unknown_member_id, member_id=wish.member_id)
-            return Decision((), unknown)
+            return self._classic_members.join(group, request, now)
+        if not isinstance(group, ClassicGroup) and request.member_id:
+            unknown = JoinGroupReply(error=ErrorCode.unknown_member_id, member_id=request.member_id)
+            return CoordinatorResult((), unknown)
         if isinstance(group, ClassicGroup):
-            return self._joins.join(group, wish, answer, now)
+            return self._joins.join(group, request, answer, now)
         if group is not None:
-            return Decision(tuple(tombstones(group)), COME_AGAIN)
-        begun = self.groups[wish.group_id] = ClassicGroup(wish.group_id, now.wall_ms)
-        return self._joins.join(begun, wish, answer, now)
+            return CoordinatorResult(tuple(tombstones(group)), COME_AGAIN)
+        begun = self.groups[request.group_id] = ClassicGroup(request.group_id, now.wall_ms)
+        return self._joins.join(begun, request, answer, now)
 
-    def sync(self, wish: SyncWish, answer: Answer, now: Now) -> Syncing:
-        group = self.groups.get(wish.group_id)
+    def sync(self, request: SyncGroup, answer: Answer, now: Now) -> SyncGroupResult:
+        group = self.groups.get(request.group_id)
         if group is None:
-            return Decision((), SyncReply(error=ErrorCode.unknown_member_id))
+            return CoordinatorResult((), SyncGroupReply(error=ErrorCode.unknown_member_id))
         if isinstance(group, ConsumerGroup):
-            return self._classic_members.sync(group, wish, now)
-        return self._membership.sync(group, wish, answer, now)
+            return self._classic_members.sync(group, request, now)
+        return self._membership.sync(group, request, answer, now)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Now
-    ) -> Decision[GroupRecord, ErrorCode]:
+    ) -> CoordinatorResult[GroupRecord, ErrorCode]:
         group = self.groups.get(group_id)
         if group is None:
-            return Decision((), ErrorCode.unknown_member_id)
+            return CoordinatorResult((), ErrorCode.unknown_member_id)
         who = (member_id, instance_id, generation, now)
         if isinstance(group, ConsumerGroup):
-            return Decision((), self._classic_members.heartbeat(group, *who))
-        return Decision((), self._membership.heartbeat(group, *who))
+            return CoordinatorResult((), self._classic_members.heartbeat(group, *who))
+        return CoordinatorResult((), self._membership.heartbeat(group, *who))
 
     def leave(
-        self, group_id: str, leavers: list[Leaver], now: Now
-    ) -> Decision[GroupRecord, Errors]:
+        self, group_id: str, leavers: list[LeavingMember], now: Now
+    ) -> CoordinatorResult[GroupRecord, Errors]:
         group = self.groups.get(group_id)
         if group is None:
-            return Decision((), (ErrorCode.unknown_member_id,) * len(leavers))
+            return CoordinatorResult((), (ErrorCode.unknown_member_id,) * len(leavers))
         if isinstance(group, ConsumerGroup):
             return self._classic_members.leave(group, leavers, now)
         return self._membership.leave(group, leavers, now)
 
     # -- the consumer protocol -----------------------------------------------------------------
 
-    def consumer_heartbeat(self, beat: Heartbeat, now: Now) -> Beating | Refusal:
+    def consumer_heartbeat(
+        self, beat: ConsumerGroupHeartbeat, now: Now
+    ) -> HeartbeatResult | Refusal:
         group = self.groups.get(beat.group_id)
         if isinstance(group, ConsumerGroup) and beat.member_epoch < 0:
             return self._heartbeats.leave(group, beat, now)
         if isinstance(group, ConsumerGroup):
-            return self._heartbeats.heartbeat(Draft(group), beat, now)
+            return self._heartbeats.heartbeat(ConsumerGroupUpdate(group), beat, now)
         if beat.member_epoch != JOINING_EPOCH:
             return UNKNOWN_GROUP
         if group is None:
-            return self._heartbeats.heartbeat(Draft(ConsumerGroup(beat.group_id)), beat, now)
+            return self._heartbeats.heartbeat(
+                ConsumerGroupUpdate(ConsumerGroup(beat.group_id)), beat, now
+            )
         return self._upgrade(group, beat, now)
 
-    def _upgrade(self, classic: ClassicGroup, beat: Heartbeat, now: Now) -> Beating | Refusal:
-        draft = self._migration.upgraded(classic, now)
-        if draft is None:
+    def _upgrade(
+        self, classic: ClassicGroup, beat: ConsumerGroupHeartbeat, now: Now
+    ) -> HeartbeatResult | Refusal:
+        update = self._migration.upgraded(classic, now)
+        if update is None:
             why = f"Group {classic.group_id} is not a consumer group."
             return Refusal(ErrorCode.group_id_not_found, why)
-        beating = self._heartbeats.heartbeat(draft, beat, now)
+        beating = self._heartbeats.heartbeat(update, beat, now)
         if isinstance(beating, Refusal):
             return beating
         self._timers.set(
@@ -201,7 +211,9 @@ class GroupShard:
             now.monotonic_ms,
             lambda later: self._upgraded(classic, later),
         )
-        return Decision(beating.records, beating.reply, self._rebalance.dismiss_all(classic))
+        return CoordinatorResult(
+            beating.records, beating.reply, self._rebalance.dismiss_all(classic)
+        )
 
     def _upgraded(self, classic: ClassicGroup, now: Now) -> Step:
         """If that was stored: what the classic group waited for will not come."""
@@ -238,12 +250,12 @@ class GroupShard:
 
     # -- offsets -------------------------------------------------------------------------------
 
-    def commit_offsets(self, wish: CommitWish, now: Now) -> Committing | Refusal:
-        group = self.groups.get(wish.group_id)
-        decision = commit(group, wish, self._config.offset_metadata_max_bytes, now)
-        is_plain = wish.producer is None and isinstance(decision, Decision)
+    def commit_offsets(self, request: OffsetCommit, now: Now) -> OffsetCommitResult | Refusal:
+        group = self.groups.get(request.group_id)
+        decision = commit(group, request, self._config.offset_metadata_max_bytes, now)
+        is_plain = request.producer is None and isinstance(decision, CoordinatorResult)
         if isinstance(group, ClassicGroup) and is_plain:
-            member = group.members.get(wish.member_id)
+            member = group.members.get(request.member_id)
             if member is not None:
                 self._rebalance.heard_of(group, member, now)
         return decision
@@ -251,20 +263,20 @@ class GroupShard:
     def fetch_offsets(
         self,
         group_id: str,
-        wanted: list[WantedOffset] | None,
+        wanted: list[RequestedOffset] | None,
         *,
         stable_only: bool,
         member_id: str | None = None,
         member_epoch: int = -1,
-    ) -> Decision[GroupRecord, list[FetchedOffset]] | Refusal:
+    ) -> CoordinatorResult[GroupRecord, list[FetchedOffset]] | Refusal:
         refusal = fetch_refused(self.groups.get(group_id), member_id, member_epoch)
         if refusal is not None:
             return refusal
-        return Decision((), fetch(self.offsets, group_id, wanted, stable_only=stable_only))
+        return CoordinatorResult((), fetch(self.offsets, group_id, wanted, stable_only=stable_only))
 
     def delete_offsets(
         self, group_id: str, partitions: list[TopicPartition]
-    ) -> Decision[GroupRecord, Errors] | Refusal:
+    ) -> CoordinatorResult[GroupRecord, Errors] | Refusal:
         return delete_offsets(self.groups.get(group_id), self.offsets, partitions)
 
     def topics_deleted(self, topics: frozenset[str], now: Now) -> Step:
@@ -276,13 +288,13 @@ class GroupShard:
                 now.monotonic_ms + NEXT_PIECE_MS,
                 lambda later: self.topics_deleted(topics, later),
             )
-        return Decision(forgetting.records, None)
+        return CoordinatorResult(forgetting.records, None)
 
     def _expire(self, now: Now) -> Step:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         expiring = expire(self.groups, self.offsets, retention_ms, self._batch_bytes(), now)
         self._expire_later(now, None if expiring.reply else NEXT_PIECE_MS)
-        return Decision(expiring.records, None)
+        return CoordinatorResult(expiring.records, None)
 
     def _expire_later(self, now: Now, after_ms: int | None = None) -> None:
         if after_ms is None:
@@ -294,10 +306,12 @@ class GroupShard:
     def list_groups(self) -> list[ListedGroup]:
         return [listed(group) for _, group in sorted(self.groups.items())]
 
-    def describe_group(self, group_id: str) -> Decision[GroupRecord, DescribedGroup] | Refusal:
+    def describe_group(
+        self, group_id: str
+    ) -> CoordinatorResult[GroupRecord, DescribedGroup] | Refusal:
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            return Decision((), described(group))
+            return CoordinatorResult((), described(group))
         if group is None:
             return UNKNOWN_GROUP
         why = f"Group {group_id} is not a classic group."
@@ -305,11 +319,11 @@ class GroupShard:
 
     def describe_consumer_group(
         self, group_id: str
-    ) -> Decision[GroupRecord, DescribedConsumerGroup] | Refusal:
+    ) -> CoordinatorResult[GroupRecord, DescribedConsumerGroup] | Refusal:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             default = self._config.group_consumer_assignors[0]
-            return Decision((), described_consumers(group, default))
+            return CoordinatorResult((), described_consumers(group, default))
         if group is None:
             return UNKNOWN_GROUP
         why = f"Group {group_id} is not a consumer group."

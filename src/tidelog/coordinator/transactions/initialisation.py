@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.transaction import (
     NO_EPOCH,
     NO_TIMEOUT,
@@ -25,12 +25,12 @@ from tidelog.coordinator.transactions.transaction import (
 from tidelog.model.errors import ErrorCode, Refusal
 
 
-class Initialisation(NamedTuple):
+class InitProducerId(NamedTuple):
     """What a producer asks for."""
 
     transactional_id: str
     timeout_ms: int
-    expected: Producer | None = None
+    expected: ProducerIdAndEpoch | None = None
     """Who it thinks it is, if it has been somebody before."""
     two_phase: bool = False
     """Its transactions are decided elsewhere and must not time out."""
@@ -38,18 +38,18 @@ class Initialisation(NamedTuple):
     """It knows of a transaction that was prepared and will say how that ends."""
 
 
-class Initialised(NamedTuple):
+class InitProducerIdReply(NamedTuple):
     """The identity it is given, and whose transaction it still has to end."""
 
-    producer: Producer
-    ongoing: Producer | None = None
+    producer: ProducerIdAndEpoch
+    ongoing: ProducerIdAndEpoch | None = None
 
 
-class Initialising(NamedTuple):
+class InitProducerIdOutcome(NamedTuple):
     """The transactional id afterwards, and what to answer once that is stored."""
 
     transaction: Transaction
-    reply: Initialised | Refusal
+    reply: InitProducerIdReply | Refusal
 
 
 _BEING_ABORTED = Refusal(
@@ -58,22 +58,22 @@ _BEING_ABORTED = Refusal(
 
 
 def initialise(
-    asked: Initialisation,
+    asked: InitProducerId,
     known: Transaction | None,
     fresh_producer_id: int,
     version: int,
     wall_ms: int,
-) -> Initialising | Refusal:
+) -> InitProducerIdOutcome | Refusal:
     """Decide who the producer is from now on."""
     timeout_ms = NO_TIMEOUT if asked.two_phase else asked.timeout_ms
     if known is None:
         created = Transaction(
             transactional_id=asked.transactional_id,
-            producer=Producer(fresh_producer_id, 0),
+            producer=ProducerIdAndEpoch(fresh_producer_id, 0),
             timeout_ms=timeout_ms,
             updated_ms=wall_ms,
         )
-        return Initialising(created, Initialised(created.producer))
+        return InitProducerIdOutcome(created, InitProducerIdReply(created.producer))
     if known.is_ending:
         return STILL_ENDING
     if asked.expected is not None and not _may_be(asked.expected, known):
@@ -83,7 +83,7 @@ def initialise(
     return _take_over_idle(asked.expected, known, fresh_producer_id, timeout_ms, wall_ms)
 
 
-def _may_be(expected: Producer, known: Transaction) -> bool:
+def _may_be(expected: ProducerIdAndEpoch, known: Transaction) -> bool:
     if expected.producer_id == known.heir.producer_id:
         return True
     return expected.producer_id == known.previous_producer_id and is_exhausted(
@@ -92,12 +92,12 @@ def _may_be(expected: Producer, known: Transaction) -> bool:
 
 
 def _take_over_idle(
-    expected: Producer | None,
+    expected: ProducerIdAndEpoch | None,
     known: Transaction,
     fresh_producer_id: int,
     timeout_ms: int,
     wall_ms: int,
-) -> Initialising | Refusal:
+) -> InitProducerIdOutcome | Refusal:
     producer, previous = known.producer, known.previous_producer_id
     last_epoch = NO_EPOCH
     if expected is not None and expected != producer:
@@ -108,9 +108,9 @@ def _take_over_idle(
         if expected is not None:
             last_epoch = producer.producer_epoch
         if is_exhausted(producer.producer_epoch):
-            producer, previous = Producer(fresh_producer_id, 0), producer.producer_id
+            producer, previous = ProducerIdAndEpoch(fresh_producer_id, 0), producer.producer_id
         else:
-            producer = Producer(producer.producer_id, producer.producer_epoch + 1)
+            producer = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch + 1)
     after = replace(
         known,
         producer=producer,
@@ -121,32 +121,32 @@ def _take_over_idle(
         updated_ms=max(wall_ms, known.updated_ms),
         last_epoch=last_epoch,
     )
-    return Initialising(after, Initialised(producer))
+    return InitProducerIdOutcome(after, InitProducerIdReply(producer))
 
 
 def _take_over_ongoing(
-    asked: Initialisation,
+    asked: InitProducerId,
     known: Transaction,
     fresh_producer_id: int,
     version: int,
     timeout_ms: int,
     wall_ms: int,
-) -> Initialising | Refusal:
+) -> InitProducerIdOutcome | Refusal:
     current = known.heir
     if asked.expected is not None and asked.expected.producer_epoch < current.producer_epoch:
         return _fenced(asked.expected, known)
     if not asked.keep_prepared:
-        return Initialising(fenced(known, version, wall_ms), _BEING_ABORTED)
+        return InitProducerIdOutcome(fenced(known, version, wall_ms), _BEING_ABORTED)
     if is_exhausted(current.producer_epoch):
-        heir = Producer(fresh_producer_id, 0)
+        heir = ProducerIdAndEpoch(fresh_producer_id, 0)
     else:
-        heir = Producer(current.producer_id, current.producer_epoch + 1)
+        heir = ProducerIdAndEpoch(current.producer_id, current.producer_epoch + 1)
     updated_ms = max(wall_ms, known.updated_ms)
     after = replace(known, next_producer=heir, timeout_ms=timeout_ms, updated_ms=updated_ms)
-    return Initialising(after, Initialised(heir, known.producer))
+    return InitProducerIdOutcome(after, InitProducerIdReply(heir, known.producer))
 
 
-def _fenced(expected: Producer, known: Transaction) -> Refusal:
+def _fenced(expected: ProducerIdAndEpoch, known: Transaction) -> Refusal:
     return Refusal(
         ErrorCode.producer_fenced,
         f"{known.transactional_id} belongs to producer {known.heir.producer_id} in epoch "

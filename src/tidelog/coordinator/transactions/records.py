@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -151,10 +151,10 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
         raise MalformedMessage(f"transaction status {value.transaction_status}") from error
     following = None
     if value.next_producer_id != NO_PRODUCER_ID:
-        following = Producer(value.next_producer_id, max(0, value.next_producer_epoch))
+        following = ProducerIdAndEpoch(value.next_producer_id, max(0, value.next_producer_epoch))
     return Transaction(
         transactional_id=transactional_id,
-        producer=Producer(value.producer_id, value.producer_epoch),
+        producer=ProducerIdAndEpoch(value.producer_id, value.producer_epoch),
         previous_producer_id=value.previous_producer_id,
         next_producer=following,
         timeout_ms=value.transaction_timeout_ms,

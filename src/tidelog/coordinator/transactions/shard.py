@@ -13,22 +13,22 @@ from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.batch_room import BatchBytes, first_piece, fits_alone
-from tidelog.coordinator.decision import Answer, Decision, LateReply, Producer
-from tidelog.coordinator.shard import Marker, Timers
-from tidelog.coordinator.transactions.ending import Ending, end
+from tidelog.coordinator.batch_limit import BatchBytes, first_batch, fits_alone
+from tidelog.coordinator.result import Answer, CoordinatorResult, LateReply, ProducerIdAndEpoch
+from tidelog.coordinator.shard import CoordinatorTimer, Marker
+from tidelog.coordinator.transactions.add_partitions import (
+    AddPartitionsToTxn,
+    WaitingProducers,
+    add_partitions,
+    verify,
+)
+from tidelog.coordinator.transactions.ending import EndedTransaction, EndTxn, MarkerWriter, end
 from tidelog.coordinator.transactions.initialisation import (
-    Initialisation,
-    Initialised,
+    InitProducerId,
+    InitProducerIdReply,
     initialise,
 )
-from tidelog.coordinator.transactions.markers import EndedTransaction, MarkerWriter
-from tidelog.coordinator.transactions.membership import Joining, join, verify
-from tidelog.coordinator.transactions.records import (
-    TransactionRecord,
-    decode_record,
-    encode_record,
-)
+from tidelog.coordinator.transactions.records import TransactionRecord, decode_record, encode_record
 from tidelog.coordinator.transactions.transaction import (
     EPOCH_PER_TRANSACTION,
     NO_PRODUCER_ID,
@@ -37,7 +37,6 @@ from tidelog.coordinator.transactions.transaction import (
     fenced,
     is_exhausted,
 )
-from tidelog.coordinator.transactions.waiting import WaitingJoins
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
@@ -51,13 +50,13 @@ NO_PRODUCER_ID_AT_HAND: Final = Refusal(
     ErrorCode.coordinator_load_in_progress, "no producer id is at hand"
 )
 
-Outcome: TypeAlias = Decision[TransactionRecord, None]
+Outcome: TypeAlias = CoordinatorResult[TransactionRecord, None]
 
 
-class KeptWaiting(Enum):
+class ReplyDeferred(Enum):
     """A reply that says that there is none yet."""
 
-    KEPT = "kept waiting"
+    DEFERRED = "deferred"
 
 
 class TransactionRules(NamedTuple):
@@ -77,7 +76,7 @@ class TransactionShard:
 
     def __init__(
         self,
-        timers: Timers,
+        timers: CoordinatorTimer,
         rules: TransactionRules,
         coordinator_epoch: int,
         markers: MarkerWriter,
@@ -96,7 +95,7 @@ class TransactionShard:
         self._batch_bytes = batch_bytes
         self._known: dict[str, Transaction] = {}
         self._being_marked: set[str] = set()
-        self._waiting = WaitingJoins()
+        self._waiting = WaitingProducers()
 
     # -- the log -------------------------------------------------------------------------------
 
@@ -106,7 +105,7 @@ class TransactionShard:
     def decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
         return decode_record(key, value)
 
-    def replay(self, record: TransactionRecord, producer: Producer | None) -> None:
+    def replay(self, record: TransactionRecord, producer: ProducerIdAndEpoch | None) -> None:
         if record.transaction is None:
             self._known.pop(record.transactional_id, None)
         else:
@@ -118,7 +117,7 @@ class TransactionShard:
     def loaded(self, now: Now) -> Outcome:
         self._set_timeouts(now, self._rules.timeout_check_ms)
         self._set_expiry(now, self._rules.expiration_check_ms)
-        return Decision((), None, self._late(self._unmarked()))
+        return CoordinatorResult((), None, self._late(self._unmarked()))
 
     def unloaded(self, refusal: Refusal) -> None:
         self._markers.forget(self._being_marked)
@@ -129,8 +128,8 @@ class TransactionShard:
     # -- commands ------------------------------------------------------------------------------
 
     def initialise(
-        self, asked: Initialisation, now: Now
-    ) -> Decision[TransactionRecord, Initialised | Refusal] | Refusal:
+        self, asked: InitProducerId, now: Now
+    ) -> CoordinatorResult[TransactionRecord, InitProducerIdReply | Refusal] | Refusal:
         """Give a producer its identity."""
         refusal = self._refuse(asked)
         if refusal is not None:
@@ -142,9 +141,11 @@ class TransactionShard:
         decided = initialise(asked, known, fresh, self._version(), now.wall_ms)
         if isinstance(decided, Refusal):
             return decided
-        return Decision(_stored(decided.transaction), decided.reply, self._late_end(decided[0]))
+        return CoordinatorResult(
+            _stored(decided.transaction), decided.reply, self._late_end(decided[0])
+        )
 
-    def _refuse(self, asked: Initialisation) -> Refusal | None:
+    def _refuse(self, asked: InitProducerId) -> Refusal | None:
         if asked.keep_prepared and not asked.two_phase:
             why = "only a producer of two phases can have a prepared transaction"
             return Refusal(ErrorCode.invalid_request, why)
@@ -165,15 +166,15 @@ class TransactionShard:
             )
         return None
 
-    def join(
-        self, asked: Joining, answer: Answer, now: Now
-    ) -> Decision[TransactionRecord, KeptWaiting | None] | Refusal:
+    def add_partitions(
+        self, asked: AddPartitionsToTxn, answer: Answer, now: Now
+    ) -> CoordinatorResult[TransactionRecord, ReplyDeferred | None] | Refusal:
         """Let partitions take part in a producer's transaction.
 
-        While the one before it is ending the reply is `KeptWaiting`, and `answer` is called later.
+        While the one before it is ending the reply is `ReplyDeferred`; `answer` is called later.
         """
         known = self._known.get(asked.transactional_id)
-        after = join(asked, known, now.wall_ms)
+        after = add_partitions(asked, known, now.wall_ms)
         if isinstance(after, Refusal):
             if after.code is not ErrorCode.concurrent_transactions:
                 return after
@@ -181,20 +182,22 @@ class TransactionShard:
                 name = asked.transactional_id
                 due_ms = now.monotonic_ms + self._rules.join_wait_ms
                 self._timers.set((_WAITING, name), due_ms, partial(self._stop_waiting, name))
-            return Decision((), KeptWaiting.KEPT)
-        return Decision(() if after is known else _stored(after), None)
+            return CoordinatorResult((), ReplyDeferred.DEFERRED)
+        return CoordinatorResult(() if after is known else _stored(after), None)
 
     def _stop_waiting(self, transactional_id: str, now: Now) -> Outcome:
-        return Decision((), None, self._waiting.give_up(transactional_id))
+        return CoordinatorResult((), None, self._waiting.give_up(transactional_id))
 
     def verify(
-        self, asked: Joining
-    ) -> Decision[TransactionRecord, Mapping[TopicPartition, ErrorCode]] | Refusal:
+        self, asked: AddPartitionsToTxn
+    ) -> CoordinatorResult[TransactionRecord, Mapping[TopicPartition, ErrorCode]] | Refusal:
         """Tell whether partitions take part in a producer's transaction."""
         found = verify(asked, self._known.get(asked.transactional_id))
-        return found if isinstance(found, Refusal) else Decision((), found)
+        return found if isinstance(found, Refusal) else CoordinatorResult((), found)
 
-    def end(self, asked: Ending, now: Now) -> Decision[TransactionRecord, Producer] | Refusal:
+    def end(
+        self, asked: EndTxn, now: Now
+    ) -> CoordinatorResult[TransactionRecord, ProducerIdAndEpoch] | Refusal:
         """Commit or abort a producer's transaction."""
         known = self._known.get(asked.transactional_id)
         if known is None:
@@ -208,8 +211,8 @@ class TransactionShard:
         if isinstance(decided, Refusal):
             return decided
         if decided.transaction is None:
-            return Decision((), decided.reply)
-        return Decision(
+            return CoordinatorResult((), decided.reply)
+        return CoordinatorResult(
             _stored(decided.transaction), decided.reply, self._late_end(decided.transaction)
         )
 
@@ -217,7 +220,7 @@ class TransactionShard:
         """All markers of a transaction are written; nothing if it is not the one that is ending."""
         known = self._known.get(ended.transactional_id)
         if known is None or not known.is_ending or self._ended(known) != ended:
-            return Decision((), None)
+            return CoordinatorResult((), None)
         self._being_marked.discard(ended.transactional_id)
         self._timers.cancel((_WAITING, ended.transactional_id))
         after = completed(known, now.wall_ms)
@@ -225,7 +228,7 @@ class TransactionShard:
         records = tuple(
             TransactionRecord(step.transactional_id, step) for step in (after, *following)
         )
-        return Decision(records, None, replies)
+        return CoordinatorResult(records, None, replies)
 
     def _fresh_producer_id(self, known: Transaction | None) -> int | None:
         """An id that nobody has had, if one may be needed; None when there is none at hand."""
@@ -296,10 +299,10 @@ class TransactionShard:
             if known.is_overdue(now.wall_ms)
         )
         storable = (each for each in overdue if fits_alone(*self.encode(each), batch_bytes))
-        piece = first_piece(storable, self.encode, batch_bytes)
+        piece = first_batch(storable, self.encode, batch_bytes)
         self._set_timeouts(now, self._rules.timeout_check_ms if piece.is_all else _NEXT_PIECE_MS)
         ended = [record.transaction for record in piece.records if record.transaction is not None]
-        return Decision(piece.records, None, self._late([*unmarked, *ended]))
+        return CoordinatorResult(piece.records, None, self._late([*unmarked, *ended]))
 
     def _set_expiry(self, now: Now, after_ms: int) -> None:
         self._timers.set(_EXPIRY, now.monotonic_ms + after_ms, self._expire)
@@ -311,9 +314,9 @@ class TransactionShard:
             for known in self._known.values()
             if known.is_idle and known.updated_ms <= limit_ms
         )
-        piece = first_piece(expired, self.encode, self._batch_bytes())
+        piece = first_batch(expired, self.encode, self._batch_bytes())
         self._set_expiry(now, self._rules.expiration_check_ms if piece.is_all else _NEXT_PIECE_MS)
-        return Decision(piece.records, None)
+        return CoordinatorResult(piece.records, None)
 
 
 def _stored(transaction: Transaction) -> tuple[TransactionRecord, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from tidelog.coordinator.decision import Producer
+from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 
@@ -65,11 +65,11 @@ class Transaction:
     """One transactional id; every change makes a new value, which is stored whole."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     """Whose records, or markers, are written under this id."""
     previous_producer_id: int = NO_PRODUCER_ID
     """Whose epochs are used up."""
-    next_producer: Producer | None = None
+    next_producer: ProducerIdAndEpoch | None = None
     """Who goes on after this transaction, if that is not the same id and epoch."""
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
@@ -101,7 +101,7 @@ class Transaction:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     @property
-    def heir(self) -> Producer:
+    def heir(self) -> ProducerIdAndEpoch:
         """Who produces under this id once the transaction has ended."""
         return self.producer if self.next_producer is None else self.next_producer
 
@@ -155,7 +155,7 @@ def _decided_ms(transaction: Transaction, wall_ms: int) -> int:
     return max(wall_ms, transaction.updated_ms + 1)
 
 
-def _after(transaction: Transaction) -> tuple[Producer, Producer | None]:
+def _after(transaction: Transaction) -> tuple[ProducerIdAndEpoch, ProducerIdAndEpoch | None]:
     """Who marks the end of an open transaction, and who goes on if that is another producer id."""
     producer, heir = transaction.producer, transaction.next_producer
     if heir is not None and heir.producer_id == producer.producer_id:
@@ -163,8 +163,8 @@ def _after(transaction: Transaction) -> tuple[Producer, Producer | None]:
     return _bumped(producer), heir
 
 
-def _bumped(producer: Producer) -> Producer:
-    return Producer(producer.producer_id, producer.producer_epoch + 1)
+def _bumped(producer: ProducerIdAndEpoch) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch + 1)
 
 
 def prepared(
@@ -185,7 +185,7 @@ def prepared(
     if version >= EPOCH_PER_TRANSACTION:
         producer, heir = _after(transaction)
         if is_exhausted(client.producer_epoch):
-            heir = Producer(fresh_producer_id, 0)
+            heir = ProducerIdAndEpoch(fresh_producer_id, 0)
         elif heir is not None:
             heir = _bumped(heir)
     elif heir is not None and heir.producer_id == producer.producer_id:

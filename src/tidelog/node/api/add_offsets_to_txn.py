@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import TransactionsContext
@@ -23,9 +23,9 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
         context.groups.create_topic(request.now)
         return {"error_code": ErrorCode.coordinator_not_available}
     partition = TopicPartition(OFFSETS_TOPIC, context.groups.partition_of(body.group_id))
-    asked = Joining(
+    asked = AddPartitionsToTxn(
         body.transactional_id,
-        Producer(body.producer_id, body.producer_epoch),
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
         frozenset({partition}),
     )
     later = request.park()

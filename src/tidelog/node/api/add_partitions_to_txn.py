@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode
@@ -38,9 +38,9 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     if refused:
         return {"results_by_topic_v3_and_below": _told(topics, refused)}
     later = request.park()
-    asked = Joining(
+    asked = AddPartitionsToTxn(
         body.v3_and_below_transactional_id,
-        Producer(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch),
+        ProducerIdAndEpoch(body.v3_and_below_producer_id, body.v3_and_below_producer_epoch),
         frozenset(_names(topics)),
     )
 
@@ -58,9 +58,9 @@ def _handle_many(context: TransactionsContext, request: Request[Any]) -> Reply:
     later = request.park()
 
     def ask(transaction: Any, then: Callable[[Verdicts], None]) -> None:
-        asked = Joining(
+        asked = AddPartitionsToTxn(
             transaction.transactional_id,
-            Producer(transaction.producer_id, transaction.producer_epoch),
+            ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
             frozenset(_names(transaction.topics)),
             EPOCH_PER_TRANSACTION if request.api_version > MANY_SINCE else 0,
         )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidelog import __version__
-from tidelog.controller.decision import Decision
 from tidelog.controller.features import KRAFT_VERSION
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
@@ -21,7 +21,7 @@ from tidelog.node.replicas.opening import quorum_listener
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import field
 from tidelog.quorum.control_records import Voter, VoterEndpoint
-from tidelog.quorum.voter_changes import AddVoter
+from tidelog.quorum.voters import AddVoter
 
 PURPOSE: Final = "quorum"
 PROBE_VERSION: Final = 4
@@ -88,7 +88,7 @@ def _add(context: AdminContext, request: Request[Any], voter: Voter) -> Reply:
     await_commit = field(request.body, "ack_when_committed", True)
     return context.control.decide(
         request,
-        lambda controller: Decision(
+        lambda controller: ControllerResult(
             (),
             context.own_plane.change_voters(
                 AddVoter(voter), request.now, await_commit=await_commit

@@ -8,8 +8,8 @@ from uuid import UUID
 from tidelog.controller.alter_partition import (
     AlteredPartition,
     AlteredTopics,
-    InSyncMember,
     IsrProposal,
+    ProposedIsrMember,
 )
 from tidelog.controller.records import RECOVERED
 from tidelog.model.errors import ErrorCode, Refusal
@@ -44,7 +44,7 @@ def _proposal(partition: Any) -> IsrProposal:
         partition=partition.partition_index,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        isr=tuple(InSyncMember(*member) for member in members),
+        isr=tuple(ProposedIsrMember(*member) for member in members),
         recovery_state=partition.leader_recovery_state,
     )
 

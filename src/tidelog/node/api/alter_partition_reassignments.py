@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.reassignment import ReassignedTopics, ReassignmentWish
+from tidelog.controller.reassignment import NewPartitionReassignment, ReassignedTopics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
@@ -19,7 +19,7 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
         (
             topic.name,
             [
-                ReassignmentWish(
+                NewPartitionReassignment(
                     each.partition_index, None if each.replicas is None else tuple(each.replicas)
                 )
                 for each in topic.partitions

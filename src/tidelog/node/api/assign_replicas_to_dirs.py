@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
@@ -15,7 +15,7 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     """Note it; each replica has an answer of its own."""
     body = request.body
     places = [
-        ReplicaPlace(
+        ReplicaDirectory(
             directory.id_ or ZERO_UUID, topic.topic_id or ZERO_UUID, partition.partition_index
         )
         for directory in body.directories

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
@@ -20,9 +20,9 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     plane = context.plane
     heartbeat = _heartbeat(request.body)
 
-    def decide(controller: Controller) -> Decision[HeartbeatReply | Refusal]:
+    def decide(controller: Controller) -> ControllerResult[BrokerHeartbeatReply | Refusal]:
         if plane.chores is not None and plane.chores.is_late(heartbeat, request.connection):
-            return Decision((), _unchanged(controller, heartbeat))
+            return ControllerResult((), _unchanged(controller, heartbeat))
         decision = controller.broker_heartbeat(
             heartbeat, next_offset=plane.next_offset, now=request.now
         )
@@ -35,19 +35,19 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     return plane.decide(request, decide, _answer, _answer, heartbeat_words(heartbeat))
 
 
-def _unchanged(controller: Controller, heartbeat: Heartbeat) -> HeartbeatReply:
+def _unchanged(controller: Controller, heartbeat: BrokerHeartbeat) -> BrokerHeartbeatReply:
     """Where the broker stands, for a heartbeat that came too late to count."""
     broker = controller.image.brokers[heartbeat.broker_id]
-    return HeartbeatReply(
+    return BrokerHeartbeatReply(
         is_caught_up=heartbeat.metadata_offset >= broker.registered_at,
         is_fenced=broker.fenced,
         should_shut_down=False,
     )
 
 
-def _heartbeat(body: Any) -> Heartbeat:
+def _heartbeat(body: Any) -> BrokerHeartbeat:
     cordoned = field(body, "cordoned_log_dirs", None)
-    return Heartbeat(
+    return BrokerHeartbeat(
         broker_id=body.broker_id,
         broker_epoch=body.broker_epoch,
         metadata_offset=body.current_metadata_offset,
@@ -60,7 +60,7 @@ def _heartbeat(body: Any) -> Heartbeat:
     )
 
 
-def _answer(outcome: HeartbeatReply | Refusal) -> Fields:
+def _answer(outcome: BrokerHeartbeatReply | Refusal) -> Fields:
     if isinstance(outcome, Refusal):
         return {"error_code": outcome.code}
     return {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.brokers import Registration
+from tidelog.controller.brokers import RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
 from tidelog.controller.records import Endpoint, FeatureRange
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_EPOCH, ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
@@ -21,7 +21,7 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     plane = context.plane
     registration = _registration(request.body)
 
-    def decide(controller: Controller) -> Decision[int | Refusal]:
+    def decide(controller: Controller) -> ControllerResult[int | Refusal]:
         next_offset = plane.next_offset
         decision = controller.register_broker(
             registration, next_offset=next_offset, now=request.now
@@ -35,8 +35,8 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     return plane.decide(request, decide, _answer, _answer, REGISTERED)
 
 
-def _registration(body: Any) -> Registration:
-    return Registration(
+def _registration(body: Any) -> RegisterBroker:
+    return RegisterBroker(
         broker_id=body.broker_id,
         cluster_id=body.cluster_id,
         incarnation_id=body.incarnation_id or ZERO_UUID,

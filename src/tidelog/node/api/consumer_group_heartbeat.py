@@ -6,8 +6,11 @@ from itertools import groupby
 from typing import Any
 
 from tidelog.controller.features import GROUP_VERSION
-from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
-from tidelog.coordinator.groups.consumer.validation import invalid
+from tidelog.coordinator.groups.consumer.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+    invalid,
+)
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
@@ -29,7 +32,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
         beat = beat._replace(member_id=str(context.runtime.entropy.uuid()))
     later = request.park()
 
-    def answer(outcome: HeartbeatReply | Refusal) -> None:
+    def answer(outcome: ConsumerGroupHeartbeatReply | Refusal) -> None:
         request.answer(_refused(outcome) if isinstance(outcome, Refusal) else _fields(outcome))
 
     context.groups.ask(
@@ -41,10 +44,10 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _heartbeat(request: Request[Any]) -> Heartbeat:
+def _heartbeat(request: Request[Any]) -> ConsumerGroupHeartbeat:
     body = request.body
     names, owned = body.subscribed_topic_names, body.topic_partitions
-    return Heartbeat(
+    return ConsumerGroupHeartbeat(
         group_id=body.group_id,
         member_id=body.member_id,
         member_epoch=body.member_epoch,
@@ -72,7 +75,7 @@ def _refused(refusal: Refusal) -> Fields:
     return {"error_code": refusal.code, "error_message": refusal.why, "assignment": None}
 
 
-def _fields(reply: HeartbeatReply) -> Fields:
+def _fields(reply: ConsumerGroupHeartbeatReply) -> Fields:
     assignment = None
     if reply.assignment is not None:
         assignment = {

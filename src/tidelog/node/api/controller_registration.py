@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.controllers import ControllerJoining
+from tidelog.controller.brokers import RegisterController
 from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
@@ -20,8 +20,8 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     )
 
 
-def _joining(body: Any) -> ControllerJoining:
-    return ControllerJoining(
+def _joining(body: Any) -> RegisterController:
+    return RegisterController(
         body.controller_id,
         body.incarnation_id or ZERO_UUID,
         tuple(

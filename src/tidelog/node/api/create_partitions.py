@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.controller.partitions import MorePartitions
+from tidelog.controller.partitions import NewPartitions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
@@ -15,7 +15,7 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Add partitions to every topic that can have more."""
     body = request.body
     wishes = [
-        MorePartitions(
+        NewPartitions(
             topic.name,
             topic.count,
             None if topic.assignments is None else [each.broker_ids for each in topic.assignments],

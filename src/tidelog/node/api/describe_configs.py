@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
-from tidelog.controller.topic_names import bad_name
+from tidelog.controller.topics import bad_name
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.settings.describe import (
     ConfigEntry,

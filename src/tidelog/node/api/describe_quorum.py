@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.quorum.description import QuorumDescription, ReplicaProgress
+from tidelog.quorum.leader import QuorumDescription, ReplicaProgress
 
 
 def handle(context: AdminContext, request: Request[Any]) -> Reply:
     """Describe the one partition there is; anything else is unknown."""
     return context.control.decide(
         request,
-        lambda controller: Decision((), context.quorum.describe(request.now)),
+        lambda controller: ControllerResult((), context.quorum.describe(request.now)),
         lambda quorum: _answer(request, quorum),
         lambda refusal: {"error_code": refusal.code, "error_message": refusal.why, "topics": []},
     )

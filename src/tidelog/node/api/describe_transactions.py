@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
@@ -38,8 +38,8 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
 
 def _look_up(
     transactional_id: str, shard: TransactionShard
-) -> Decision[TransactionRecord, Transaction | None]:
-    return Decision((), shard.describe(transactional_id))
+) -> CoordinatorResult[TransactionRecord, Transaction | None]:
+    return CoordinatorResult((), shard.describe(transactional_id))
 
 
 def _describe(transactional_id: str, outcome: Transaction | Refusal | None) -> Fields:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.ending import Ending
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.ending import EndTxn
 from tidelog.coordinator.transactions.shard import NO_PRODUCER_ID_AT_HAND
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
@@ -27,15 +27,15 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     body = request.body
     if not body.transactional_id:
         return {"error_code": ErrorCode.invalid_request}
-    asked = Ending(
+    asked = EndTxn(
         body.transactional_id,
-        Producer(body.producer_id, body.producer_epoch),
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
         body.committed,
         EPOCH_PER_TRANSACTION if request.api_version >= BUMPS_SINCE else 0,
     )
     later = request.park()
 
-    def known(outcome: Producer | Refusal) -> None:
+    def known(outcome: ProducerIdAndEpoch | Refusal) -> None:
         if not isinstance(outcome, Refusal):
             request.answer(
                 {
@@ -50,7 +50,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
             code = ErrorCode.invalid_producer_epoch
         request.answer({"error_code": code})
 
-    def ask(then: Callable[[Producer | Refusal], None]) -> None:
+    def ask(then: Callable[[ProducerIdAndEpoch | Refusal], None]) -> None:
         context.transactions.ask(
             request.now,
             asked.transactional_id,
@@ -58,7 +58,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
             then,
         )
 
-    def tried(outcome: Producer | Refusal) -> None:
+    def tried(outcome: ProducerIdAndEpoch | Refusal) -> None:
         if outcome is NO_PRODUCER_ID_AT_HAND:
             context.producer_ids.refill(request.now, lambda refusal: ask(known))
         else:

@@ -9,9 +9,9 @@ from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
+from tidelog.quorum.fetching import SnapshotFetch
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotAsked
+from tidelog.quorum.snapshots import SnapshotId
 
 
 def handle(context: ControllerContext, request: Request[Any]) -> Reply:
@@ -27,7 +27,7 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
         return _refused(ErrorCode.unknown_topic_or_partition)
     fetches = context.plane.fetches
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    wanted = SnapshotAsked(
+    wanted = SnapshotFetch(
         replica=ReplicaKey(
             body.replica_id, field(asked, "replica_directory_id", None) or ZERO_UUID
         ),

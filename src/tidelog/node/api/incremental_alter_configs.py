@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 
 from tidelog.controller.configs import AlteredConfigs, ConfigChange, ConfigOp, ResourceChange
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Fields, Reply, Request
 
-Alter: TypeAlias = Callable[[Controller, Sequence[ResourceChange], bool], Decision[AlteredConfigs]]
+Alter: TypeAlias = Callable[
+    [Controller, Sequence[ResourceChange], bool], ControllerResult[AlteredConfigs]
+]
 
 
 def handle(context: AdminContext, request: Request[Any]) -> Reply:

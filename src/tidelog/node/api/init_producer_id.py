@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.initialisation import Initialisation, Initialised
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.initialisation import InitProducerId, InitProducerIdReply
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Fields, Later, Reply, Request
 from tidelog.protocol.entity_messages import field, milliseconds
 
 FENCED_SINCE: Final = 4
-NOBODY: Final = Producer(-1, -1)
+NOBODY: Final = ProducerIdAndEpoch(-1, -1)
 
 
 def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
@@ -50,8 +50,8 @@ def _ask(context: TransactionsContext, request: Request[Any]) -> None:
     producer_id = field(body, "producer_id", -1)
     expected = None
     if producer_id >= 0:
-        expected = Producer(producer_id, body.producer_epoch)
-    asked = Initialisation(
+        expected = ProducerIdAndEpoch(producer_id, body.producer_epoch)
+    asked = InitProducerId(
         body.transactional_id,
         milliseconds(body.transaction_timeout),
         expected,
@@ -59,7 +59,7 @@ def _ask(context: TransactionsContext, request: Request[Any]) -> None:
         keep_prepared=field(body, "keep_prepared_txn", False),
     )
 
-    def known(outcome: Initialised | Refusal) -> None:
+    def known(outcome: InitProducerIdReply | Refusal) -> None:
         if isinstance(outcome, Refusal):
             request.answer(_refused(request, outcome.code))
         else:
@@ -76,7 +76,7 @@ def _ask(context: TransactionsContext, request: Request[Any]) -> None:
 def _give_any(context: TransactionsContext, request: Request[Any]) -> Fields | Later:
     producer_id = context.producer_ids.take()
     if producer_id is not None:
-        return _given(Producer(producer_id, 0))
+        return _given(ProducerIdAndEpoch(producer_id, 0))
     later = request.park()
 
     def block_arrived(refusal: Refusal | None) -> None:
@@ -84,13 +84,13 @@ def _give_any(context: TransactionsContext, request: Request[Any]) -> Fields | L
         if taken is None:
             request.answer(_refused(request, ErrorCode.coordinator_load_in_progress))
         else:
-            request.answer(_given(Producer(taken, 0)))
+            request.answer(_given(ProducerIdAndEpoch(taken, 0)))
 
     context.producer_ids.refill(request.now, block_arrived)
     return later
 
 
-def _given(producer: Producer, ongoing: Producer | None = None) -> Fields:
+def _given(producer: ProducerIdAndEpoch, ongoing: ProducerIdAndEpoch | None = None) -> Fields:
     ongoing = ongoing or NOBODY
     return {
         "error_code": ErrorCode.none,

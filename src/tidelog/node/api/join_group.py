@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.groups.classic.joining import JoinWish
-from tidelog.coordinator.groups.classic.replies import JoinReply
+from tidelog.coordinator.groups.classic.joining import JoinGroup
+from tidelog.coordinator.groups.classic.member import JoinGroupReply
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
@@ -19,12 +19,12 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     wish = _wish(request)
     error = _refused(context, wish)
     if error is not None:
-        return _fields(request, JoinReply(error=error, member_id=wish.member_id))
+        return _fields(request, JoinGroupReply(error=error, member_id=wish.member_id))
     later = request.park()
 
-    def answer(reply: JoinReply | Refusal | None) -> None:
+    def answer(reply: JoinGroupReply | Refusal | None) -> None:
         if isinstance(reply, Refusal):
-            reply = JoinReply(error=reply.code, member_id=wish.member_id)
+            reply = JoinGroupReply(error=reply.code, member_id=wish.member_id)
         if reply is not None:
             request.answer(_fields(request, reply))
 
@@ -37,9 +37,9 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _wish(request: Request[Any]) -> JoinWish:
+def _wish(request: Request[Any]) -> JoinGroup:
     body = request.body
-    return JoinWish(
+    return JoinGroup(
         version=request.api_version,
         group_id=body.group_id,
         member_id=body.member_id,
@@ -53,7 +53,7 @@ def _wish(request: Request[Any]) -> JoinWish:
     )
 
 
-def _refused(context: GroupsContext, wish: JoinWish) -> ErrorCode | None:
+def _refused(context: GroupsContext, wish: JoinGroup) -> ErrorCode | None:
     if not wish.group_id:
         return ErrorCode.invalid_group_id
     config = context.cluster.config
@@ -63,7 +63,7 @@ def _refused(context: GroupsContext, wish: JoinWish) -> ErrorCode | None:
     return None
 
 
-def _fields(request: Request[Any], reply: JoinReply) -> Fields:
+def _fields(request: Request[Any], reply: JoinGroupReply) -> Fields:
     protocol = reply.protocol
     if protocol is None and request.api_version < NAMELESS_PROTOCOL_SINCE:
         protocol = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.groups.classic.syncing import Leaver
+from tidelog.coordinator.groups.classic.syncing import LeavingMember
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
@@ -33,17 +33,17 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _leavers(request: Request[Any]) -> list[Leaver]:
+def _leavers(request: Request[Any]) -> list[LeavingMember]:
     if request.api_version < MANY_SINCE:
-        return [Leaver(request.body.member_id, None)]
+        return [LeavingMember(request.body.member_id, None)]
     return [
-        Leaver(member.member_id, field(member, "group_instance_id", None))
+        LeavingMember(member.member_id, field(member, "group_instance_id", None))
         for member in request.body.members
     ]
 
 
 def _fields(
-    request: Request[Any], leavers: list[Leaver], outcome: tuple[ErrorCode, ...] | Refusal
+    request: Request[Any], leavers: list[LeavingMember], outcome: tuple[ErrorCode, ...] | Refusal
 ) -> Fields:
     if isinstance(outcome, Refusal):
         return {"error_code": outcome.code, "members": []}

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from tidelog.controller.topic_names import bad_name
-from tidelog.controller.topics import NewTopic
+from tidelog.controller.topics import NewTopic, bad_name
 from tidelog.coordinator.internal_topics import internal_topic
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS

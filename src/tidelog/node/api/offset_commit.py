@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
+from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata, OffsetCommit
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import GroupsContext
@@ -19,7 +19,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Commit the offsets of partitions that exist; the answer waits until they are safe."""
     topics = request.body.topics
     refused: list[ErrorCode | None] = []
-    wishes: list[OffsetWish] = []
+    wishes: list[OffsetAndMetadata] = []
     for topic in topics:
         name, topic_id, error = _topic(context, request, topic)
         for partition in topic.partitions:
@@ -29,7 +29,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
             refused.append(unknown)
             if unknown is None:
                 wishes.append(
-                    OffsetWish(
+                    OffsetAndMetadata(
                         name,
                         partition.partition_index,
                         partition.committed_offset,
@@ -72,11 +72,11 @@ def _topic(
     return topic.name, known.topic_id, None
 
 
-def _wish(request: Request[Any], wishes: list[OffsetWish]) -> CommitWish:
+def _wish(request: Request[Any], wishes: list[OffsetAndMetadata]) -> OffsetCommit:
     body = request.body
     retention = field(body, "retention_time", None)
     retention_ms = None if retention is None else milliseconds(retention)
-    return CommitWish(
+    return OffsetCommit(
         version=request.api_version,
         group_id=body.group_id,
         generation=body.generation_id_or_member_epoch,

@@ -7,7 +7,7 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 from uuid import UUID
 
-from tidelog.coordinator.groups.offset_reads import FetchedOffset, WantedOffset
+from tidelog.coordinator.groups.offset_reads import FetchedOffset, RequestedOffset
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.api.contexts import GroupsContext
@@ -27,7 +27,7 @@ class _Question:
         self.group_id: str = asked.group_id
         self.member_id: str | None = field(asked, "member_id", None)
         self.member_epoch: int = field(asked, "member_epoch", -1)
-        self._topics: list[list[WantedOffset]] | None = None
+        self._topics: list[list[RequestedOffset]] | None = None
         """As they were named; None when all that the group has are asked for."""
         self._unknown: list[list[FetchedOffset]] = []
         """Partitions of topic ids that nobody knows."""
@@ -37,7 +37,7 @@ class _Question:
                 self._ask_for(self._topics, context, topic)
 
     def _ask_for(
-        self, topics: list[list[WantedOffset]], context: GroupsContext, topic: Any
+        self, topics: list[list[RequestedOffset]], context: GroupsContext, topic: Any
     ) -> None:
         topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
         name = field(topic, "name", None)
@@ -50,10 +50,10 @@ class _Question:
                 [FetchedOffset(each, topic_id, error=error) for each in partitions]
             )
         else:
-            topics.append([WantedOffset(each, topic_id) for each in partitions])
+            topics.append([RequestedOffset(each, topic_id) for each in partitions])
 
     @property
-    def wanted(self) -> list[WantedOffset] | None:
+    def wanted(self) -> list[RequestedOffset] | None:
         """The partitions that the coordinator is asked for; None for all it knows."""
         return None if self._topics is None else list(chain.from_iterable(self._topics))
 

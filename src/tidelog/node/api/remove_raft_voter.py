@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.add_raft_voter import voter_answer, wrong_cluster
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.voter_changes import RemoveVoter
+from tidelog.quorum.voters import RemoveVoter
 
 
 def handle(context: AdminContext, request: Request[Any]) -> Reply:
@@ -21,7 +21,9 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
     change = RemoveVoter(ReplicaKey(body.voter_id, body.voter_directory_id or ZERO_UUID))
     return context.control.decide(
         request,
-        lambda controller: Decision((), context.own_plane.change_voters(change, request.now)),
+        lambda controller: ControllerResult(
+            (), context.own_plane.change_voters(change, request.now)
+        ),
         voter_answer,
         voter_answer,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.groups.classic.replies import SyncReply
-from tidelog.coordinator.groups.classic.syncing import SyncWish
+from tidelog.coordinator.groups.classic.member import SyncGroupReply
+from tidelog.coordinator.groups.classic.syncing import SyncGroup
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Fields, Reply, Request
@@ -18,7 +18,7 @@ PROTOCOL_SINCE: Final = 5
 def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     """Answer once the leader's assignment is stored."""
     body = request.body
-    wish = SyncWish(
+    wish = SyncGroup(
         group_id=body.group_id,
         generation=body.generation_id,
         member_id=body.member_id,
@@ -28,14 +28,14 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
         assignments={each.member_id: each.assignment for each in body.assignments},
     )
     if request.api_version >= PROTOCOL_SINCE and None in (wish.protocol_type, wish.protocol):
-        return _fields(SyncReply(error=ErrorCode.inconsistent_group_protocol))
+        return _fields(SyncGroupReply(error=ErrorCode.inconsistent_group_protocol))
     if not wish.group_id:
-        return _fields(SyncReply(error=ErrorCode.invalid_group_id))
+        return _fields(SyncGroupReply(error=ErrorCode.invalid_group_id))
     later = request.park()
 
-    def answer(reply: SyncReply | Refusal | None) -> None:
+    def answer(reply: SyncGroupReply | Refusal | None) -> None:
         if isinstance(reply, Refusal):
-            reply = SyncReply(error=reply.code)
+            reply = SyncGroupReply(error=reply.code)
         if reply is not None:
             request.answer(_fields(reply))
 
@@ -48,7 +48,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _fields(reply: SyncReply) -> Fields:
+def _fields(reply: SyncGroupReply) -> Fields:
     return {
         "error_code": reply.error,
         "protocol_type": reply.protocol_type,

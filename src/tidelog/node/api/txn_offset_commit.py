@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.groups.offset_commits import CommitWish, OffsetWish
+from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata, OffsetCommit
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -41,7 +41,7 @@ class _Question:
     def __init__(self, context: TransactionsContext, request: Request[Any]) -> None:
         self._topics = request.body.topics
         self._refused: list[ErrorCode | None] = []
-        self.wishes: list[OffsetWish] = []
+        self.wishes: list[OffsetAndMetadata] = []
         for topic in self._topics:
             for partition in topic.partitions:
                 exists = (
@@ -71,7 +71,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     if partition is None or not partition.is_leader:
         return asked.answer(ErrorCode.not_coordinator)
     later = request.park()
-    producer = Producer(body.producer_id, body.producer_epoch)
+    producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     adds = request.api_version >= ADDS_SINCE
     asks = adds or context.cluster.config.transaction_partition_verification_enable
     producers = partition.log.producers
@@ -98,15 +98,19 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
             _commit(context, request, producer)
 
     version = EPOCH_PER_TRANSACTION if adds else 0
-    joining = Joining(body.transactional_id, producer, frozenset({partition.name}), version)
+    joining = AddPartitionsToTxn(
+        body.transactional_id, producer, frozenset({partition.name}), version
+    )
     context.joining.ask(request.now, joining, adds=adds, then=answered)
     return later
 
 
-def _commit(context: TransactionsContext, request: Request[Any], producer: Producer) -> None:
+def _commit(
+    context: TransactionsContext, request: Request[Any], producer: ProducerIdAndEpoch
+) -> None:
     body = request.body
     asked = _Question(context, request)
-    wish = CommitWish(
+    wish = OffsetCommit(
         version=request.api_version,
         group_id=body.group_id,
         generation=field(body, "generation_id", -1),
@@ -133,8 +137,8 @@ def _commit(context: TransactionsContext, request: Request[Any], producer: Produ
     )
 
 
-def _wish(context: TransactionsContext, topic: str, partition: Any) -> OffsetWish:
-    return OffsetWish(
+def _wish(context: TransactionsContext, topic: str, partition: Any) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
         topic,
         partition.partition_index,
         partition.committed_offset,

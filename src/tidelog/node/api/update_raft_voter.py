@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.controller.decision import Decision
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoint
-from tidelog.quorum.voter_changes import UpdateVoter
+from tidelog.quorum.voters import UpdateVoter
 
 
 def handle(context: ControllerContext, request: Request[Any]) -> Reply:
@@ -43,7 +43,7 @@ def handle(context: ControllerContext, request: Request[Any]) -> Reply:
     change = UpdateVoter(voter, body.current_leader_epoch)
     return context.plane.decide(
         request,
-        lambda controller: Decision((), context.plane.change_voters(change, request.now)),
+        lambda controller: ControllerResult((), context.plane.change_voters(change, request.now)),
         answer,
         answer,
     )

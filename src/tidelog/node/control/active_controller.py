@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tidelog.controller.alter_partition import AlteredTopics
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -50,12 +50,15 @@ class ActiveController:
         return self._plane.leader_id
 
     def register_broker(
-        self, now: Now, registration: Registration, then: Callable[[int | Refusal, Now], None]
+        self, now: Now, registration: RegisterBroker, then: Callable[[int | Refusal, Now], None]
     ) -> None:
         self._current.register_broker(now, registration, then)
 
     def heartbeat(
-        self, now: Now, heartbeat: Heartbeat, then: Callable[[HeartbeatReply | Refusal, Now], None]
+        self,
+        now: Now,
+        heartbeat: BrokerHeartbeat,
+        then: Callable[[BrokerHeartbeatReply | Refusal, Now], None],
     ) -> None:
         self._current.heartbeat(now, heartbeat, then)
 
@@ -70,7 +73,7 @@ class ActiveController:
     def assign_directories(
         self,
         now: Now,
-        places: Sequence[ReplicaPlace],
+        places: Sequence[ReplicaDirectory],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         self._current.assign_directories(now, places, then)
@@ -83,7 +86,7 @@ class ActiveController:
     def decide(
         self,
         request: Request[Any],
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Answer],
         refused: Callable[[Refusal], Answer],
         why: str = "",

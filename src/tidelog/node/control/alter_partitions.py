@@ -14,8 +14,8 @@ from uuid import UUID
 from tidelog.controller.alter_partition import (
     AlteredPartition,
     AlteredTopics,
-    InSyncMember,
     IsrProposal,
+    ProposedIsrMember,
 )
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import TopicPartition
@@ -116,7 +116,7 @@ def _wire_proposal(index: int, proposal: ProposeInSyncReplicas) -> IsrProposal:
         leader_epoch=proposal.leader_epoch,
         partition_epoch=proposal.partition_epoch,
         isr=tuple(
-            InSyncMember(member.broker_id, member.broker_epoch) for member in proposal.members
+            ProposedIsrMember(member.broker_id, member.broker_epoch) for member in proposal.members
         ),
         recovery_state=proposal.recovery_state,
     )

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.controller_chores import ControllerChores
@@ -29,14 +29,10 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_fetches import MetadataFetches
 from tidelog.node.metadata.quorum_member import QuorumMember
-from tidelog.observe.cluster_events import (
-    ControllerActivated,
-    ControllerDeactivated,
-    LeaderElected,
-)
+from tidelog.observe.cluster_events import ControllerActivated, ControllerDeactivated, LeaderElected
 from tidelog.observe.events import Event
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.voter_changes import VoterChange
+from tidelog.quorum.voters import VoterChange
 
 R = TypeVar("R")
 
@@ -95,7 +91,7 @@ class ControlPlane:
     @property
     def next_offset(self) -> int:
         """Where the next record of the metadata log will stand."""
-        return self._quorum.end_offset
+        return self._quorum.log.end_offset
 
     def _has_applied(self, replica_id: int, offset: int) -> None:
         if self.chores is not None:
@@ -106,7 +102,7 @@ class ControlPlane:
     def decide(
         self,
         request: Request[Any],
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Answer],
         refused: Callable[[Refusal], Answer],
         why: str = "",
@@ -136,7 +132,7 @@ class ControlPlane:
     def propose(
         self,
         now: Now,
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         then: Callable[[R | Refusal, Now], None],
         why: str = "",
     ) -> None:
@@ -160,7 +156,7 @@ class ControlPlane:
     def append(self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True) -> int:
         """Write records and let the controller see them at once; where they end."""
         controller = self._controller
-        start = self._quorum.end_offset
+        start = self._quorum.log.end_offset
         end = self._quorum.append(records, now, atomic=atomic)
         if controller is not None:
             for offset, record in enumerate(records, start):
@@ -174,7 +170,7 @@ class ControlPlane:
 
     def _submit(
         self,
-        decision: Decision[R],
+        decision: ControllerResult[R],
         now: Now,
         then: Callable[[Now], None],
         lost: Callable[[Now], None],
@@ -210,13 +206,13 @@ class ControlPlane:
         """Catch up with what the quorum has come to."""
         if self.is_active and (not self._quorum.is_leader or self._quorum.epoch != self._epoch):
             self._deactivate(now)
-        if self._quorum.high_watermark > self._feed.applied:
+        if self._quorum.replica.high_watermark > self._feed.applied:
             self._committed(now)
         if not self.is_active and self._quorum.is_active:
             self._activate(now)
 
     def _committed(self, now: Now) -> None:
-        mark = self._quorum.high_watermark
+        mark = self._quorum.replica.high_watermark
         self.fetches.have_news = True
         committed = []
         while self._pending and self._pending[0].end <= mark:
@@ -245,7 +241,7 @@ class ControlPlane:
         )
         decision = controller.activate(now, self._bootstrap)
         self.chores = ControllerChores(self._runtime, self._cluster, self, controller, now)
-        lost_leader = self._quorum.take_lost_leader()
+        lost_leader = self._quorum.elections.take_lost_leader()
         if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
             controller.broker_disconnected(lost_leader, now)

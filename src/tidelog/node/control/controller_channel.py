@@ -17,10 +17,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from tidelog.controller.alter_partition import AlteredTopics, IsrProposal
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -40,13 +40,16 @@ class ControllerChannel(Protocol):
         ...
 
     def register_broker(
-        self, now: Now, registration: Registration, then: Callable[[int | Refusal, Now], None]
+        self, now: Now, registration: RegisterBroker, then: Callable[[int | Refusal, Now], None]
     ) -> None:
         """Join the cluster; the answer is the broker's epoch."""
         ...
 
     def heartbeat(
-        self, now: Now, heartbeat: Heartbeat, then: Callable[[HeartbeatReply | Refusal, Now], None]
+        self,
+        now: Now,
+        heartbeat: BrokerHeartbeat,
+        then: Callable[[BrokerHeartbeatReply | Refusal, Now], None],
     ) -> None:
         """Say that this broker lives, and hear where the controller sees it."""
         ...
@@ -67,7 +70,7 @@ class ControllerChannel(Protocol):
     def assign_directories(
         self,
         now: Now,
-        places: Sequence[ReplicaPlace],
+        places: Sequence[ReplicaDirectory],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         """Say in which directories replicas of this broker lie; the broker's epoch is added."""
@@ -82,7 +85,7 @@ class ControllerChannel(Protocol):
     def decide(
         self,
         request: Request[Any],
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Answer],
         refused: Callable[[Refusal], Answer],
         why: str = "",

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from tidelog.controller.brokers import Heartbeat
+from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
 from tidelog.controller.elections import ElectionPass
 from tidelog.controller.records import MetadataRecord, NoOpRecord
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
@@ -41,7 +41,7 @@ class DecidingPlane(Protocol):
     def propose(
         self,
         now: Now,
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         then: Callable[[R | Refusal, Now], None],
         why: str = "",
     ) -> None: ...
@@ -135,7 +135,7 @@ class ControllerChores:
         connection.heartbeats_of = broker_id
         self.watch_sessions()
 
-    def is_late(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+    def is_late(self, heartbeat: BrokerHeartbeat, connection: Connection) -> bool:
         """Whether a broker wanted to be fenced when it said so, and has gone on elsewhere since.
 
         It asks for that before it has loaded its logs, and never again until it shuts down.
@@ -220,7 +220,7 @@ class ControllerChores:
     def _pass(
         self,
         now: Now,
-        decide: Callable[[Controller], Decision[ElectionPass]],
+        decide: Callable[[Controller], ControllerResult[ElectionPass]],
         again: Callable[[Now], None],
     ) -> None:
         def passed(outcome: ElectionPass | Refusal, later: Now) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from tidelog.controller.controllers import ControllerJoining
+from tidelog.controller.brokers import RegisterController
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
@@ -43,7 +43,7 @@ class ControllersJoining:
         self._cluster = cluster
         self._plane = plane
         self._locator = locator
-        self._joining = ControllerJoining(
+        self._joining = RegisterController(
             cluster.node_id,
             incarnation,
             registered_endpoints(endpoints),

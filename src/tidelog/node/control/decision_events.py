@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tidelog.controller.brokers import Heartbeat
-from tidelog.controller.decision import Cause, Decision, LeaderChange
+from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.heartbeats import FENCE, UNFENCE
 from tidelog.controller.records import (
     BrokerRegistrationChangeRecord,
@@ -14,6 +13,7 @@ from tidelog.controller.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from tidelog.controller.result import Cause, ControllerResult, PartitionLeaderChange
 from tidelog.model.ids import TopicPartition
 from tidelog.observe.cluster_events import (
     BrokerFenced,
@@ -30,7 +30,7 @@ REGISTERED: Final = "its process joined the cluster"
 UNREGISTERED: Final = "somebody asked for it"
 
 
-def heartbeat_words(heartbeat: Heartbeat) -> str:
+def heartbeat_words(heartbeat: BrokerHeartbeat) -> str:
     """Why a heartbeat moves a broker on in its life."""
     if heartbeat.want_shut_down:
         return "it asked to stop"
@@ -39,11 +39,13 @@ def heartbeat_words(heartbeat: Heartbeat) -> str:
     return f"it has applied the metadata up to offset {heartbeat.metadata_offset}"
 
 
-def events_of(decision: Decision[Any], why: str, unclean_before: int = 0) -> Iterator[Event]:
+def events_of(
+    decision: ControllerResult[Any], why: str, unclean_before: int = 0
+) -> Iterator[Event]:
     """Who came, went, leads; `why` is the reason for what happens to brokers."""
     unclean = unclean_before
     for cause in decision.causes:
-        unclean += isinstance(cause, LeaderChange) and cause.unclean
+        unclean += isinstance(cause, PartitionLeaderChange) and cause.unclean
         yield _of_partition(cause, unclean)
     for record in decision.records:
         event = _of_broker(record, why)
@@ -53,7 +55,7 @@ def events_of(decision: Decision[Any], why: str, unclean_before: int = 0) -> Ite
 
 def _of_partition(cause: Cause, unclean_elections: int) -> Event:
     partition = TopicPartition(cause.topic, cause.partition)
-    if isinstance(cause, LeaderChange):
+    if isinstance(cause, PartitionLeaderChange):
         return LeaderElected(
             partition=partition,
             leader=cause.new,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import DIRECTORY_LOST, TopicPartition
@@ -42,7 +42,7 @@ class DirectoryAssignments:
         self._cluster = cluster
         self._directories = directories
         self._control = control
-        self._waiting: dict[TopicPartition, ReplicaPlace] = {}
+        self._waiting: dict[TopicPartition, ReplicaDirectory] = {}
         self._under_way = False
 
     def compare(self, partition: Partition, image: PartitionImage) -> None:
@@ -57,7 +57,7 @@ class DirectoryAssignments:
             self._waiting.pop(name, None)
         else:
             topic_id = partition.log.topic_id
-            self._waiting[name] = ReplicaPlace(actual, topic_id, name.partition)
+            self._waiting[name] = ReplicaDirectory(actual, topic_id, name.partition)
 
     def lost(self, name: TopicPartition, topic_id: UUID, image: PartitionImage) -> None:
         """A replica cannot be here, and if the metadata believes that it is, its leader is none."""
@@ -70,7 +70,7 @@ class DirectoryAssignments:
         if known == DIRECTORY_LOST or known in failed:  # the heartbeat tells of those
             self._waiting.pop(name, None)
         else:
-            self._waiting[name] = ReplicaPlace(DIRECTORY_LOST, topic_id, name.partition)
+            self._waiting[name] = ReplicaDirectory(DIRECTORY_LOST, topic_id, name.partition)
 
     def forget(self, name: TopicPartition) -> None:
         """The replica is gone from here."""
@@ -84,7 +84,7 @@ class DirectoryAssignments:
         self._under_way = True
 
         def told(outcome: AssignedReplicas | Refusal, later: Now) -> None:
-            accepted: set[ReplicaPlace] = set()
+            accepted: set[ReplicaDirectory] = set()
             if not isinstance(outcome, Refusal):
                 accepted = {place for place, refusal in outcome if refusal is None}
             for name, place in sent.items():

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tidelog.controller.alter_partition import AlteredTopics
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
 from tidelog.controller.producer_ids import ProducerIdBlock
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -35,7 +35,7 @@ class LocalController:
         return self._plane.leader_id
 
     def register_broker(
-        self, now: Now, registration: Registration, then: Callable[[int | Refusal, Now], None]
+        self, now: Now, registration: RegisterBroker, then: Callable[[int | Refusal, Now], None]
     ) -> None:
         self._plane.propose(
             now,
@@ -47,7 +47,10 @@ class LocalController:
         )
 
     def heartbeat(
-        self, now: Now, heartbeat: Heartbeat, then: Callable[[HeartbeatReply | Refusal, Now], None]
+        self,
+        now: Now,
+        heartbeat: BrokerHeartbeat,
+        then: Callable[[BrokerHeartbeatReply | Refusal, Now], None],
     ) -> None:
         self._plane.propose(
             now,
@@ -81,7 +84,7 @@ class LocalController:
     def assign_directories(
         self,
         now: Now,
-        places: Sequence[ReplicaPlace],
+        places: Sequence[ReplicaDirectory],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         node_id, epoch = self._cluster.node_id, self._cluster.broker_epoch
@@ -107,7 +110,7 @@ class LocalController:
     def decide(
         self,
         request: Request[Any],
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Answer],
         refused: Callable[[Refusal], Answer],
         why: str = "",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from tidelog.controller.alter_partition import AlteredPartition, AlteredTopics
-from tidelog.controller.brokers import Heartbeat, HeartbeatReply, Registration
+from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.decision import Decision
-from tidelog.controller.directories import AssignedReplicas, ReplicaPlace
+from tidelog.controller.directories import AssignedReplicas, ReplicaDirectory
+from tidelog.controller.result import ControllerResult
 from tidelog.controller.topics import NewTopic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
@@ -74,7 +74,7 @@ class RemoteController:
         return self._locator.leader_id
 
     def register_broker(
-        self, now: Now, registration: Registration, then: Callable[[int | Refusal, Now], None]
+        self, now: Now, registration: RegisterBroker, then: Callable[[int | Refusal, Now], None]
     ) -> None:
         fields = {
             "broker_id": registration.broker_id,
@@ -110,7 +110,10 @@ class RemoteController:
         self._ask_alive(now, ApiKey.BROKER_REGISTRATION, REGISTRATION_VERSION, fields, registered)
 
     def heartbeat(
-        self, now: Now, heartbeat: Heartbeat, then: Callable[[HeartbeatReply | Refusal, Now], None]
+        self,
+        now: Now,
+        heartbeat: BrokerHeartbeat,
+        then: Callable[[BrokerHeartbeatReply | Refusal, Now], None],
     ) -> None:
         fields = {
             "broker_id": heartbeat.broker_id,
@@ -126,7 +129,7 @@ class RemoteController:
             if refusal is not None:
                 then(refusal, later)
                 return
-            reply = HeartbeatReply(
+            reply = BrokerHeartbeatReply(
                 is_caught_up=answer.is_caught_up,
                 is_fenced=answer.is_fenced,
                 should_shut_down=answer.should_shut_down,
@@ -185,7 +188,7 @@ class RemoteController:
     def assign_directories(
         self,
         now: Now,
-        places: Sequence[ReplicaPlace],
+        places: Sequence[ReplicaDirectory],
         then: Callable[[AssignedReplicas | Refusal, Now], None],
     ) -> None:
         fields = {
@@ -254,7 +257,7 @@ class RemoteController:
     def decide(
         self,
         request: Request[Any],
-        decide: Callable[[Controller], Decision[R]],
+        decide: Callable[[Controller], ControllerResult[R]],
         answer: Callable[[R], Answer],
         refused: Callable[[Refusal], Answer],
         why: str = "",
@@ -323,7 +326,7 @@ def _refusal(answer: Any, what: str) -> Refusal | None:
 def _assigned(answer: Any) -> AssignedReplicas:
     return [
         (
-            ReplicaPlace(directory.id_, topic.topic_id, partition.partition_index),
+            ReplicaDirectory(directory.id_, topic.topic_id, partition.partition_index),
             _refusal(partition, "its directory"),
         )
         for directory in answer.directories

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
-from tidelog.coordinator.decision import Decision, LateReply, Producer
 from tidelog.coordinator.internal_topics import InternalTopic
-from tidelog.coordinator.shard import Marker, Shard
+from tidelog.coordinator.result import CoordinatorResult, LateReply, ProducerIdAndEpoch
+from tidelog.coordinator.shard import CoordinatorShard, Marker
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.coordination.shard_log import ReplayedLog
@@ -33,13 +33,13 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 from tidelog.storage.log_values import Appended
 
-S = TypeVar("S", bound=Shard[Any])
+S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
 LOADING: Final = Refusal(ErrorCode.coordinator_load_in_progress, "the coordinator is loading")
 NOT_OURS: Final = Refusal(ErrorCode.not_coordinator, "another broker is the coordinator")
 NEXT_PIECE_MS: Final = 1
-NO_PRODUCER: Final = Producer(-1, -1)
+NO_PRODUCER: Final = ProducerIdAndEpoch(-1, -1)
 _AS_COORDINATOR: Final = {
     ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
     ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
@@ -125,7 +125,7 @@ class CoordinatedPartition(Generic[S]):
     def ask(
         self,
         now: Now,
-        command: Callable[[S], Decision[Any, R] | Refusal],
+        command: Callable[[S], CoordinatorResult[Any, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Decide, write, and call `then` with the reply once it is true, or with a refusal."""
@@ -155,18 +155,18 @@ class CoordinatedPartition(Generic[S]):
             return
         if not appended.duplicate:
             self._begin_owed_flush()
-            producer = Producer(end.producer_id, end.producer_epoch)
+            producer = ProducerIdAndEpoch(end.producer_id, end.producer_epoch)
             self.shard.replay_marker(Marker(producer, end.committed))
         self._once_committed(now, appended, then)
 
-    def _run_timer(self, now: Now, command: Callable[[Now], Decision[Any, None]]) -> bool:
+    def _run_timer(self, now: Now, command: Callable[[Now], CoordinatorResult[Any, None]]) -> bool:
         """Whether what a timer decided is written."""
         if self.state is not State.ACTIVE:
             return True
         return self._carry_out(now, command(now), _ignore)
 
     def _carry_out(
-        self, now: Now, decision: Decision[Any, R], then: Callable[[R | Refusal], None]
+        self, now: Now, decision: CoordinatorResult[Any, R], then: Callable[[R | Refusal], None]
     ) -> bool:
         """Write, replay, and reply when that is committed; False when it cannot be written."""
         appended = self._append(now, decision) if decision.records else None
@@ -184,7 +184,7 @@ class CoordinatedPartition(Generic[S]):
         self._once_committed(now, appended, known)
         return True
 
-    def _append(self, now: Now, decision: Decision[Any, Any]) -> Appended | Refusal:
+    def _append(self, now: Now, decision: CoordinatorResult[Any, Any]) -> Appended | Refusal:
         producer = decision.producer or NO_PRODUCER
         try:
             encoded = [self.shard.encode(record) for record in decision.records]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from tidelog.controller.topics import NewTopic
-from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.internal_topics import InternalTopic, partition_of
-from tidelog.coordinator.shard import Shard
+from tidelog.coordinator.result import CoordinatorResult
+from tidelog.coordinator.shard import CoordinatorShard
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
@@ -25,7 +25,7 @@ from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import InternalTopicMissing
 from tidelog.replication.partition import Partition
 
-S = TypeVar("S", bound=Shard[Any])
+S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
 
@@ -107,7 +107,7 @@ class Coordinators(Generic[S]):
         self,
         now: Now,
         key: str,
-        command: Callable[[S], Decision[Any, R] | Refusal],
+        command: Callable[[S], CoordinatorResult[Any, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Run a command at the coordinator of `key`; `then` gets its reply or a refusal."""
@@ -117,7 +117,7 @@ class Coordinators(Generic[S]):
         else:
             led.ask(now, command, then)
 
-    def tell_all(self, now: Now, command: Callable[[S], Decision[Any, None]]) -> None:
+    def tell_all(self, now: Now, command: Callable[[S], CoordinatorResult[Any, None]]) -> None:
         """Run a command at every loaded coordinator."""
         for _, led in sorted(self._led.items()):
             if led.state is State.ACTIVE:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.shard import Marker, Shard
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.shard import CoordinatorShard, Marker
 from tidelog.model.errors import DiskError
 from tidelog.protocol.schema import MalformedMessage
 from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
@@ -25,7 +25,7 @@ PIECE_BYTES: Final = 256 * 1024
 class ReplayedLog:
     """How far a log has been replayed."""
 
-    def __init__(self, log: PartitionLog, shard: Shard[Any], max_bytes: int) -> None:
+    def __init__(self, log: PartitionLog, shard: CoordinatorShard[Any], max_bytes: int) -> None:
         self._log = log
         self._shard = shard
         self._piece_bytes = min(max_bytes, PIECE_BYTES)
@@ -61,7 +61,7 @@ class ReplayedLog:
     def _replay_batch(self, header: BatchHeader, batch: memoryview) -> None:
         producer = None
         if header.is_transactional:
-            producer = Producer(header.producer_id, header.producer_epoch)
+            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         for record in records_of(batch):
             if header.is_control:
                 kind = control_kind(record.key)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
 
 AGAIN_MS: Final = 500
-Command: TypeAlias = Callable[[Now], Decision[Any, None]]
+Command: TypeAlias = Callable[[Now], CoordinatorResult[Any, None]]
 
 
 class ShardTimers:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision, once
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import CoordinatorResult, once
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.records import by_topic
-from tidelog.coordinator.transactions.shard import KeptWaiting, TransactionShard
+from tidelog.coordinator.transactions.shard import ReplyDeferred, TransactionShard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
@@ -40,7 +40,7 @@ class TransactionJoining:
         self._cluster = cluster
         self._transactions = transactions
 
-    def ask(self, now: Now, asked: Joining, *, adds: bool, then: Then) -> None:
+    def ask(self, now: Now, asked: AddPartitionsToTxn, *, adds: bool, then: Then) -> None:
         """Verify the partitions, or add them if they are not there yet."""
         config = self._cluster.config
         give_up_ms = now.monotonic_ms + config.add_partitions_to_txn_retry_backoff_max_ms
@@ -63,7 +63,7 @@ class TransactionJoining:
         ask(now)
 
     def ask_here(
-        self, now: Now, asked: Joining, *, adds: bool, then: Callable[[Verdicts], None]
+        self, now: Now, asked: AddPartitionsToTxn, *, adds: bool, then: Callable[[Verdicts], None]
     ) -> None:
         """Ask the coordinator on this broker; if it is elsewhere, that is the verdict."""
         unknown = self._unknown(asked) if adds else {}
@@ -72,29 +72,29 @@ class TransactionJoining:
             return
         tell = once(then)
 
-        def known(outcome: Verdicts | Refusal | KeptWaiting | None) -> None:
+        def known(outcome: Verdicts | Refusal | ReplyDeferred | None) -> None:
             if outcome is None:
                 tell(_same(asked, ErrorCode.none))
             elif isinstance(outcome, Refusal):
                 tell(_same(asked, outcome.code))
-            elif not isinstance(outcome, KeptWaiting):
+            elif not isinstance(outcome, ReplyDeferred):
                 tell(outcome)
 
-        def decide(shard: TransactionShard) -> Decision[Any, Any] | Refusal:
+        def decide(shard: TransactionShard) -> CoordinatorResult[Any, Any] | Refusal:
             if not asked.transactional_id:
                 return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
-            return shard.join(asked, known, now) if adds else shard.verify(asked)
+            return shard.add_partitions(asked, known, now) if adds else shard.verify(asked)
 
         self._transactions.ask(now, asked.transactional_id, decide, known)
 
-    def _unknown(self, asked: Joining) -> Verdicts:
+    def _unknown(self, asked: AddPartitionsToTxn) -> Verdicts:
         return {
             partition: ErrorCode.unknown_topic_or_partition
             for partition in asked.partitions
             if self._cluster.image.partition(*partition) is None
         }
 
-    def _ask_own(self, now: Now, asked: Joining, adds: bool, then: Then) -> None:
+    def _ask_own(self, now: Now, asked: AddPartitionsToTxn, adds: bool, then: Then) -> None:
         def known(verdicts: Verdicts) -> None:
             # Whoever brought the answer about is in the middle of something else.
             self._runtime.deadlines.at(now.monotonic_ms, lambda later: then(verdicts, later))
@@ -102,7 +102,7 @@ class TransactionJoining:
         self.ask_here(now, asked, adds=adds, then=known)
 
     def _ask_other(
-        self, coordinator: int, now: Now, asked: Joining, adds: bool, then: Then
+        self, coordinator: int, now: Now, asked: AddPartitionsToTxn, adds: bool, then: Then
     ) -> None:
         config = self._cluster.config
         address = self._cluster.endpoint(coordinator, config.inter_broker_name)
@@ -139,7 +139,7 @@ class TransactionJoining:
         )
 
 
-def _read(asked: Joining, answer: Any) -> Verdicts:
+def _read(asked: AddPartitionsToTxn, answer: Any) -> Verdicts:
     told = {
         TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
         for result in answer.results_by_transaction
@@ -150,5 +150,5 @@ def _read(asked: Joining, answer: Any) -> Verdicts:
     return {partition: told.get(partition, missing) for partition in asked.partitions}
 
 
-def _same(asked: Joining, code: ErrorCode) -> Verdicts:
+def _same(asked: AddPartitionsToTxn, code: ErrorCode) -> Verdicts:
     return dict.fromkeys(asked.partitions, code)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tidelog.coordinator.transactions.markers import EndedTransaction
+from tidelog.coordinator.transactions.ending import EndedTransaction
 from tidelog.coordinator.transactions.records import by_topic
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER, TopicPartition

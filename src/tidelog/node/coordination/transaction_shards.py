@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.controller.features import TRANSACTION_VERSION
-from tidelog.coordinator.shard import Timers
+from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
 from tidelog.node.control.producer_ids import ProducerIds
 from tidelog.node.coordination.transaction_markers import TransactionMarkers
@@ -16,7 +16,7 @@ def transaction_shard(
     markers: TransactionMarkers,
     producer_ids: ProducerIds,
     partition: Partition,
-    timers: Timers,
+    timers: CoordinatorTimer,
 ) -> TransactionShard:
     """A new coordinator; the epoch in which it leads fences the one before it."""
     config = cluster.config

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -81,7 +81,9 @@ class TransactionGate:
         """Ask about the transactions that begin here, then `produce`; None when none begins."""
         body: ProduceRequest = request.body
         batches = self._transactional_batches(body)
-        producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
+        producers = {
+            ProducerIdAndEpoch(header.producer_id, header.producer_epoch) for _, header in batches
+        }
         if len(producers) > 1:
             return produce(request, Gate({}, {name: _TWO_PRODUCERS for name, _ in batches}))
         adds = request.api_version >= ADDS_SINCE
@@ -125,7 +127,7 @@ class TransactionGate:
 
         version = EPOCH_PER_TRANSACTION if adds else 0
         (producer,) = producers
-        asked = Joining(body.transactional_id, producer, frozenset(questions), version)
+        asked = AddPartitionsToTxn(body.transactional_id, producer, frozenset(questions), version)
         self._joining.ask(request.now, asked, adds=adds, then=answered)
         return later
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidelog.controller.image import ClusterImage
+from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
-from tidelog.controller.image_difference import difference
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
@@ -20,7 +19,7 @@ from tidelog.node.core.effects import Lane
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.quorum.replica import MetadataReplica
+from tidelog.quorum.metadata_replica import MetadataReplica
 
 
 class _Waiting(NamedTuple):

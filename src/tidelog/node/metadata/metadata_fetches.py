@@ -19,9 +19,14 @@ from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.quorum_messages import asked_for, fetch_response
 from tidelog.protocol.fetch import FetchRequest, Part, encode_fetch_response
+from tidelog.quorum.fetching import (
+    UNKNOWN_HIGH_WATERMARK,
+    MetadataFetch,
+    MetadataFetchResponse,
+    SnapshotFetch,
+    SnapshotFetchResponse,
+)
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.serving import UNKNOWN_MARK, MetadataFetch, MetadataFetched
-from tidelog.quorum.snapshot_transfer import SnapshotAsked, SnapshotPiece
 from tidelog.storage.log_values import LogSlice
 
 
@@ -77,9 +82,9 @@ class MetadataFetches:
         if isinstance(asked, ErrorCode):
             version, correlation_id = request.api_version, request.correlation_id
             return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)
-        answer = self._quorum.fetch(asked, request.now)
+        answer = self._quorum.handle_fetch(asked, request.now)
         self._fetched(request.now)
-        if answer.is_fine and asked.high_watermark != UNKNOWN_MARK:
+        if answer.is_fine and asked.high_watermark != UNKNOWN_HIGH_WATERMARK:
             self._applied(asked.replica_id, asked.high_watermark - 1)
         if answer.is_news_for(asked) or fetch.max_wait_ms == 0:
             return self._encode(request, answer)
@@ -88,9 +93,9 @@ class MetadataFetches:
         self.parked[_Parked(self, request, asked, due_ms)] = None
         return later
 
-    def snapshot_piece(self, asked: SnapshotAsked, now: Now) -> SnapshotPiece:
+    def snapshot_piece(self, asked: SnapshotFetch, now: Now) -> SnapshotFetchResponse:
         """Some bytes of a snapshot, for a node that begins with it."""
-        return self._quorum.snapshot_piece(asked, now)
+        return self._quorum.handle_snapshot_fetch(asked, now)
 
     @property
     def leader(self) -> tuple[int, int]:
@@ -111,5 +116,5 @@ class MetadataFetches:
             parked.request.connection.waiting.pop(parked, None)
             parked.request.answer(self._encode(parked.request, answer))
 
-    def _encode(self, request: Request[Any], answer: MetadataFetched[LogSlice]) -> list[Part]:
+    def _encode(self, request: Request[Any], answer: MetadataFetchResponse[LogSlice]) -> list[Part]:
         return fetch_response(request.api_version, request.correlation_id, answer)

@@ -36,10 +36,10 @@ from tidelog.node.metadata.quorum_messages import (
 from tidelog.observe.cluster_events import StrangeController
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchResponse
+from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import Address
-from tidelog.quorum.quorum import Quorum, Step
-from tidelog.quorum.serving import MetadataFetch
-from tidelog.quorum.snapshot_transfer import SnapshotDownload
+from tidelog.quorum.quorum import AfterFetch, Quorum
+from tidelog.quorum.snapshots import SnapshotDownload
 
 PURPOSE: Final = "metadata"
 
@@ -83,7 +83,7 @@ class MetadataFollower:
     def look(self, now: Now) -> None:
         """Ask, unless that is under way already, or of no use."""
         config = self._cluster.config
-        asked = self._quorum.wants(config.controller_quorum_fetch_max_bytes)
+        asked = self._quorum.next_fetch(config.controller_quorum_fetch_max_bytes)
         address = self._locator.who_knows
         before = self._under_way
         if asked is None:
@@ -117,7 +117,7 @@ class MetadataFollower:
         watch = self._controller_watch
         if isinstance(response, LinkLost):
             if response.by_peer and question.address == self._quorum.leader_address:
-                self._quorum.leader_hung_up(now)
+                self._quorum.elections.leader_disconnected(now)
             self._useless(question, now)
             return
         watch.answered(question.address, now)
@@ -128,14 +128,14 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._strangers.discard(question.address)
-        step = self._quorum.fetched(asked, answer, now)
-        if step is not Step.REST and question.address == self._quorum.leader_address:
+        step = self._quorum.handle_fetch_response(asked, answer, now)
+        if step is not AfterFetch.BACK_OFF and question.address == self._quorum.leader_address:
             watch.heard(now)
-        if step is Step.AGAIN:
+        if step is AfterFetch.FETCH_AGAIN:
             self._under_way = None
             self._member.settle(now)
-        elif step is Step.SNAPSHOT and answer.snapshot is not None:
-            self._fetch_piece(question, self._quorum.download(answer.snapshot), now)
+        elif step is AfterFetch.FETCH_SNAPSHOT and answer.snapshot is not None:
+            self._fetch_piece(question, self._quorum.replica.download(answer.snapshot), now)
         else:
             self._useless(question, now)
 
@@ -201,7 +201,7 @@ class MetadataFollower:
             download.give_up()  # the leader may have another one by now
             self._useless(question, now)
             return
-        self._quorum.leader_answered(now)
+        self._quorum.elections.leader_answered(now)
         self._controller_watch.heard(now)
         download.append(piece.data)
         if download.position < piece.size:
@@ -219,11 +219,11 @@ class MetadataFollower:
             if not download.is_stored:
                 self._useless(question, later)
                 return
-            lowering = self._quorum.lowering_for_snapshot(download.id)
+            lowering = self._quorum.log.lowering_for_snapshot(download.id)
             if lowering is not None:
                 lower(self._runtime.jobs, lowering, install)
                 return
-            self._quorum.install(download.id, later)
+            self._quorum.replica.install(download.id, later)
             self._feed.load_snapshot(later)
             self._under_way = None
             self._member.settle(later)

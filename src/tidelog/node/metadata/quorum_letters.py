@@ -15,12 +15,12 @@ from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import field
 from tidelog.quorum.messages import (
     Address,
-    EpochBegun,
-    EpochEnded,
-    Letter,
-    QuorumAnswer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    OutboundRequest,
+    QuorumResponse,
     ReplicaKey,
-    VoteAsked,
+    Vote,
 )
 
 VOTE_VERSION: Final = 2
@@ -30,11 +30,11 @@ _NO_EPOCH: Final = -1
 Asking: TypeAlias = tuple[ApiKey, int, Fields]
 
 
-def request_of(letter: Letter, cluster_id: str, listener: str) -> Asking:
+def request_of(letter: OutboundRequest, cluster_id: str, listener: str) -> Asking:
     """A letter as a request: its API, the version, and the fields."""
-    question, to = letter.question, letter.to
+    question, to = letter.request, letter.to
     match question:
-        case VoteAsked():
+        case Vote():
             vote = {
                 "partition_index": 0,
                 "replica_epoch": question.epoch,
@@ -46,7 +46,7 @@ def request_of(letter: Letter, cluster_id: str, listener: str) -> Asking:
                 "pre_vote": question.pre_vote,
             }
             return ApiKey.VOTE, VOTE_VERSION, _addressed(cluster_id, to.voter_id, vote)
-        case EpochBegun():
+        case BeginQuorumEpoch():
             begun = {
                 "partition_index": 0,
                 "voter_directory_id": question.voter.directory_id,
@@ -56,7 +56,7 @@ def request_of(letter: Letter, cluster_id: str, listener: str) -> Asking:
             fields = _addressed(cluster_id, to.voter_id, begun)
             endpoints = _leader_endpoints(listener, question.address)
             return ApiKey.BEGIN_QUORUM_EPOCH, EPOCH_VERSION, {**fields, **endpoints}
-        case EpochEnded():
+        case EndQuorumEpoch():
             ended = {
                 "partition_index": 0,
                 "leader_id": question.leader_id,
@@ -71,12 +71,12 @@ def request_of(letter: Letter, cluster_id: str, listener: str) -> Asking:
             return ApiKey.END_QUORUM_EPOCH, EPOCH_VERSION, {**topics, **endpoints}
 
 
-def vote_asked(body: Any, cluster_id: str) -> VoteAsked | ErrorCode:
+def vote_asked(body: Any, cluster_id: str) -> Vote | ErrorCode:
     """The question behind a Vote request."""
     vote = _only_partition(body, cluster_id)
     if isinstance(vote, ErrorCode):
         return vote
-    return VoteAsked(
+    return Vote(
         epoch=vote.replica_epoch,
         candidate=ReplicaKey(
             vote.replica_id, field(vote, "replica_directory_id", None) or ZERO_UUID
@@ -88,12 +88,12 @@ def vote_asked(body: Any, cluster_id: str) -> VoteAsked | ErrorCode:
     )
 
 
-def epoch_begun(body: Any, cluster_id: str, listener: str) -> EpochBegun | ErrorCode:
+def epoch_begun(body: Any, cluster_id: str, listener: str) -> BeginQuorumEpoch | ErrorCode:
     """The news behind a BeginQuorumEpoch request."""
     begun = _only_partition(body, cluster_id)
     if isinstance(begun, ErrorCode):
         return begun
-    return EpochBegun(
+    return BeginQuorumEpoch(
         epoch=begun.leader_epoch,
         leader_id=begun.leader_id,
         voter=_asked_voter(body, begun),
@@ -101,7 +101,7 @@ def epoch_begun(body: Any, cluster_id: str, listener: str) -> EpochBegun | Error
     )
 
 
-def epoch_ended(body: Any, cluster_id: str, listener: str) -> EpochEnded | ErrorCode:
+def epoch_ended(body: Any, cluster_id: str, listener: str) -> EndQuorumEpoch | ErrorCode:
     """The news behind an EndQuorumEpoch request."""
     ended = _only_partition(body, cluster_id)
     if isinstance(ended, ErrorCode):
@@ -110,7 +110,7 @@ def epoch_ended(body: Any, cluster_id: str, listener: str) -> EpochEnded | Error
     candidates = [
         ReplicaKey(each.candidate_id, each.candidate_directory_id or ZERO_UUID) for each in named
     ]
-    return EpochEnded(
+    return EndQuorumEpoch(
         epoch=ended.leader_epoch,
         leader_id=ended.leader_id,
         successors=tuple(candidates or map(ReplicaKey, field(ended, "preferred_successors", ()))),
@@ -118,21 +118,21 @@ def epoch_ended(body: Any, cluster_id: str, listener: str) -> EpochEnded | Error
     )
 
 
-def vote_response(answer: QuorumAnswer | ErrorCode) -> Fields:
+def vote_response(answer: QuorumResponse | ErrorCode) -> Fields:
     """The answer to Vote."""
     if isinstance(answer, ErrorCode):
         return epoch_response(answer)
     return _response(answer, {"vote_granted": answer.granted})
 
 
-def epoch_response(answer: QuorumAnswer | ErrorCode) -> Fields:
+def epoch_response(answer: QuorumResponse | ErrorCode) -> Fields:
     """The answer to BeginQuorumEpoch and EndQuorumEpoch."""
     if isinstance(answer, ErrorCode):
         return {"error_code": answer, "topics": []}
     return _response(answer, {})
 
 
-def _response(answer: QuorumAnswer, more: Fields) -> Fields:
+def _response(answer: QuorumResponse, more: Fields) -> Fields:
     partition = {
         "partition_index": 0,
         "error_code": answer.error,
@@ -151,16 +151,16 @@ def _response(answer: QuorumAnswer, more: Fields) -> Fields:
     }
 
 
-def answer_in(response: Any) -> QuorumAnswer:
+def answer_in(response: Any) -> QuorumResponse:
     """What the asked one said; one that did not speak of the metadata log knows no epoch."""
     if response.error_code or len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
-        return QuorumAnswer(response.error_code or ErrorCode.unknown_server_error, _NO_EPOCH)
+        return QuorumResponse(response.error_code or ErrorCode.unknown_server_error, _NO_EPOCH)
     [partition] = response.topics[0].partitions
     address: Address | None = None
     for point in field(response, "node_endpoints", ()):
         if point.node_id == partition.leader_id:
             address = (point.host, point.port)
-    return QuorumAnswer(
+    return QuorumResponse(
         error=partition.error_code,
         epoch=partition.leader_epoch,
         leader_id=partition.leader_id,

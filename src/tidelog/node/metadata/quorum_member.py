@@ -23,11 +23,18 @@ from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.quorum_letters import answer_in, request_of
-from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
+from tidelog.quorum.messages import (
+    Address,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    OutboundRequest,
+    QuorumResponse,
+    Vote,
+)
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS
 
-Answer: TypeAlias = Callable[[QuorumAnswer], None]
+Answer: TypeAlias = Callable[[QuorumResponse], None]
 PURPOSE: Final = "quorum"
 LEAVE_WITHIN_MS: Final = 100
 """So long a leader that stops waits for the others to know it."""
@@ -66,18 +73,18 @@ class QuorumMember:
 
     # What voters ask
 
-    def vote_asked(self, asked: VoteAsked, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.vote_asked(asked, now), answer, now)
+    def vote_asked(self, asked: Vote, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.elections.handle_vote(asked, now), answer, now)
 
-    def epoch_begun(self, begun: EpochBegun, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.epoch_begun(begun, now), answer, now)
+    def epoch_begun(self, begun: BeginQuorumEpoch, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.elections.handle_begin_quorum_epoch(begun, now), answer, now)
 
-    def epoch_ended(self, ended: EpochEnded, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.epoch_ended(ended, now), answer, now)
+    def epoch_ended(self, ended: EndQuorumEpoch, now: Now, answer: Answer) -> None:
+        self._answer(self._quorum.elections.handle_end_quorum_epoch(ended, now), answer, now)
 
-    def _answer(self, said: QuorumAnswer, answer: Answer, now: Now) -> None:
+    def _answer(self, said: QuorumResponse, answer: Answer, now: Now) -> None:
         """Answer, once what the answer promises is on disk."""
-        if self._quorum.owes_promise:
+        if self._quorum.state.awaits_disk:
             self._unsaid.append(lambda: answer(said))
             self.settle(now)
         else:
@@ -88,7 +95,7 @@ class QuorumMember:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""
         self._left = left
         self._runtime.deadlines.at(now.monotonic_ms + LEAVE_WITHIN_MS, self._has_left)
-        self._quorum.resign(now)
+        self._quorum.elections.resign(now)
         self.settle(now)
 
     def _has_left(self, now: Now) -> None:
@@ -101,7 +108,7 @@ class QuorumMember:
     def settle(self, now: Now) -> None:
         """Something happened to the quorum: do what comes of it."""
         self._keep_promise()
-        for letter in self._quorum.take_letters():
+        for letter in self._quorum.elections.take_requests():
             self._send(letter, now)
         self.sync()
         self._lower()
@@ -111,7 +118,7 @@ class QuorumMember:
             self._leader = leader
             self.leader_changed.tell(now)
         self._set_timer()
-        if self._left is not None and self._quorum.has_handed_over:
+        if self._left is not None and self._quorum.elections.has_handed_over:
             self._has_left(now)
 
     def sync(self) -> None:
@@ -129,14 +136,14 @@ class QuorumMember:
         self._runtime.jobs.run(Lane.QUORUM, job.run, synced)
 
     def _keep_promise(self) -> None:
-        job = self._quorum.promise_job()
+        job = self._quorum.state.write_job()
         if job is not None:
 
             def kept(now: Now, error: str | None) -> None:
                 if error is not None:
                     raise DiskError(f"a promise to the quorum could not be written: {error}")
-                self._quorum.promise_kept(job, now)
-                if not self._quorum.owes_promise:
+                self._quorum.elections.election_state_written(job, now)
+                if not self._quorum.state.awaits_disk:
                     unsaid, self._unsaid = self._unsaid, []
                     for say in unsaid:
                         say()
@@ -155,7 +162,7 @@ class QuorumMember:
             lower(self._runtime.jobs, lowering, lowered)
 
     def _set_timer(self) -> None:
-        due_ms = self._quorum.due_ms
+        due_ms = self._quorum.elections.due_ms
         if self._timer is not None:
             if self._timer.due_ms == due_ms and self._timer.action is not None:
                 return
@@ -165,10 +172,10 @@ class QuorumMember:
             self._timer = self._runtime.deadlines.at(due_ms, self._time_passed)
 
     def _time_passed(self, now: Now) -> None:
-        self._quorum.time_passed(now)
+        self._quorum.elections.time_passed(now)
         self.settle(now)
 
-    def _send(self, letter: Letter, now: Now) -> None:
+    def _send(self, letter: OutboundRequest, now: Now) -> None:
         address = letter.to.address(self._listener)
         if address is None:
             self._runtime.deadlines.at(
@@ -186,14 +193,14 @@ class QuorumMember:
             timeout_ms=self._cluster.config.controller_quorum_request_timeout_ms,
         )
 
-    def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
+    def _heard(self, letter: OutboundRequest, address: Address, answer: Any, now: Now) -> None:
         if not isinstance(answer, LinkLost):
             self._controller_watch.answered(address, now)
         self._answered(letter, answer, now)
 
-    def _answered(self, letter: Letter, answer: Any, now: Now) -> None:
+    def _answered(self, letter: OutboundRequest, answer: Any, now: Now) -> None:
         if isinstance(answer, LinkLost):
-            self._quorum.unanswered(letter, now)
+            self._quorum.elections.request_failed(letter, now)
         else:
-            self._quorum.answered(letter, answer_in(answer), now)
+            self._quorum.elections.handle_response(letter, answer_in(answer), now)
         self.settle(now)

@@ -21,10 +21,9 @@ from tidelog.protocol.fetch import (
     Part,
     encode_fetch_response,
 )
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse, SnapshotFetchResponse
 from tidelog.quorum.messages import ReplicaKey
-from tidelog.quorum.serving import MetadataFetch, MetadataFetched
-from tidelog.quorum.snapshot_file import SnapshotId
-from tidelog.quorum.snapshot_transfer import SnapshotDownload, SnapshotPiece
+from tidelog.quorum.snapshots import SnapshotDownload, SnapshotId
 from tidelog.storage.log_values import LogSlice
 
 FETCH_VERSION: Final = 18
@@ -90,7 +89,7 @@ def asked_for(request: FetchRequest, cluster_id: str) -> MetadataFetch | ErrorCo
 
 
 def fetch_response(
-    version: int, correlation_id: int, answer: MetadataFetched[LogSlice]
+    version: int, correlation_id: int, answer: MetadataFetchResponse[LogSlice]
 ) -> list[Part]:
     """The answer of the leader, or of somebody who knows where it is found."""
     records = answer.records
@@ -112,7 +111,7 @@ def fetch_response(
     return encode_fetch_response(version, correlation_id, ErrorCode.none, 0, topics, leader, 0)
 
 
-def fetched(response: FetchResponse) -> MetadataFetched[memoryview] | ErrorCode:
+def fetched(response: FetchResponse) -> MetadataFetchResponse[memoryview] | ErrorCode:
     """What the leader said; an error when it did not speak of the metadata at all."""
     if response.error:
         return ErrorCode(response.error)
@@ -122,7 +121,7 @@ def fetched(response: FetchResponse) -> MetadataFetched[memoryview] | ErrorCode:
     leader_id, leader_epoch = partition.current_leader or (-1, -1)
     records = partition.records
     found = [point for point in response.node_endpoints if point.node_id == leader_id]
-    return MetadataFetched(
+    return MetadataFetchResponse(
         error=partition.error,
         leader_id=leader_id,
         leader_epoch=leader_epoch,
@@ -154,12 +153,12 @@ def snapshot_request(
     }
 
 
-def snapshot_piece(answer: Any) -> SnapshotPiece:
+def snapshot_piece(answer: Any) -> SnapshotFetchResponse:
     """The piece in an answer."""
     if answer.error_code or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
-        return SnapshotPiece(answer.error_code or ErrorCode.unknown_server_error)
+        return SnapshotFetchResponse(answer.error_code or ErrorCode.unknown_server_error)
     [partition] = answer.topics[0].partitions
-    return SnapshotPiece(
+    return SnapshotFetchResponse(
         partition.error_code,
         partition.size,
         partition.position,

@@ -23,8 +23,8 @@ from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.metadata_log import metadata_log_config
+from tidelog.quorum.metadata_replica import RecordCodec
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.replica import RecordCodec
 from tidelog.quorum.snapshots import SnapshotRules
 from tidelog.quorum.timeouts import QuorumTimeouts
 from tidelog.storage.filesystem import FileSystem
@@ -75,7 +75,7 @@ def open_quorum(
             disconnect_grace_ms=config.broker_disconnect_grace_ms,
         ),
         can_vote=config.is_controller,
-        promises_by_jobs=True,
+        writes_by_jobs=True,
     )
 
 

@@ -100,8 +100,8 @@ class Losses:
             return True
         nodes = [self._world.machines[node_id].node for node_id in controllers]
         quorums = [node.quorum for node in nodes if node is not None]
-        mark = max((quorum.high_watermark for quorum in quorums), default=0)
-        return len(quorums) == len(nodes) and all(each.end_offset <= mark for each in quorums)
+        mark = max((quorum.replica.high_watermark for quorum in quorums), default=0)
+        return len(quorums) == len(nodes) and all(each.log.end_offset <= mark for each in quorums)
 
     def _is_last_hope(self, machine: Machine, losers: list[Machine]) -> bool:
         image = self._world.controller_image()

@@ -16,8 +16,8 @@ class ControllerRules:
         if node is None:
             return
         quorum, applied = node.quorum, node.rooms.metadata.feed.applied
-        if applied != quorum.high_watermark:
-            why = f"has applied the metadata below {applied} of {quorum.high_watermark}"
+        if applied != quorum.replica.high_watermark:
+            why = f"has applied the metadata below {applied} of {quorum.replica.high_watermark}"
             raise Violation("C11", f"{machine.name} {why} and goes on")
         plane = node.rooms.control.plane
         if plane is None or not plane.is_active:

@@ -64,7 +64,7 @@ class ElectionRules:
             why = f"went from quorum epoch {self._epochs[own]} to {role.epoch}"
             raise Violation("C2", f"{machine.name} {why}")
         self._judge_leader(machine, role)
-        self._judge_log(machine, own, role, node.quorum.log_end)
+        self._judge_log(machine, own, role, node.quorum.log.log_end)
 
     def forget(self, node_id: int) -> None:
         """A node has an older copy of its disk, which knows of earlier epochs only."""

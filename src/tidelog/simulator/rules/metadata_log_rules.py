@@ -89,11 +89,11 @@ class MetadataLogRules:
         now = _Seen(
             node,
             quorum.role,
-            quorum.high_watermark,
-            quorum.end_offset,
-            quorum.durable_end,
-            quorum.start_offset,
-            quorum.epochs,
+            quorum.replica.high_watermark,
+            quorum.log.end_offset,
+            quorum.log.durable_end,
+            quorum.log.start_offset,
+            quorum.log.epochs,
         )
         if before is not None and now.durable_end < before.durable_end:
             # A node that starts again knows less of what was synced than was: it is there still.
@@ -138,7 +138,7 @@ class MetadataLogRules:
 
     def _judge_same(self, machine: Machine, quorum: Quorum[MetadataRecord], seen: int) -> None:
         """C7: what was committed once is committed everywhere, and nothing else."""
-        for offset, batch in quorum.committed_batches(seen):
+        for offset, batch in quorum.replica.committed_batches(seen):
             known = self._committed.setdefault(offset, batch)
             if known != batch:
                 why = f"has something else committed at offset {offset} than others"
@@ -158,7 +158,7 @@ def _judge_start(
 ) -> None:
     """C9: a log that begins later continues a snapshot; a leader never loads one."""
     what = f"the metadata log of {machine.name} begins at {now.start}"
-    snapshot = quorum.oldest_snapshot
+    snapshot = quorum.log.oldest_snapshot
     if now.start > 0 and (
         snapshot is None
         or snapshot.offset != now.start

@@ -178,12 +178,12 @@ class MetadataRules:
 
 def _moved(quorum: Quorum[MetadataRecord], since: int) -> set[int] | None:
     """The brokers of which the records from there on say something; None if they are gone."""
-    if since < quorum.start_offset:
+    if since < quorum.log.start_offset:
         return None
     kinds = RegisterBrokerRecord | BrokerRegistrationChangeRecord
     return {
         each.record.broker_id
-        for each in quorum.committed_since(since)
+        for each in quorum.replica.committed_since(since)
         if isinstance(each.record, kinds)
     }
 

@@ -116,7 +116,7 @@ class SignsOfLife:
             elif type(effect) is SendOnLink and metadata_follower(joined(effect.parts)) is not None:
                 self._followed.add((own, -effect.link))
         if machine.node is not None:
-            grown, end = self._grown[own], machine.node.quorum.end_offset
+            grown, end = self._grown[own], machine.node.quorum.log.end_offset
             while grown and grown[-1][1] > end:  # what was cut off is decided anew
                 grown.pop()
             if not grown or grown[-1][1] != end:

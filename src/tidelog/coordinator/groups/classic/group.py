@@ -26,7 +26,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """Where a group stands; the values are what clients are told."""
 
     EMPTY = "Empty"
@@ -40,7 +40,7 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, since_ms: int = -1) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.state_since_ms = since_ms
         """Wall time of the last change of state; -1 when nobody noted it."""
         self.was_empty = False
@@ -129,7 +129,7 @@ class ClassicGroup:
     @property
     def is_abandoned(self) -> bool:
         """Whether nothing but offsets could keep this group."""
-        return self.is_empty and not self.pending_joins and self.state is State.EMPTY
+        return self.is_empty and not self.pending_joins and self.state is ClassicGroupState.EMPTY
 
     def offset_in_use_until(self, committed_ms: int) -> int | None:
         """Since when nobody needs an offset of a topic that is not subscribed; None: still used.
@@ -138,9 +138,9 @@ class ClassicGroup:
         """
         if self.is_simple:
             return committed_ms
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return committed_ms if self.state_since_ms == -1 else self.state_since_ms
-        if self.state is State.STABLE and self._subscribed is not None:
+        if self.state is ClassicGroupState.STABLE and self._subscribed is not None:
             return committed_ms
         return None
 
@@ -153,8 +153,8 @@ class ClassicGroup:
 
     # -- changes -------------------------------------------------------------------------------
 
-    def becomes(self, state: State, now: Now) -> None:
-        self.was_empty = self.state is State.EMPTY
+    def becomes(self, state: ClassicGroupState, now: Now) -> None:
+        self.was_empty = self.state is ClassicGroupState.EMPTY
         self.state = state
         self.state_since_ms = now.wall_ms
 
@@ -206,7 +206,7 @@ class ClassicGroup:
         """All who could join have joined."""
         self.generation += 1
         self.protocol = self.chosen_protocol()
-        self.becomes(State.COMPLETING, now)
+        self.becomes(ClassicGroupState.COMPLETING, now)
         self.note_subscriptions()
 
     def note_subscriptions(self) -> None:
@@ -272,5 +272,5 @@ class ClassicGroup:
             for member in self.members.values()
             if member.instance_id is not None
         }
-        self.state = State.STABLE if self.members else State.EMPTY
+        self.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY
         self.note_subscriptions()

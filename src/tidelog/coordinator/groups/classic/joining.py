@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.decision import Answer, Decision, LateReply
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
-from tidelog.coordinator.groups.classic.member import ClassicMember, Protocols
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from tidelog.coordinator.groups.classic.member import ClassicMember, JoinGroupReply, Protocols
 from tidelog.coordinator.groups.classic.rebalance import (
     NEW_MEMBER_JOIN_MS,
     Rebalance,
@@ -20,8 +19,8 @@ from tidelog.coordinator.groups.classic.rebalance import (
     fenced,
     joined,
 )
-from tidelog.coordinator.groups.classic.replies import JoinReply
 from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.result import Answer, CoordinatorResult, LateReply
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode
@@ -29,11 +28,11 @@ from tidelog.model.time import Now
 
 ID_REQUIRED_SINCE: Final = 4
 SKIPS_ASSIGNMENT_SINCE: Final = 9
-Joining: TypeAlias = Decision[GroupRecord, JoinReply | None]
+JoinGroupResult: TypeAlias = CoordinatorResult[GroupRecord, JoinGroupReply | None]
 """Without a reply, the asker waits for the others."""
 
 
-class JoinWish(NamedTuple):
+class JoinGroup(NamedTuple):
     """What somebody says who wants to join."""
 
     version: int
@@ -56,28 +55,30 @@ class Joins:
         self._max_size = config.group_max_size
         self._entropy = entropy
 
-    def join(self, group: ClassicGroup, wish: JoinWish, answer: Answer, now: Now) -> Joining:
+    def join(
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+    ) -> JoinGroupResult:
         """Join for the first time, or again."""
-        if not self._has_room_for(group, wish.member_id):
-            group.remove(wish.member_id)
+        if not self._has_room_for(group, request.member_id):
+            group.remove(request.member_id)
             return _refused(ErrorCode.group_max_size_reached, "")
-        if not group.supports(wish.protocol_type, wish.protocols):
-            return _refused(ErrorCode.inconsistent_group_protocol, wish.member_id)
-        if not wish.member_id:
-            return self._join_new(group, wish, answer, now)
-        if wish.member_id in group.pending_joins:
-            return _waits(self._add(group, wish, wish.member_id, answer, now))
-        unfit = group.unfit_member(wish.member_id, wish.instance_id)
+        if not group.supports(request.protocol_type, request.protocols):
+            return _refused(ErrorCode.inconsistent_group_protocol, request.member_id)
+        if not request.member_id:
+            return self._join_new(group, request, answer, now)
+        if request.member_id in group.pending_joins:
+            return _waits(self._add(group, request, request.member_id, answer, now))
+        unfit = group.unfit_member(request.member_id, request.instance_id)
         if unfit is not None:
-            return _refused(unfit, wish.member_id)
-        return self._join_again(group, wish, answer, now)
+            return _refused(unfit, request.member_id)
+        return self._join_again(group, request, answer, now)
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         """Whoever is in may stay in; of those who rejoin, the first ones find room."""
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             return True
         member = group.members.get(member_id)
-        if group.state is State.PREPARING:
+        if group.state is ClassicGroupState.PREPARING:
             if member is not None and member.awaits_join is not None:
                 return True
             return sum(1 for _ in group.awaiting_join()) < self._max_size
@@ -85,87 +86,93 @@ class Joins:
 
     # -- for the first time --------------------------------------------------------------------
 
-    def _join_new(self, group: ClassicGroup, wish: JoinWish, answer: Answer, now: Now) -> Joining:
-        member_id = f"{wish.instance_id or wish.client_id}-{self._entropy.uuid()}"
-        if wish.instance_id is not None:
-            known = group.static_ids.get(wish.instance_id)
+    def _join_new(
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+    ) -> JoinGroupResult:
+        member_id = f"{request.instance_id or request.client_id}-{self._entropy.uuid()}"
+        if request.instance_id is not None:
+            known = group.static_ids.get(request.instance_id)
             if known is not None:
-                return self._replace(group, wish, group.members[known], member_id, answer, now)
-        elif wish.version >= ID_REQUIRED_SINCE:
-            self._rebalance.expects_join(group, member_id, wish.session_timeout_ms, now)
+                return self._replace(group, request, group.members[known], member_id, answer, now)
+        elif request.version >= ID_REQUIRED_SINCE:
+            self._rebalance.expects_join(group, member_id, request.session_timeout_ms, now)
             return _refused(ErrorCode.member_id_required, member_id)
-        return _waits(self._add(group, wish, member_id, answer, now))
+        return _waits(self._add(group, request, member_id, answer, now))
 
     def _add(
-        self, group: ClassicGroup, wish: JoinWish, member_id: str, answer: Answer, now: Now
+        self, group: ClassicGroup, request: JoinGroup, member_id: str, answer: Answer, now: Now
     ) -> Step:
         member = ClassicMember(
             member_id=member_id,
-            instance_id=wish.instance_id,
-            client_id=wish.client_id,
-            client_host=wish.client_host,
-            rebalance_timeout_ms=wish.rebalance_timeout_ms,
-            session_timeout_ms=wish.session_timeout_ms,
-            protocols=wish.protocols,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=request.protocols,
             awaits_join=answer,
             is_new=True,
         )
-        if group.state is State.PREPARING and group.was_empty:
+        if group.state is ClassicGroupState.PREPARING and group.was_empty:
             group.got_new_member = True
-        group.add(member, wish.protocol_type)
+        group.add(member, request.protocol_type)
         self._rebalance.heard_of(group, member, now, NEW_MEMBER_JOIN_MS)
         return self._rebalance.prepare_or_complete(group, now)
 
     def _replace(
         self,
         group: ClassicGroup,
-        wish: JoinWish,
+        request: JoinGroup,
         member: ClassicMember,
         new_id: str,
         answer: Answer,
         now: Now,
-    ) -> Joining:
+    ) -> JoinGroupResult:
         late = tuple(fenced(member))
         old_leader = group.leader
         self._rebalance.forget_session(group, member.member_id)
         group.replace_static(member, new_id)
-        _update(member, wish)
+        _update(member, request)
         self._rebalance.heard_of(group, member, now)
-        if group.state is State.STABLE and group.chosen_protocol() == group.protocol:
+        if group.state is ClassicGroupState.STABLE and group.chosen_protocol() == group.protocol:
             assignments = {each.member_id: each.assignment for each in group.members.values()}
             record = group.record(assignments, now)
-            return Decision((record,), _rejoined(group, wish, new_id, old_leader), late)
+            return CoordinatorResult((record,), _rejoined(group, request, new_id, old_leader), late)
         member.awaits_join = answer
         return _waits(self._rebalance.prepare_or_complete(group, now), late)
 
     # -- again ---------------------------------------------------------------------------------
 
-    def _join_again(self, group: ClassicGroup, wish: JoinWish, answer: Answer, now: Now) -> Joining:
-        member = group.members[wish.member_id]
-        is_same = member.protocols == wish.protocols
-        if group.state is State.COMPLETING and is_same:
-            return Decision((), joined(group, member.member_id))
-        if group.state is State.STABLE and is_same and group.leader != member.member_id:
-            return Decision((), joined(group, member.member_id))
+    def _join_again(
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+    ) -> JoinGroupResult:
+        member = group.members[request.member_id]
+        is_same = member.protocols == request.protocols
+        if group.state is ClassicGroupState.COMPLETING and is_same:
+            return CoordinatorResult((), joined(group, member.member_id))
+        if group.state is ClassicGroupState.STABLE and is_same and group.leader != member.member_id:
+            return CoordinatorResult((), joined(group, member.member_id))
         late: tuple[LateReply, ...] = ()
         if member.awaits_join is not None:
-            overtaken = JoinReply(error=ErrorCode.rebalance_in_progress, member_id=member.member_id)
+            overtaken = JoinGroupReply(
+                error=ErrorCode.rebalance_in_progress, member_id=member.member_id
+            )
             late = (LateReply(member.awaits_join, overtaken),)
-        _update(member, wish)
+        _update(member, request)
         member.awaits_join = answer
         return _waits(self._rebalance.prepare_or_complete(group, now), late)
 
 
 def _rejoined(
-    group: ClassicGroup, wish: JoinWish, member_id: str, old_leader: str | None
-) -> JoinReply:
+    group: ClassicGroup, request: JoinGroup, member_id: str, old_leader: str | None
+) -> JoinGroupReply:
     """What a static member is told that takes its place again in a stable group.
 
     A leader of old versions would assign anew if it knew that it leads (KIP-814).
     """
-    if wish.version >= SKIPS_ASSIGNMENT_SINCE:
+    if request.version >= SKIPS_ASSIGNMENT_SINCE:
         return joined(group, member_id, skip_assignment=group.leader == member_id)
-    return JoinReply(
+    return JoinGroupReply(
         member_id=member_id,
         generation=group.generation,
         protocol_type=group.protocol_type,
@@ -174,15 +181,15 @@ def _rejoined(
     )
 
 
-def _update(member: ClassicMember, wish: JoinWish) -> None:
-    member.protocols = wish.protocols
-    member.session_timeout_ms = wish.session_timeout_ms
-    member.rebalance_timeout_ms = wish.rebalance_timeout_ms
+def _update(member: ClassicMember, request: JoinGroup) -> None:
+    member.protocols = request.protocols
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
 
-def _waits(step: Step, late: tuple[LateReply, ...] = ()) -> Joining:
-    return Decision(step.records, None, (*late, *step.late))
+def _waits(step: Step, late: tuple[LateReply, ...] = ()) -> JoinGroupResult:
+    return CoordinatorResult(step.records, None, (*late, *step.late))
 
 
-def _refused(error: ErrorCode, member_id: str) -> Joining:
-    return Decision((), JoinReply(error=error, member_id=member_id))
+def _refused(error: ErrorCode, member_id: str) -> JoinGroupResult:
+    return CoordinatorResult((), JoinGroupReply(error=error, member_id=member_id))

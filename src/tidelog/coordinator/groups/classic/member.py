@@ -1,15 +1,41 @@
-"""A member of a classic group."""
+"""A member of a classic group, and what it is answered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidelog.coordinator.decision import Answer
 from tidelog.coordinator.groups.classic_records import MemberMetadata
+from tidelog.coordinator.result import Answer
+from tidelog.model.errors import ErrorCode
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the member's metadata for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupReply:
+    """A generation, or why not; the leader is told of all members."""
+
+    error: ErrorCode = ErrorCode.none
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    """Member id, instance id, metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupReply:
+    """What a member is assigned, or why it is not."""
+
+    error: ErrorCode = ErrorCode.none
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True)

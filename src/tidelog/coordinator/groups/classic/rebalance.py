@@ -11,26 +11,25 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision, LateReply
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
-from tidelog.coordinator.groups.classic.member import ClassicMember
-from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from tidelog.coordinator.groups.classic.member import ClassicMember, JoinGroupReply, SyncGroupReply
 from tidelog.coordinator.groups.records import GroupRecord
-from tidelog.coordinator.shard import Timers
+from tidelog.coordinator.result import CoordinatorResult, LateReply
+from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 
 NEW_MEMBER_JOIN_MS: Final = 300_000
 EMPTY_AGAIN_MS: Final = 1_000
-Step: TypeAlias = Decision[GroupRecord, None]
-NOTHING: Final[Step] = Decision((), None)
+Step: TypeAlias = CoordinatorResult[GroupRecord, None]
+NOTHING: Final[Step] = CoordinatorResult((), None)
 
 
 class Rebalance:
     """Moves groups from state to state; keeps no state of its own."""
 
-    def __init__(self, timers: Timers, config: NodeConfig) -> None:
+    def __init__(self, timers: CoordinatorTimer, config: NodeConfig) -> None:
         self._timers = timers
         self._initial_delay_ms = config.group_initial_rebalance_delay_ms
 
@@ -79,42 +78,46 @@ class Rebalance:
             member = group.remove(member_id)
             if member is not None:
                 gone += _dismissed(member, ErrorCode.unknown_member_id)
-        if group.state in (State.STABLE, State.COMPLETING):
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
             step = self.prepare(group, now)
         else:
             step = self.complete_if_all_joined(group, now)
-        return Decision(step.records, None, (*gone, *step.late))
+        return CoordinatorResult(step.records, None, (*gone, *step.late))
 
     # -- joining -------------------------------------------------------------------------------
 
     def prepare_or_complete(self, group: ClassicGroup, now: Now) -> Step:
         """Members or their metadata changed: begin a rebalance, or see whether it is done."""
-        if group.state is State.PREPARING:
+        if group.state is ClassicGroupState.PREPARING:
             return NOTHING if group.was_empty else self.complete_if_all_joined(group, now)
         return self.prepare(group, now)
 
     def prepare(self, group: ClassicGroup, now: Now) -> Step:
         """Call on all members to join again."""
         late: tuple[LateReply, ...] = ()
-        if group.state is State.COMPLETING:
+        if group.state is ClassicGroupState.COMPLETING:
             late = _rebalancing(group)
         group.pending_syncs.clear()
         self._timers.cancel(_sync(group))
-        group.becomes(State.PREPARING, now)
+        group.becomes(ClassicGroupState.PREPARING, now)
         if group.was_empty:
             group.got_new_member = False
             remaining_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
             self._wait_for_others(group, self._initial_delay_ms, remaining_ms, now)
-            return Decision((), None, late)
+            return CoordinatorResult((), None, late)
         if group.have_all_joined:
             step = self._complete(group, now)
-            return Decision(step.records, None, (*late, *step.late))
+            return CoordinatorResult(step.records, None, (*late, *step.late))
         self._wait_for_joins(group, now)
-        return Decision((), None, late)
+        return CoordinatorResult((), None, late)
 
     def complete_if_all_joined(self, group: ClassicGroup, now: Now) -> Step:
         """Begin the generation if nobody is missing; a first one waits for its delay."""
-        if group.state is State.PREPARING and not group.was_empty and group.have_all_joined:
+        if (
+            group.state is ClassicGroupState.PREPARING
+            and not group.was_empty
+            and group.have_all_joined
+        ):
             return self._complete(group, now)
         return NOTHING
 
@@ -138,7 +141,7 @@ class Rebalance:
         self._timers.set(_join(group), now.monotonic_ms + delay_ms, delay_over)
 
     def _complete(self, group: ClassicGroup, now: Now) -> Step:
-        if group.state is not State.PREPARING:
+        if group.state is not ClassicGroupState.PREPARING:
             return NOTHING
         self._timers.cancel(_join(group))
         for member in list(group.members.values()):
@@ -151,7 +154,7 @@ class Rebalance:
         if not group.members:
             again_ms = now.monotonic_ms + EMPTY_AGAIN_MS
             self._timers.set(_join(group), again_ms, lambda later: self._complete(group, later))
-            return Decision((group.emptied(now),), None)
+            return CoordinatorResult((group.emptied(now),), None)
         group.begin_generation(now)
         late = []
         for member in group.members.values():
@@ -167,7 +170,7 @@ class Rebalance:
             now.monotonic_ms + group.rebalance_timeout_ms,
             lambda later: self._syncs_overdue(group, generation, later),
         )
-        return Decision((), None, tuple(late))
+        return CoordinatorResult((), None, tuple(late))
 
     def abandon(self, group: ClassicGroup) -> None:
         """The group has changed its protocol: nothing more is to come of it."""
@@ -198,10 +201,10 @@ class Rebalance:
 
 def joined(
     group: ClassicGroup, member_id: str, *, skip_assignment: bool = False, tells_all: bool = True
-) -> JoinReply:
+) -> JoinGroupReply:
     """The group's generation, as a member is told of it."""
     is_leader = group.leader == member_id
-    return JoinReply(
+    return JoinGroupReply(
         member_id=member_id,
         generation=group.generation,
         protocol_type=group.protocol_type,
@@ -218,7 +221,7 @@ def _rebalancing(group: ClassicGroup) -> tuple[LateReply, ...]:
     for member in group.members.values():
         member.assignment = b""
         if member.awaits_sync is not None:
-            reply = SyncReply(error=ErrorCode.rebalance_in_progress)
+            reply = SyncGroupReply(error=ErrorCode.rebalance_in_progress)
             late.append(LateReply(member.awaits_sync, reply))
             member.awaits_sync = None
     return tuple(late)
@@ -228,9 +231,9 @@ def _dismissed(member: ClassicMember, error: ErrorCode) -> list[LateReply]:
     """Answers to what waits of a member that is no longer one under its id."""
     late = []
     if member.awaits_join is not None:
-        late.append(LateReply(member.awaits_join, JoinReply(error=error, member_id="")))
+        late.append(LateReply(member.awaits_join, JoinGroupReply(error=error, member_id="")))
     if member.awaits_sync is not None:
-        late.append(LateReply(member.awaits_sync, SyncReply(error=error)))
+        late.append(LateReply(member.awaits_sync, SyncGroupReply(error=error)))
     member.awaits_join = member.awaits_sync = None
     return late
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from tidelog.coordinator.decision import Answer, Decision, LateReply
-from tidelog.coordinator.groups.classic.group import ClassicGroup, State
+from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
+from tidelog.coordinator.groups.classic.member import SyncGroupReply
 from tidelog.coordinator.groups.classic.rebalance import Rebalance
-from tidelog.coordinator.groups.classic.replies import SyncReply
 from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.result import Answer, CoordinatorResult, LateReply
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 
-Syncing: TypeAlias = Decision[GroupRecord, SyncReply | None]
+SyncGroupResult: TypeAlias = CoordinatorResult[GroupRecord, SyncGroupReply | None]
 """Without a reply, the asker waits for the leader."""
 
 
-class SyncWish(NamedTuple):
+class SyncGroup(NamedTuple):
     """A member that asks for its assignment; the leader brings everybody's."""
 
     group_id: str
@@ -32,14 +32,14 @@ class SyncWish(NamedTuple):
     assignments: dict[str, bytes]
 
 
-class Leaver(NamedTuple):
+class LeavingMember(NamedTuple):
     """A member that goes, or that is sent away by its instance id."""
 
     member_id: str
     instance_id: str | None
 
 
-class Membership:
+class ClassicMembership:
     """The life of members within a generation."""
 
     def __init__(self, rebalance: Rebalance) -> None:
@@ -47,36 +47,38 @@ class Membership:
 
     # -- syncing -------------------------------------------------------------------------------
 
-    def sync(self, group: ClassicGroup, wish: SyncWish, answer: Answer, now: Now) -> Syncing:
+    def sync(
+        self, group: ClassicGroup, request: SyncGroup, answer: Answer, now: Now
+    ) -> SyncGroupResult:
         """Give a member its assignment once the leader has brought it."""
-        error = _sync_refused(group, wish)
+        error = _sync_refused(group, request)
         if error is not None:
-            return Decision((), SyncReply(error=error))
-        member = group.members[wish.member_id]
-        self._rebalance.synced(group, wish.member_id)
-        if group.state is State.STABLE:
-            return Decision((), _assigned(group, member.assignment))
-        if wish.member_id != group.leader:
+            return CoordinatorResult((), SyncGroupReply(error=error))
+        member = group.members[request.member_id]
+        self._rebalance.synced(group, request.member_id)
+        if group.state is ClassicGroupState.STABLE:
+            return CoordinatorResult((), _assigned(group, member.assignment))
+        if request.member_id != group.leader:
             overtaken: tuple[LateReply, ...] = ()
             if member.awaits_sync is not None:
-                reply = SyncReply(error=ErrorCode.rebalance_in_progress)
+                reply = SyncGroupReply(error=ErrorCode.rebalance_in_progress)
                 overtaken = (LateReply(member.awaits_sync, reply),)
             member.awaits_sync = answer
-            return Decision((), None, overtaken)
-        return self._assign(group, wish, now)
+            return CoordinatorResult((), None, overtaken)
+        return self._assign(group, request, now)
 
-    def _assign(self, group: ClassicGroup, wish: SyncWish, now: Now) -> Syncing:
+    def _assign(self, group: ClassicGroup, request: SyncGroup, now: Now) -> SyncGroupResult:
         late = []
         for member in group.members.values():
-            if member.awaits_sync is not None or member.member_id == wish.member_id:
+            if member.awaits_sync is not None or member.member_id == request.member_id:
                 self._rebalance.heard_of(group, member, now)
             if member.awaits_sync is not None:
-                assignment = wish.assignments.get(member.member_id, b"")
+                assignment = request.assignments.get(member.member_id, b"")
                 late.append(LateReply(member.awaits_sync, _assigned(group, assignment)))
                 member.awaits_sync = None
-        return Decision(
-            (group.record(wish.assignments, now),),
-            _assigned(group, wish.assignments.get(wish.member_id, b"")),
+        return CoordinatorResult(
+            (group.record(request.assignments, now),),
+            _assigned(group, request.assignments.get(request.member_id, b"")),
             tuple(late),
         )
 
@@ -97,15 +99,15 @@ class Membership:
         if generation != group.generation:
             return ErrorCode.illegal_generation
         self._rebalance.heard_of(group, group.members[member_id], now)
-        if group.state is State.PREPARING:
+        if group.state is ClassicGroupState.PREPARING:
             return ErrorCode.rebalance_in_progress
         return ErrorCode.none
 
     # -- leaving -------------------------------------------------------------------------------
 
     def leave(
-        self, group: ClassicGroup, leavers: list[Leaver], now: Now
-    ) -> Decision[GroupRecord, tuple[ErrorCode, ...]]:
+        self, group: ClassicGroup, leavers: list[LeavingMember], now: Now
+    ) -> CoordinatorResult[GroupRecord, tuple[ErrorCode, ...]]:
         """Let members go, each for itself; the others rebalance once."""
         errors: list[ErrorCode] = []
         leaving: list[str] = []
@@ -122,27 +124,27 @@ class Membership:
                 leaving.append(member_id)
             errors.append(unfit or ErrorCode.none)
         if not leaving:
-            return Decision((), tuple(errors))
+            return CoordinatorResult((), tuple(errors))
         step = self._rebalance.members_left(group, leaving, now)
-        return Decision(step.records, tuple(errors), step.late)
+        return CoordinatorResult(step.records, tuple(errors), step.late)
 
 
-def _sync_refused(group: ClassicGroup, wish: SyncWish) -> ErrorCode | None:
-    unfit = group.unfit_member(wish.member_id, wish.instance_id)
+def _sync_refused(group: ClassicGroup, request: SyncGroup) -> ErrorCode | None:
+    unfit = group.unfit_member(request.member_id, request.instance_id)
     if unfit is not None:
         return unfit
-    if wish.generation != group.generation:
+    if request.generation != group.generation:
         return ErrorCode.illegal_generation
-    if wish.protocol_type is not None and wish.protocol_type != group.protocol_type:
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
         return ErrorCode.inconsistent_group_protocol
-    if wish.protocol is not None and wish.protocol != group.protocol:
+    if request.protocol is not None and request.protocol != group.protocol:
         return ErrorCode.inconsistent_group_protocol
-    if group.state is State.PREPARING:
+    if group.state is ClassicGroupState.PREPARING:
         return ErrorCode.rebalance_in_progress
     return None
 
 
-def _assigned(group: ClassicGroup, assignment: bytes) -> SyncReply:
-    return SyncReply(
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupReply:
+    return SyncGroupReply(
         protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment
     )

@@ -6,12 +6,11 @@ and the sync that follows tells what the coordinator assigned.
 
 from __future__ import annotations
 
-from tidelog.coordinator.decision import Decision
-from tidelog.coordinator.groups.classic.joining import ID_REQUIRED_SINCE, Joining, JoinWish
-from tidelog.coordinator.groups.classic.replies import JoinReply, SyncReply
-from tidelog.coordinator.groups.classic.syncing import Leaver, Syncing, SyncWish
-from tidelog.coordinator.groups.consumer.draft import Draft
+from tidelog.coordinator.groups.classic.joining import ID_REQUIRED_SINCE, JoinGroup, JoinGroupResult
+from tidelog.coordinator.groups.classic.member import JoinGroupReply, SyncGroupReply
+from tidelog.coordinator.groups.classic.syncing import LeavingMember, SyncGroup, SyncGroupResult
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
 from tidelog.coordinator.groups.consumer.heartbeats import Heartbeats, replace_member
 from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberState
 from tidelog.coordinator.groups.consumer.migration import assignment_bytes, by_id
@@ -28,6 +27,7 @@ from tidelog.coordinator.groups.consumer_records import (
 )
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import Topics
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode
@@ -55,62 +55,62 @@ class ClassicMembers:
 
     # -- joining -------------------------------------------------------------------------------
 
-    def join(self, group: ConsumerGroup, wish: JoinWish, now: Now) -> Joining:
+    def join(self, group: ConsumerGroup, request: JoinGroup, now: Now) -> JoinGroupResult:
         """Join, or come back for what there is to have by now."""
-        member_id = wish.member_id or str(self._entropy.uuid())
+        member_id = request.member_id or str(self._entropy.uuid())
         if len(group.members) >= self._max_size and member_id not in group.members:
             return _refused(ErrorCode.group_max_size_reached, "")
-        subscription = _subscription(group, wish)
+        subscription = _subscription(group, request)
         if subscription is None:
-            return _refused(ErrorCode.inconsistent_group_protocol, wish.member_id)
-        is_new = not wish.member_id
-        if is_new and wish.instance_id is None and wish.version >= ID_REQUIRED_SINCE:
+            return _refused(ErrorCode.inconsistent_group_protocol, request.member_id)
+        is_new = not request.member_id
+        if is_new and request.instance_id is None and request.version >= ID_REQUIRED_SINCE:
             return _refused(ErrorCode.member_id_required, member_id)
-        draft = Draft(group)
-        if wish.instance_id is not None:
-            known = group.static_member(wish.instance_id)
+        update = ConsumerGroupUpdate(group)
+        if request.instance_id is not None:
+            known = group.static_member(request.instance_id)
             if known is not None and is_new:
-                replace_member(draft, known, member_id)
+                replace_member(update, known, member_id)
             elif known is None and not is_new:
                 return _refused(ErrorCode.unknown_member_id, member_id)
             elif known is not None and known.member_id != member_id:
                 return _refused(ErrorCode.fenced_instance_id, member_id)
-        before = draft.group.members.get(member_id)
-        draft.write_member(member_id, _metadata(wish, subscription))
+        before = update.group.members.get(member_id)
+        update.write_member(member_id, _metadata(request, subscription))
         owned = by_id(subscription.owned_partitions, self._topics)
-        member = self._heartbeats.move_on(draft, member_id, before, owned, now)
+        member = self._heartbeats.move_on(update, member_id, before, owned, now)
         self._sessions.expects_no_more("join", group.group_id, member_id)
         self._sessions.heard_of(group.group_id, member, now)
         self._sessions.expects("sync", group.group_id, member, now)
-        reply = JoinReply(
+        reply = JoinGroupReply(
             member_id=member_id,
             generation=member.epoch,
             protocol_type=CONSUMER,
-            protocol=wish.protocols[0][0],
+            protocol=request.protocols[0][0],
         )
-        records = self._downgrade(group, draft.group, now) or draft.records
-        return Decision(tuple(records), reply)
+        records = self._downgrade(group, update.group, now) or update.records
+        return CoordinatorResult(tuple(records), reply)
 
     # -- syncing -------------------------------------------------------------------------------
 
-    def sync(self, group: ConsumerGroup, wish: SyncWish, now: Now) -> Syncing:
+    def sync(self, group: ConsumerGroup, request: SyncGroup, now: Now) -> SyncGroupResult:
         """What the member has."""
-        member = _find(group, wish.member_id, wish.instance_id)
+        member = _find(group, request.member_id, request.instance_id)
         if isinstance(member, ErrorCode):
-            return Decision((), SyncReply(error=member))
+            return CoordinatorResult((), SyncGroupReply(error=member))
         is_behind = self._heartbeats.is_behind(group, member, now)
-        error = _sync_refused(member, wish, is_behind=is_behind)
+        error = _sync_refused(member, request, is_behind=is_behind)
         if error is ErrorCode.rebalance_in_progress:
             self._sessions.expects("join", group.group_id, member, now)
         if error is not None:
-            return Decision((), SyncReply(error=error))
+            return CoordinatorResult((), SyncGroupReply(error=error))
         self._sessions.expects_no_more("sync", group.group_id, member.member_id)
         self._sessions.heard_of(group.group_id, member, now)
-        return Decision(
+        return CoordinatorResult(
             (),
-            SyncReply(
-                protocol_type=wish.protocol_type,
-                protocol=wish.protocol,
+            SyncGroupReply(
+                protocol_type=request.protocol_type,
+                protocol=request.protocol,
                 assignment=assignment_bytes(member, self._topics),
             ),
         )
@@ -145,8 +145,8 @@ class ClassicMembers:
         return ErrorCode.none
 
     def leave(
-        self, group: ConsumerGroup, leavers: list[Leaver], now: Now
-    ) -> Decision[GroupRecord, tuple[ErrorCode, ...]]:
+        self, group: ConsumerGroup, leavers: list[LeavingMember], now: Now
+    ) -> CoordinatorResult[GroupRecord, tuple[ErrorCode, ...]]:
         """Let members go, each for itself."""
         errors: list[ErrorCode] = []
         leaving: list[str] = []
@@ -163,36 +163,37 @@ class ClassicMembers:
                 errors.append(ErrorCode.none)
                 leaving.append(member_id)
         if not leaving:
-            return Decision((), tuple(errors))
+            return CoordinatorResult((), tuple(errors))
         step = self._sessions.members_left(group, leaving, now)
-        return Decision(step.records, tuple(errors), step.late)
+        return CoordinatorResult(step.records, tuple(errors), step.late)
 
 
-def _subscription(group: ConsumerGroup, wish: JoinWish) -> ConsumerProtocolSubscription | None:
+def _subscription(group: ConsumerGroup, request: JoinGroup) -> ConsumerProtocolSubscription | None:
     """What a member wants to read, if it could live in this group."""
-    if wish.protocol_type != CONSUMER or not wish.protocols:
+    if request.protocol_type != CONSUMER or not request.protocols:
         return None
-    offered = {name for name, _ in wish.protocols}
+    offered = {name for name, _ in request.protocols}
     for member in group.members.values():
-        if member.classic is not None and member.member_id != wish.member_id:
+        if member.classic is not None and member.member_id != request.member_id:
             offered &= {each.name for each in member.classic.supported_protocols}
-    return read_subscription(wish.protocols[0][1]) if offered else None
+    return read_subscription(request.protocols[0][1]) if offered else None
 
 
 def _metadata(
-    wish: JoinWish, subscription: ConsumerProtocolSubscription
+    request: JoinGroup, subscription: ConsumerProtocolSubscription
 ) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
-        instance_id=wish.instance_id,
+        instance_id=request.instance_id,
         rack_id=subscription.rack_id,
-        client_id=wish.client_id,
-        client_host=wish.client_host,
+        client_id=request.client_id,
+        client_host=request.client_host,
         subscribed_topic_names=tuple(sorted(set(subscription.topics))),
-        rebalance_timeout_ms=wish.rebalance_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
         classic_member_metadata=ClassicMemberMetadata(
-            session_timeout_ms=wish.session_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
             supported_protocols=tuple(
-                ClassicProtocol(name=name, metadata=metadata) for name, metadata in wish.protocols
+                ClassicProtocol(name=name, metadata=metadata)
+                for name, metadata in request.protocols
             ),
         ),
     )
@@ -211,18 +212,20 @@ def _find(
     return member
 
 
-def _sync_refused(member: ConsumerMember, wish: SyncWish, *, is_behind: bool) -> ErrorCode | None:
-    if wish.generation != member.epoch:
+def _sync_refused(
+    member: ConsumerMember, request: SyncGroup, *, is_behind: bool
+) -> ErrorCode | None:
+    if request.generation != member.epoch:
         return ErrorCode.illegal_generation
-    if wish.protocol_type not in (None, CONSUMER):
+    if request.protocol_type not in (None, CONSUMER):
         return ErrorCode.inconsistent_group_protocol
     classic = member.classic
-    if classic is not None and wish.protocol not in (None, classic.supported_protocols[0].name):
+    if classic is not None and request.protocol not in (None, classic.supported_protocols[0].name):
         return ErrorCode.inconsistent_group_protocol
     if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return ErrorCode.rebalance_in_progress
     return None
 
 
-def _refused(error: ErrorCode, member_id: str) -> Joining:
-    return Decision((), JoinReply(error=error, member_id=member_id))
+def _refused(error: ErrorCode, member_id: str) -> JoinGroupResult:
+    return CoordinatorResult((), JoinGroupReply(error=error, member_id=member_id))

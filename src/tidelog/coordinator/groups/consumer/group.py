@@ -40,7 +40,7 @@ from tidelog.coordinator.groups.topics import IdPartition
 NOT_LOOKED: Final = -1
 
 
-class State(Enum):
+class ConsumerGroupState(Enum):
     """Where a group stands; the values are what people are told."""
 
     EMPTY = "Empty"
@@ -72,27 +72,27 @@ class ConsumerGroup:
         self.topics_seen = NOT_LOOKED
         """The version of the topics that the metadata hash last agreed with; not stored."""
 
-    def draft(self) -> ConsumerGroup:
+    def copied(self) -> ConsumerGroup:
         """A copy to replay records into before they are written."""
-        drafted = copy(self)
-        drafted.members = dict(self.members)
-        drafted.static_ids = dict(self.static_ids)
-        drafted.targets = dict(self.targets)
-        drafted.holders = dict(self.holders)
-        drafted.resolved = dict(self.resolved)
-        return drafted
+        copied_group = copy(self)
+        copied_group.members = dict(self.members)
+        copied_group.static_ids = dict(self.static_ids)
+        copied_group.targets = dict(self.targets)
+        copied_group.holders = dict(self.holders)
+        copied_group.resolved = dict(self.resolved)
+        return copied_group
 
     # -- questions -----------------------------------------------------------------------------
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConsumerGroupState:
         if not self.members:
-            return State.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
-            return State.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         if any(not each.is_reconciled_to(self.target_epoch) for each in self.members.values()):
-            return State.RECONCILING
-        return State.STABLE
+            return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
 
     @property
     def is_empty(self) -> bool:
@@ -130,12 +130,12 @@ class ConsumerGroup:
 
     def assignor(self, default: str) -> str:
         """The one that most members ask for."""
-        wishes = Counter(
+        asked_for = Counter(
             each.metadata.server_assignor
             for each in self.members.values()
             if each.metadata.server_assignor is not None
         )
-        return wishes.most_common(1)[0][0] if wishes else default
+        return asked_for.most_common(1)[0][0] if asked_for else default
 
     def target_of(self, member_id: str) -> frozenset[IdPartition]:
         return self.targets.get(member_id, frozenset())

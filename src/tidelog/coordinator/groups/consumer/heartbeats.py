@@ -15,9 +15,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeAlias
 
-from tidelog.coordinator.decision import Decision
-from tidelog.coordinator.groups.consumer.draft import Draft
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
 from tidelog.coordinator.groups.consumer.member import (
     AWAY_EPOCH,
     JOINING_EPOCH,
@@ -25,18 +24,22 @@ from tidelog.coordinator.groups.consumer.member import (
     ConsumerMember,
     MemberState,
 )
+from tidelog.coordinator.groups.consumer.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatReply,
+)
 from tidelog.coordinator.groups.consumer.reconciliation import reconcile
 from tidelog.coordinator.groups.consumer.regex import malformed, resolve_all
-from tidelog.coordinator.groups.consumer.replies import Heartbeat, HeartbeatReply
 from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
 from tidelog.coordinator.groups.consumer_records import ConsumerGroupMemberMetadataValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition, Topics
+from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 
-Beating: TypeAlias = Decision[GroupRecord, HeartbeatReply]
+HeartbeatResult: TypeAlias = CoordinatorResult[GroupRecord, ConsumerGroupHeartbeatReply]
 
 
 class Heartbeats:
@@ -52,9 +55,11 @@ class Heartbeats:
 
     # -- staying -------------------------------------------------------------------------------
 
-    def heartbeat(self, draft: Draft, beat: Heartbeat, now: Now) -> Beating | Refusal:
+    def heartbeat(
+        self, update: ConsumerGroupUpdate, beat: ConsumerGroupHeartbeat, now: Now
+    ) -> HeartbeatResult | Refusal:
         """A member joins or lives; it is moved on towards the target."""
-        group = draft.group
+        group = update.group
         is_full = len(group.members) >= self._config.group_consumer_max_size
         if is_full and beat.member_id not in group.members:
             why = "The consumer group has reached its maximum capacity."
@@ -63,20 +68,20 @@ class Heartbeats:
             refusal = malformed(beat.subscribed_topic_regex)
             if refusal is not None:
                 return refusal
-        refusal = self._find(draft, beat)
+        refusal = self._find(update, beat)
         if refusal is not None:
             return refusal
-        known = draft.group.members.get(beat.member_id)
-        draft.write_member(beat.member_id, told(known, beat))
-        member = self.move_on(draft, beat.member_id, known, beat.owned, now)
+        known = update.group.members.get(beat.member_id)
+        update.write_member(beat.member_id, told(known, beat))
+        member = self.move_on(update, beat.member_id, known, beat.owned, now)
         self._sessions.heard_of(group.group_id, member, now)
         is_news = known is None or known.assigned.keys() != member.assigned.keys()
         interval_ms = self._times_of(group.group_id).heartbeat_interval_ms
-        if draft.group.epoch > draft.group.target_epoch:
-            interval_ms = min(interval_ms, self._target_due_in_ms(draft.group, now))
-        return Decision(
-            tuple(draft.records),
-            HeartbeatReply(
+        if update.group.epoch > update.group.target_epoch:
+            interval_ms = min(interval_ms, self._target_due_in_ms(update.group, now))
+        return CoordinatorResult(
+            tuple(update.records),
+            ConsumerGroupHeartbeatReply(
                 member_id=member.member_id,
                 member_epoch=member.epoch,
                 heartbeat_interval_ms=interval_ms,
@@ -86,20 +91,20 @@ class Heartbeats:
 
     def move_on(
         self,
-        draft: Draft,
+        update: ConsumerGroupUpdate,
         member_id: str,
         known: ConsumerMember | None,
         owned: Collection[IdPartition] | None,
         now: Now,
     ) -> ConsumerMember:
         """Raise the group epoch if something changed, renew the target, reconcile the member."""
-        if self._has_news(draft, draft.group.members[member_id], known, now):
-            draft.raise_epoch(self._topics)
-        is_old = draft.group.epoch > draft.group.target_epoch
-        if is_old and self._target_due_in_ms(draft.group, now) <= 0:
-            draft.write_target(self._topics, self._config.group_consumer_assignors[0], now)
-        member = reconcile(draft.group, draft.group.members[member_id], owned)
-        draft.write_current(member)
+        if self._has_news(update, update.group.members[member_id], known, now):
+            update.raise_epoch(self._topics)
+        is_old = update.group.epoch > update.group.target_epoch
+        if is_old and self._target_due_in_ms(update.group, now) <= 0:
+            update.write_target(self._topics, self._config.group_consumer_assignors[0], now)
+        member = reconcile(update.group, update.group.members[member_id], owned)
+        update.write_current(member)
         return member
 
     def is_behind(self, group: ConsumerGroup, member: ConsumerMember, now: Now) -> bool:
@@ -118,23 +123,27 @@ class Heartbeats:
         return interval_ms - stood_ms if 0 <= stood_ms < interval_ms else 0
 
     def _has_news(
-        self, draft: Draft, member: ConsumerMember, known: ConsumerMember | None, now: Now
+        self,
+        update: ConsumerGroupUpdate,
+        member: ConsumerMember,
+        known: ConsumerMember | None,
+        now: Now,
     ) -> bool:
         had = None if known is None else _subscription(known)
         changed = _subscription(member) != had
-        if changed or draft.group.topics_seen != self._topics.version:
-            changed = resolve_all(draft, self._topics, now) or changed
-        return draft.note_topics(self._topics) or changed
+        if changed or update.group.topics_seen != self._topics.version:
+            changed = resolve_all(update, self._topics, now) or changed
+        return update.note_topics(self._topics) or changed
 
     # -- who it is -----------------------------------------------------------------------------
 
-    def _find(self, draft: Draft, beat: Heartbeat) -> Refusal | None:
+    def _find(self, update: ConsumerGroupUpdate, beat: ConsumerGroupHeartbeat) -> Refusal | None:
         """Whether the member may go by this id and epoch; a static one may take its place again."""
-        group = draft.group
+        group = update.group
         if beat.instance_id is not None:
             known = group.static_member(beat.instance_id)
             if beat.member_epoch == JOINING_EPOCH:
-                return None if known is None else self._take_place(draft, known, beat)
+                return None if known is None else self._take_place(update, known, beat)
             if known is None:
                 return _unknown(f"Instance id {beat.instance_id} is unknown.")
             if known.member_id != beat.member_id:
@@ -147,19 +156,23 @@ class Heartbeats:
             return _unknown(f"Member {beat.member_id} is not a member of {group.group_id}.")
         return _epoch_refused(member, beat)
 
-    def _take_place(self, draft: Draft, known: ConsumerMember, beat: Heartbeat) -> Refusal | None:
+    def _take_place(
+        self, update: ConsumerGroupUpdate, known: ConsumerMember, beat: ConsumerGroupHeartbeat
+    ) -> Refusal | None:
         """A static member comes back under another id, and goes on with what it was to have."""
         if known.member_id == beat.member_id:
             return _epoch_refused(known, beat)
         if known.epoch != AWAY_EPOCH and known.classic is None:
             why = f"Instance id {beat.instance_id} is in use by member {known.member_id}."
             return Refusal(ErrorCode.unreleased_instance_id, why)
-        replace_member(draft, known, beat.member_id)
+        replace_member(update, known, beat.member_id)
         return None
 
     # -- leaving -------------------------------------------------------------------------------
 
-    def leave(self, group: ConsumerGroup, beat: Heartbeat, now: Now) -> Beating | Refusal:
+    def leave(
+        self, group: ConsumerGroup, beat: ConsumerGroupHeartbeat, now: Now
+    ) -> HeartbeatResult | Refusal:
         """A member goes; a static one may be back."""
         member = group.members.get(beat.member_id)
         if beat.instance_id is not None:
@@ -169,18 +182,22 @@ class Heartbeats:
                 return Refusal(ErrorCode.fenced_instance_id, why)
         if member is None:
             return _unknown(f"Member {beat.member_id} is not a member of {group.group_id}.")
-        reply = HeartbeatReply(member_id=beat.member_id, member_epoch=beat.member_epoch)
+        reply = ConsumerGroupHeartbeatReply(
+            member_id=beat.member_id, member_epoch=beat.member_epoch
+        )
         if beat.member_epoch == AWAY_EPOCH:
-            draft = Draft(group)
-            draft.write_current(
+            update = ConsumerGroupUpdate(group)
+            update.write_current(
                 replace(member, epoch=AWAY_EPOCH, state=MemberState.STABLE, to_revoke={})
             )
-            return Decision(tuple(draft.records), reply)
+            return CoordinatorResult(tuple(update.records), reply)
         left = self._sessions.members_left(group, [member.member_id], now)
-        return Decision(left.records, reply, left.late)
+        return CoordinatorResult(left.records, reply, left.late)
 
 
-def told(known: ConsumerMember | None, beat: Heartbeat) -> ConsumerGroupMemberMetadataValue:
+def told(
+    known: ConsumerMember | None, beat: ConsumerGroupHeartbeat
+) -> ConsumerGroupMemberMetadataValue:
     """What is known of a member after it told what changed."""
     before = NOBODY if known is None else known.metadata
     names, expression = beat.subscribed_topic_names, beat.subscribed_topic_regex
@@ -203,13 +220,13 @@ def told(known: ConsumerMember | None, beat: Heartbeat) -> ConsumerGroupMemberMe
     )
 
 
-def replace_member(draft: Draft, known: ConsumerMember, new_id: str) -> None:
+def replace_member(update: ConsumerGroupUpdate, known: ConsumerMember, new_id: str) -> None:
     """Another process goes by a static member's instance id: it gets its place."""
-    target = draft.group.target_of(known.member_id)
-    draft.remove_member(known.member_id)
-    draft.write_member(new_id, known.metadata)
-    draft.write_member_target(new_id, target)
-    draft.write_current(
+    target = update.group.target_of(known.member_id)
+    update.remove_member(known.member_id)
+    update.write_member(new_id, known.metadata)
+    update.write_member_target(new_id, target)
+    update.write_current(
         replace(
             known,
             member_id=new_id,
@@ -229,7 +246,7 @@ def _unknown(why: str) -> Refusal:
     return Refusal(ErrorCode.unknown_member_id, why)
 
 
-def _epoch_refused(member: ConsumerMember, beat: Heartbeat) -> Refusal | None:
+def _epoch_refused(member: ConsumerMember, beat: ConsumerGroupHeartbeat) -> Refusal | None:
     if beat.member_epoch in (member.epoch, JOINING_EPOCH):
         return None
     is_previous = beat.member_epoch == member.previous_epoch < member.epoch

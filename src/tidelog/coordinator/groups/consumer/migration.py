@@ -16,8 +16,8 @@ from typing import Final
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.member import ClassicMember
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey
-from tidelog.coordinator.groups.consumer.draft import Draft, tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate, tombstones
 from tidelog.coordinator.groups.consumer.member import ConsumerMember
 from tidelog.coordinator.groups.consumer_protocol import (
     CONSUMER,
@@ -54,23 +54,23 @@ class Migration:
 
     # -- upgrade -------------------------------------------------------------------------------
 
-    def upgraded(self, classic: ClassicGroup, now: Now) -> Draft | None:
+    def upgraded(self, classic: ClassicGroup, now: Now) -> ConsumerGroupUpdate | None:
         """The group with the same members in the consumer protocol; None when that cannot be."""
         allowed = self._policy in UPGRADES and len(classic.members) < self._consumer_max
         if not classic.is_empty and not (allowed and classic.uses_consumer_protocol):
             return None
         group_id = classic.group_id
         end_of_classic = GroupRecord(GroupMetadataKey(group=group_id), None)
-        draft = Draft(ConsumerGroup(group_id), [end_of_classic])
+        update = ConsumerGroupUpdate(ConsumerGroup(group_id), [end_of_classic])
         if classic.is_empty:
-            return draft
+            return update
         for member in classic.members.values():
             metadata = self._consumer_metadata(member, classic.protocol)
             if metadata is None:
                 return None
-            draft.write_member(member.member_id, metadata)
-        topics = draft.group.subscribed_topics()
-        draft.write(
+            update.write_member(member.member_id, metadata)
+        topics = update.group.subscribed_topics()
+        update.write(
             ConsumerGroupMetadataKey(group_id=group_id),
             ConsumerGroupMetadataValue(
                 epoch=classic.generation, metadata_hash=fingerprint(self._topics, topics)
@@ -78,17 +78,17 @@ class Migration:
         )
         for member in classic.members.values():
             held = self._held(member)
-            draft.write_member_target(member.member_id, held)
-            draft.write_current(
+            update.write_member_target(member.member_id, held)
+            update.write_current(
                 replace(
-                    draft.group.members[member.member_id],
+                    update.group.members[member.member_id],
                     epoch=classic.generation,
                     previous_epoch=classic.generation,
                     assigned=dict.fromkeys(held, classic.generation),
                 )
             )
-        draft.write_target_epoch(classic.generation, now)
-        return draft
+        update.write_target_epoch(classic.generation, now)
+        return update
 
     def _consumer_metadata(
         self, member: ClassicMember, protocol: str | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tidelog.coordinator.groups.consumer.draft import Draft
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
 from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
@@ -25,9 +25,9 @@ def malformed(expression: str) -> Refusal | None:
     return None
 
 
-def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
+def resolve_all(update: ConsumerGroupUpdate, topics: Topics, now: Now) -> bool:
     """Look which topics the members' expressions match now; whether that is news."""
-    group = draft.group
+    group = update.group
     used = {
         member.metadata.subscribed_topic_regex
         for member in group.members.values()
@@ -35,7 +35,7 @@ def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
     }
     news = False
     for expression in sorted(set(group.resolved) - used):
-        draft.write(_key(draft, expression), None)
+        update.write(_key(update, expression), None)
         news = True
     for expression in sorted(used):
         compiled = _compiled(expression)
@@ -45,7 +45,7 @@ def resolve_all(draft: Draft, topics: Topics, now: Now) -> bool:
             value = ConsumerGroupRegularExpressionValue(
                 topics=matched, version=topics.version, timestamp=now.wall_ms
             )
-            draft.write(_key(draft, expression), value)
+            update.write(_key(update, expression), value)
             news = True
     return news
 
@@ -55,7 +55,7 @@ def _compiled(expression: str) -> Expression:
     return Expression(expression)
 
 
-def _key(draft: Draft, expression: str) -> ConsumerGroupRegularExpressionKey:
+def _key(update: ConsumerGroupUpdate, expression: str) -> ConsumerGroupRegularExpressionKey:
     return ConsumerGroupRegularExpressionKey(
-        group_id=draft.group.group_id, regular_expression=expression
+        group_id=update.group.group_id, regular_expression=expression
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
-from tidelog.coordinator.decision import Decision
-from tidelog.coordinator.groups.consumer.draft import Draft
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
+from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
 from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberState
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import Topics
-from tidelog.coordinator.shard import Timers
+from tidelog.coordinator.result import CoordinatorResult
+from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.model.settings.group import GroupTimes
 from tidelog.model.time import Now
 
-Step: TypeAlias = Decision[GroupRecord, None]
-NOTHING: Final[Step] = Decision((), None)
+Step: TypeAlias = CoordinatorResult[GroupRecord, None]
+NOTHING: Final[Step] = CoordinatorResult((), None)
 TimesOf: TypeAlias = Callable[[str], GroupTimes]
 """How a group keeps time, by its settings now."""
 FindGroup: TypeAlias = Callable[[str], ConsumerGroup | None]
@@ -32,7 +32,7 @@ class Sessions:
 
     def __init__(
         self,
-        timers: Timers,
+        timers: CoordinatorTimer,
         times_of: TimesOf,
         topics: Topics,
         find: FindGroup,
@@ -84,9 +84,9 @@ class Sessions:
 
         Their timers stay: they find nobody, unless this is never written.
         """
-        draft = Draft(group)
+        update = ConsumerGroupUpdate(group)
         for member_id in member_ids:
-            draft.remove_member(member_id)
-        draft.raise_epoch(self._topics)
-        records = self._downgrade(group, draft.group, now) or draft.records
-        return Decision(tuple(records), None)
+            update.remove_member(member_id)
+        update.raise_epoch(self._topics)
+        records = self._downgrade(group, update.group, now) or update.records
+        return CoordinatorResult(tuple(records), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.transactions.membership import Joining
+from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
 from tidelog.coordinator.transactions.records import TransactionRecord
-from tidelog.coordinator.transactions.shard import KeptWaiting
+from tidelog.coordinator.transactions.shard import ReplyDeferred
 from tidelog.coordinator.transactions.transaction import TransactionState
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -48,9 +48,9 @@ def test_a_partition_that_takes_part_already_is_not_stored_again(bench: Coordina
 
 def test_nobody_joins_for_another_producer(bench: CoordinatorBench) -> None:
     producer = bench.producer()
-    stranger = Producer(producer.producer_id + 1, 0)
+    stranger = ProducerIdAndEpoch(producer.producer_id + 1, 0)
     assert code_of(bench.join(stranger)) is ErrorCode.invalid_producer_id_mapping
-    newer = Producer(producer.producer_id, 1)
+    newer = ProducerIdAndEpoch(producer.producer_id, 1)
     assert code_of(bench.join(newer)) is ErrorCode.producer_fenced
     unknown = bench.join(producer, transactional_id="b")
     assert code_of(unknown) is ErrorCode.invalid_producer_id_mapping
@@ -63,7 +63,7 @@ def test_who_begins_the_next_transaction_waits_for_the_end_of_the_last(
     bench.join(producer)
     following = bench.end(producer, commit=True)
     for partitions in (PAYMENTS, ORDERS):
-        assert bench.join(following, partitions) is KeptWaiting.KEPT
+        assert bench.join(following, partitions) is ReplyDeferred.DEFERRED
     assert bench.of().is_ending
 
     bench.write_markers()
@@ -105,7 +105,10 @@ def test_who_was_fenced_while_waiting_joins_nothing(bench: CoordinatorBench) -> 
     bench.join(producer, version=0)
     known = bench.of()
     bench.shard.replay(
-        TransactionRecord("a", replace(known, producer=Producer(producer.producer_id, 9))), None
+        TransactionRecord(
+            "a", replace(known, producer=ProducerIdAndEpoch(producer.producer_id, 9))
+        ),
+        None,
     )
     bench.markers.asked = [
         ended._replace(producer=bench.of().producer) for ended in bench.markers.asked
@@ -118,10 +121,10 @@ def test_a_leader_hears_which_partitions_take_part(bench: CoordinatorBench) -> N
     producer = bench.producer()
     bench.join(producer)
     (orders,), (payments,) = bench.of().partitions, PAYMENTS
-    asked = Joining("a", producer, frozenset({orders, payments}))
+    asked = AddPartitionsToTxn("a", producer, frozenset({orders, payments}))
     assert bench.carry_out(bench.shard.verify(asked)) == {
         orders: ErrorCode.none,
         payments: ErrorCode.transaction_abortable,
     }
-    zombie = asked._replace(producer=Producer(producer.producer_id, 5))
+    zombie = asked._replace(producer=ProducerIdAndEpoch(producer.producer_id, 5))
     assert code_of(bench.shard.verify(zombie)) is ErrorCode.producer_fenced

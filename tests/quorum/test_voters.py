@@ -10,11 +10,11 @@ import pytest
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import Voter, VoterEndpoint
+from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import ReplicaKey
 from tidelog.quorum.quorum import Quorum
-from tidelog.quorum.serving import MetadataFetch
 from tidelog.quorum.timeouts import DEFAULT_TIMEOUTS
-from tidelog.quorum.voter_changes import AddVoter, RemoveVoter, UpdateVoter, VoterChange
+from tidelog.quorum.voters import AddVoter, RemoveVoter, UpdateVoter, VoterChange
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
 
 OpenQuorum = Callable[..., Quorum[str]]
@@ -47,8 +47,8 @@ def leader(open_quorum: OpenQuorum, files: MemoryFileSystem) -> Quorum[str]:
 def fetch(leader: Quorum[str], voter_id: int = 2, now: Now = NOW) -> None:
     """A node says that it has everything."""
     directory_id = UUID(int=1000 + voter_id)
-    asked = MetadataFetch(voter_id, directory_id, leader.epoch, leader.end_offset, leader.epoch)
-    assert leader.fetch(asked, now).is_fine
+    asked = MetadataFetch(voter_id, directory_id, leader.epoch, leader.log.end_offset, leader.epoch)
+    assert leader.handle_fetch(asked, now).is_fine
 
 
 def add(leader: Quorum[str], voter_id: int = 2) -> None:
@@ -66,13 +66,13 @@ def refused(leader: Quorum[str], change: VoterChange, now: Now = NOW) -> ErrorCo
 
 def test_a_node_that_has_caught_up_gets_a_vote_which_counts_at_once(leader: Quorum[str]) -> None:
     fetch(leader)
-    mark = leader.high_watermark
+    mark = leader.replica.high_watermark
     leader.change_voters(AddVoter(new_voter()), NOW)
     sync(leader)
     assert leader.voters.voter_ids == (1, 2)
-    assert leader.high_watermark == mark, "one of two is no majority"
+    assert leader.replica.high_watermark == mark, "one of two is no majority"
     fetch(leader)
-    assert leader.high_watermark == leader.end_offset
+    assert leader.replica.high_watermark == leader.log.end_offset
 
 
 def test_a_long_elected_leader_goes_on_leading_when_its_second_voter_joins(
@@ -81,10 +81,10 @@ def test_a_long_elected_leader_goes_on_leading_when_its_second_voter_joins(
     later = Now(NOW.monotonic_ms + 60_000, NOW.wall_ms + 60_000)
     fetch(leader, now=later)
     assert isinstance(leader.change_voters(AddVoter(new_voter()), later), int)
-    leader.time_passed(later)
+    leader.elections.time_passed(later)
     assert leader.is_leader, "the new voter has as long as any other to fetch"
     patience_ms = DEFAULT_TIMEOUTS.check_quorum_ms
-    leader.time_passed(Now(later.monotonic_ms + patience_ms, later.wall_ms + patience_ms))
+    leader.elections.time_passed(Now(later.monotonic_ms + patience_ms, later.wall_ms + patience_ms))
     assert not leader.is_leader, "and no longer"
 
 
@@ -160,21 +160,21 @@ def test_a_leader_that_is_removed_resigns_when_that_is_committed(leader: Quorum[
     add(leader)
     leader.change_voters(RemoveVoter(OWN), NOW)
     sync(leader)
-    leader.time_passed(NOW)
+    leader.elections.time_passed(NOW)
     assert leader.is_leader
     fetch(leader)
-    leader.time_passed(Now(leader.due_ms, 0))
+    leader.elections.time_passed(Now(leader.elections.due_ms, 0))
     assert leader.role.name == "resigned"
-    leader.time_passed(Now(leader.due_ms, 0))
+    leader.elections.time_passed(Now(leader.elections.due_ms, 0))
     assert leader.role.name == "unattached", "from now on it follows"
-    assert leader.wants() is not None
+    assert leader.next_fetch() is not None
 
 
 def test_a_snapshot_waits_until_the_voters_in_it_are_committed(leader: Quorum[str]) -> None:
     add(leader)
     fetch(leader, 3)
     leader.change_voters(AddVoter(new_voter(3)), NOW)
-    assert not leader.snapshot_due(Now(4_000_000, 4_000_000))
+    assert not leader.replica.snapshot_due(Now(4_000_000, 4_000_000))
     sync(leader)
     fetch(leader, 3)
-    assert leader.snapshot_due(Now(4_000_000, 4_000_000))
+    assert leader.replica.snapshot_due(Now(4_000_000, 4_000_000))

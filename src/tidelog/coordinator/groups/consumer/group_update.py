@@ -27,7 +27,7 @@ from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
 from tidelog.model.time import Now
 
 
-class Draft:
+class ConsumerGroupUpdate:
     """Decides records one after the other, each in view of those before."""
 
     def __init__(self, group: ConsumerGroup, already: Iterable[GroupRecord] = ()) -> None:
@@ -39,7 +39,7 @@ class Draft:
     def write(self, key: GroupKey, value: GroupValue | None) -> None:
         """Decide one more record."""
         if not self._is_copy:
-            self.group = self.group.draft()
+            self.group = self.group.copied()
             self._is_copy = True
         record = GroupRecord(key, value)
         self.records.append(record)
@@ -135,16 +135,16 @@ def _subscriber(group: ConsumerGroup, member: ConsumerMember, topics: Topics) ->
 
 def tombstones(group: ConsumerGroup) -> list[GroupRecord]:
     """The end of everything that is stored of a group."""
-    draft = Draft(group)
+    update = ConsumerGroupUpdate(group)
     for member_id in list(group.members):
-        draft.remove_member(member_id)
+        update.remove_member(member_id)
     for expression in list(group.resolved):
-        draft.write(
+        update.write(
             ConsumerGroupRegularExpressionKey(
                 group_id=group.group_id, regular_expression=expression
             ),
             None,
         )
-    draft.write(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None)
-    draft.write(ConsumerGroupMetadataKey(group_id=group.group_id), None)
-    return draft.records
+    update.write(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None)
+    update.write(ConsumerGroupMetadataKey(group_id=group.group_id), None)
+    return update.records

@@ -31,7 +31,7 @@ _SURELY_ONE_BATCH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChange:
+class PartitionLeaderChange:
     """A new leader epoch: another leader, none, or the same one again."""
 
     topic: str
@@ -57,11 +57,11 @@ class IsrChange:
     why: str
 
 
-Cause: TypeAlias = LeaderChange | IsrChange
+Cause: TypeAlias = PartitionLeaderChange | IsrChange
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class ControllerResult(Generic[R]):
     """Records and the reply that goes with them. Atomic records belong into one batch."""
 
     records: tuple[MetadataRecord, ...]
@@ -72,12 +72,12 @@ class Decision(Generic[R]):
 
 def together(
     records: Sequence[MetadataRecord], reply: R, causes: tuple[Cause, ...] = ()
-) -> Decision[R]:
+) -> ControllerResult[R]:
     """A decision whose records take effect all at once or not at all."""
     if _fit_one_batch(records):
-        return Decision(tuple(records), reply, causes=causes)
+        return ControllerResult(tuple(records), reply, causes=causes)
     framed = (BeginTransactionRecord(), *records, EndTransactionRecord())
-    return Decision(framed, reply, atomic=False, causes=causes)
+    return ControllerResult(framed, reply, atomic=False, causes=causes)
 
 
 def _fit_one_batch(records: Sequence[MetadataRecord]) -> bool:

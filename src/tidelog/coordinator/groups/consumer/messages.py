@@ -1,18 +1,59 @@
-"""What a heartbeat of the consumer protocol must look like, whatever the group is."""
+"""What members of the consumer protocol ask (ConsumerGroupHeartbeat) and are answered, and what a
+request must look like, whatever the group is."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from tidelog.coordinator.groups.consumer.member import AWAY_EPOCH, JOINING_EPOCH, LEAVING_EPOCH
-from tidelog.coordinator.groups.consumer.replies import Heartbeat
+from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 
 OWN_IDS_SINCE: Final = 1
 """From this version on members make their ids themselves (KIP-1082)."""
 
 
-def invalid(beat: Heartbeat, version: int, assignors: tuple[str, ...]) -> Refusal | None:
+class ConsumerGroupHeartbeat(NamedTuple):
+    """A member that lives, and what it tells; None is what has not changed."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    """-1 when it has not changed."""
+    subscribed_topic_names: tuple[str, ...] | None
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    owned: frozenset[IdPartition] | None
+    client_id: str
+    client_host: str
+
+    @property
+    def tells_everything(self) -> bool:
+        """Whether the member wants to hear everything, too."""
+        return self.member_epoch == 0 or (
+            self.rebalance_timeout_ms != -1
+            and self.owned is not None
+            and (self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatReply:
+    """The member's epoch, and what it has to read when that is news."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[IdPartition] | None = None
+
+
+def invalid(
+    beat: ConsumerGroupHeartbeat, version: int, assignors: tuple[str, ...]
+) -> Refusal | None:
     """Why nobody can act on a heartbeat."""
     why = _malformed(beat, version)
     if why is not None:
@@ -26,7 +67,7 @@ def invalid(beat: Heartbeat, version: int, assignors: tuple[str, ...]) -> Refusa
     return None
 
 
-def _malformed(beat: Heartbeat, version: int) -> str | None:
+def _malformed(beat: ConsumerGroupHeartbeat, version: int) -> str | None:
     for name, text in (
         ("GroupId", beat.group_id),
         ("InstanceId", beat.instance_id),
@@ -46,7 +87,7 @@ def _malformed(beat: Heartbeat, version: int) -> str | None:
     return None
 
 
-def _malformed_join(beat: Heartbeat) -> str | None:
+def _malformed_join(beat: ConsumerGroupHeartbeat) -> str | None:
     if beat.rebalance_timeout_ms == -1:
         return "RebalanceTimeoutMs must be provided in first request."
     if beat.owned is None or beat.owned:

@@ -1,6 +1,6 @@
-"""What the leader of the quorum gives to those who follow its log.
+"""What the leader of the quorum gives to those who follow its log: records, or a snapshot.
 
-Invariant  Only the leader of the epoch that a follower names gives it records.
+Invariant  Only the leader of the epoch that a follower names gives it anything.
 Invariant  A follower gets records only behind a log that is equal to the leader's up to there;
            otherwise it hears where the two part, or which snapshot to begin with.
 """
@@ -13,13 +13,13 @@ from uuid import UUID
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_EPOCH, NO_LEADER, ZERO_UUID
 from tidelog.quorum.leader import Leader
-from tidelog.quorum.messages import Address
+from tidelog.quorum.messages import Address, ReplicaKey
 from tidelog.quorum.metadata_log import MetadataLog
-from tidelog.quorum.snapshot_file import BOOTSTRAP_ID, SnapshotId
+from tidelog.quorum.snapshots import BOOTSTRAP_ID, SnapshotId
 from tidelog.storage.log_values import LogSlice
 
 R = TypeVar("R")
-UNKNOWN_MARK: Final = (1 << 63) - 1
+UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
 """The high watermark of a follower that does not tell it: never in need of a newer one."""
 
 
@@ -32,11 +32,11 @@ class MetadataFetch(NamedTuple):
     offset: int = 0
     last_epoch: int = 0
     """Of the record before `offset`; 0 when there is none."""
-    high_watermark: int = UNKNOWN_MARK
+    high_watermark: int = UNKNOWN_HIGH_WATERMARK
     max_bytes: int = 1 << 20
 
 
-class MetadataFetched(NamedTuple, Generic[R]):
+class MetadataFetchResponse(NamedTuple, Generic[R]):
     """What the leader has to say to that."""
 
     error: int = ErrorCode.none
@@ -66,13 +66,13 @@ class MetadataFetched(NamedTuple, Generic[R]):
         )
 
 
-def read_for(
+def answer_fetch(
     asked: MetadataFetch, log: MetadataLog, leader: Leader | None
-) -> MetadataFetched[LogSlice]:
+) -> MetadataFetchResponse[LogSlice]:
     """Answer a follower from the log of this node."""
     if leader is None:
-        return MetadataFetched(error=ErrorCode.not_leader_or_follower)
-    answer = MetadataFetched[LogSlice](
+        return MetadataFetchResponse(error=ErrorCode.not_leader_or_follower)
+    answer = MetadataFetchResponse[LogSlice](
         leader_id=leader.leader_id,
         leader_epoch=leader.epoch,
         high_watermark=leader.high_watermark,
@@ -110,3 +110,45 @@ def _snapshot_to_begin_with(asked: MetadataFetch, log: MetadataLog) -> SnapshotI
         or asked.last_epoch < oldest.epoch
     )
     return newest if begins or too_old else None
+
+
+class SnapshotFetch(NamedTuple):
+    """Which bytes of which snapshot a node wants."""
+
+    replica: ReplicaKey
+    leader_epoch: int
+    snapshot: SnapshotId
+    position: int
+    max_bytes: int
+
+
+class SnapshotFetchResponse(NamedTuple):
+    """Some bytes of a snapshot, or why there are none."""
+
+    error: int = ErrorCode.none
+    size: int = 0
+    """Of the whole snapshot."""
+    position: int = 0
+    data: bytes = b""
+
+
+def answer_snapshot_fetch(
+    asked: SnapshotFetch, log: MetadataLog, leader: Leader | None
+) -> SnapshotFetchResponse:
+    """What the leader gives of a snapshot to somebody who names the leader's epoch."""
+    if leader is None:
+        return SnapshotFetchResponse(ErrorCode.not_leader_or_follower)
+    if asked.leader_epoch != leader.epoch:
+        is_older = asked.leader_epoch < leader.epoch
+        return SnapshotFetchResponse(
+            ErrorCode.fenced_leader_epoch if is_older else ErrorCode.unknown_leader_epoch
+        )
+    snapshot, position = asked.snapshot, asked.position
+    if snapshot == BOOTSTRAP_ID or not log.has_snapshot(snapshot):
+        return SnapshotFetchResponse(ErrorCode.snapshot_not_found)
+    size = log.snapshot_size(snapshot)
+    if not 0 <= position < size:
+        return SnapshotFetchResponse(ErrorCode.position_out_of_range)
+    return SnapshotFetchResponse(
+        size=size, position=position, data=log.read_snapshot(snapshot, position, asked.max_bytes)
+    )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.controller.decision import ONE_BATCH_BYTES, ONE_BATCH_RECORDS, together
 from tidelog.controller.records import (
     BeginTransactionRecord,
     ConfigRecord,
@@ -15,6 +14,7 @@ from tidelog.controller.records import (
     NoOpRecord,
     encode_record,
 )
+from tidelog.controller.result import ONE_BATCH_BYTES, ONE_BATCH_RECORDS, together
 from tidelog.controller.topics import NewTopic
 from tidelog.quorum.batches import in_one_batch
 

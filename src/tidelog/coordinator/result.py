@@ -32,7 +32,7 @@ def once(then: Callable[[R], None]) -> Callable[[R], None]:
     return tell
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """In whose transaction records are written."""
 
     producer_id: int
@@ -47,11 +47,11 @@ class LateReply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[T, R]):
+class CoordinatorResult(Generic[T, R]):
     """Records, the reply to whoever asked, and replies to those who waited for this."""
 
     records: tuple[T, ...]
     reply: R
     late: tuple[LateReply, ...] = ()
-    producer: Producer | None = None
+    producer: ProducerIdAndEpoch | None = None
     """Given when the records count only once this producer's transaction commits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.coordinator.decision import once
+from tidelog.coordinator.result import once
 
 
 def test_the_first_reply_to_somebody_who_was_kept_waiting_counts() -> None:

@@ -21,29 +21,29 @@ RECORD_BYTES: Final = 32
 """What a record takes besides its key and value, at most."""
 
 
-class Piece(NamedTuple, Generic[T]):
+class FirstBatch(NamedTuple, Generic[T]):
     """The first of the records, as many as go into one batch."""
 
     records: tuple[T, ...]
     is_all: bool
 
 
-def first_piece(
+def first_batch(
     records: Iterable[T],
     encode: Callable[[T], tuple[bytes, bytes | None]],
     batch_bytes: int,
     *,
     at_once: int = AT_ONCE,
-) -> Piece[T]:
+) -> FirstBatch[T]:
     """Take records until the next one would be too much."""
     taken: list[T] = []
     room = batch_bytes - HEADER_SIZE
     for record in records:
         room -= _bytes_of(*encode(record))
         if taken and (room < 0 or len(taken) == at_once):
-            return Piece(tuple(taken), False)
+            return FirstBatch(tuple(taken), False)
         taken.append(record)
-    return Piece(tuple(taken), True)
+    return FirstBatch(tuple(taken), True)
 
 
 def fits_alone(key: bytes, value: bytes | None, batch_bytes: int) -> bool:
