@@ -68,13 +68,20 @@ class Mutant:
     controllers: int = 1
     directories: int = 1
     rule: str = ""
-    """The rule that must notice, where another one might as well."""
+    """The rule that must notice; docs/rules.md names the mutant there."""
 
 
 def _mutant(
-    name: str, owner: Any, attribute: str, instead: Any, *, seed: int | None = None, story: str = ""
+    name: str,
+    owner: Any,
+    attribute: str,
+    instead: Any,
+    *,
+    seed: int | None = None,
+    story: str = "",
+    rule: str = "",
 ) -> Mutant:
-    return Mutant(name, (Patch(owner, attribute, instead),), seed, story)
+    return Mutant(name, (Patch(owner, attribute, instead),), seed, story, rule=rule)
 
 
 def _quorum_mutant(
@@ -234,6 +241,7 @@ MUTANTS: Final = (
             Patch(LeaderReplica, "_might_join", _same(False)),
         ),
         seed=1,
+        rule="C12",
     ),
     _mutant(
         "members about to leave do not count",
@@ -241,15 +249,17 @@ MUTANTS: Final = (
         "maximal",
         lambda c, p: frozenset(p),
         seed=4,
+        rule="D6",
     ),
-    _mutant("no fence", Partition, "fence", _same(None), seed=1),
-    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1),
+    _mutant("no fence", Partition, "fence", _same(None), seed=1, rule="D13"),
+    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1, rule="D13"),
     _mutant(
         "members join before the epoch start",
         LeaderReplica,
         "_reached_epoch_start",
         _same(True),
-        seed=3,
+        seed=2,
+        rule="D9",
     ),
     _mutant(
         "diverging answers tell the mark",
@@ -257,8 +267,11 @@ MUTANTS: Final = (
         "tells_mark",
         _same(True),
         story="two_rounds_of_divergence",
+        rule="D3",
     ),
-    _mutant("the mark moves with too few members", leader, "has_enough", _same(True), seed=1),
+    _mutant(
+        "the mark moves with too few members", leader, "has_enough", _same(True), seed=1, rule="D2"
+    ),
     Mutant(
         "any incarnation may join",
         (
@@ -267,52 +280,95 @@ MUTANTS: Final = (
             Patch(alter_partition, "_ineligible", _same(None)),
         ),
         seed=43,
+        rule="D9",
     ),
-    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
-    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=58),
+    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3, rule="C16"),
+    _mutant(
+        "producers survive a truncation", ProducerState, "load", _load_once, seed=58, rule="D19"
+    ),
     _mutant(
         "parked answers outlive their epoch",
         ParkedAnswers,
         "end_epochs_before",
         _same(None),
         seed=13,
+        rule="D12",
     ),
     _mutant(
-        "acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none), seed=1
+        "acks=all does not wait",
+        LeaderReplica,
+        "acknowledgement",
+        _same(ErrorCode.none),
+        seed=1,
+        rule="D12",
     ),
-    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
+    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1, rule="D19"),
     _mutant(
         "followers take damaged batches",
         follower_append,
         "crc_matches",
         _same(True),
         story="damaged_batch_is_not_taken",
+        rule="D17",
     ),
-    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1),
-    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
+    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1, rule="D5"),
+    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3, rule="D4"),
     _mutant(
-        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=4
+        "epochs outlive a truncation",
+        LeaderEpochCache,
+        "truncate_from_end",
+        _same(None),
+        seed=12,
+        rule="D18",
     ),
-    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=1),
-    _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
+    _mutant(
+        "a leader's epoch begins unnoticed",
+        LeaderEpochCache,
+        "begin",
+        _same(None),
+        seed=1,
+        rule="D18",
+    ),
+    _mutant(
+        "any answer is current",
+        follower.FollowerReplica,
+        "_is_current",
+        _same(True),
+        seed=9,
+        rule="L5",
+    ),
     _mutant(
         "a proposal without an answer is given up",
         AlterPartitions,
         "_again",
         _give_up,
         story="lost_answer_to_a_proposal",
+        rule="C12",
     ),
-    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1),
+    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1, rule="D11"),
     _mutant(
         "any proposal is taken",
         alter_partition,
         "_refused",
         _same(None),
-        story="two_rounds_of_divergence",
+        seed=12,
+        rule="C12",
     ),
-    _mutant("a new leader tells its old mark", Partition, "is_mark_behind_epoch", False, seed=17),
     _mutant(
-        "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
+        "a new leader tells its old mark",
+        Partition,
+        "is_mark_behind_epoch",
+        False,
+        seed=17,
+        rule="D8",
+    ),
+    _mutant(
+        "a failed disk is used on",
+        DirectoryHealth,
+        "fail",
+        _forget_failure,
+        story="failed_sync",
+        rule="S4",
     ),
     Mutant(
         "a late heartbeat makes its connection count",
@@ -327,7 +383,7 @@ MUTANTS: Final = (
         rule="L20",
     ),
     _quorum_mutant(
-        "votes are not durable", election_state, "write_atomically", replace_file, seed=2
+        "votes are not durable", election_state, "write_atomically", replace_file, seed=2, rule="C2"
     ),
     _quorum_mutant(
         "voters speak before their disk knows it",
@@ -353,17 +409,29 @@ MUTANTS: Final = (
         seed=9,
         rule="S7",
     ),
-    _quorum_mutant("voters vote for anybody", Unattached, "grants_vote", _same(True), seed=2),
     _quorum_mutant(
-        "voters do not look at logs", VotingReplica, "vote_asked", _vote_for_any_log, seed=3
+        "voters vote for anybody", Unattached, "grants_vote", _same(True), seed=5, rule="C2"
     ),
     _quorum_mutant(
-        "copies of earlier epochs are counted", Leader, "_moved", _commit_any_epoch, seed=4
+        "voters do not look at logs",
+        VotingReplica,
+        "vote_asked",
+        _vote_for_any_log,
+        seed=3,
+        rule="C3",
     ),
-    _quorum_mutant("a leader commits alone", Leader, "_moved", _commit_alone, seed=2),
-    _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2),
     _quorum_mutant(
-        "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2
+        "copies of earlier epochs are counted",
+        Leader,
+        "_moved",
+        _commit_any_epoch,
+        seed=4,
+        rule="C4",
+    ),
+    _quorum_mutant("a leader commits alone", Leader, "_moved", _commit_alone, seed=2, rule="C5"),
+    _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2, rule="C5"),
+    _quorum_mutant(
+        "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2, rule="C8"
     ),
     _quorum_mutant(
         "a leader remembers more company than it had",
@@ -395,9 +463,15 @@ MUTANTS: Final = (
         "is_active",
         VotingReplica.is_leader,
         seed=2,
+        rule="C10",
     ),
     _quorum_mutant(
-        "a new controller fences at once", BrokerSessions, "restart", _begin_overdue, seed=4
+        "a new controller fences at once",
+        BrokerSessions,
+        "restart",
+        _begin_overdue,
+        seed=4,
+        rule="C17",
     ),
     _mutant(
         "proposals for an earlier state are taken",
@@ -405,6 +479,7 @@ MUTANTS: Final = (
         "_refused",
         _take_old_proposals,
         story="proposal_for_an_earlier_state",
+        rule="C12",
     ),
     Mutant(
         "partitions are also fetched from whoever led before",
