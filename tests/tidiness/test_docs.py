@@ -233,6 +233,31 @@ def test_files_on_disk_are_documented_under_the_names_they_have() -> None:
     assert [name for name in written if f"| `{name}` |" not in text] == []
 
 
+# -- architecture ------------------------------------------------------------------------------
+
+
+def test_every_package_and_every_room_of_a_node_has_its_sentence() -> None:
+    code = ROOT / "src" / "tidelog"
+    text = (DOCS / "architecture.md").read_text()
+    for folder in (code, code / "node"):
+        packages = {named(each) for each in folder.iterdir() if (each / "__init__.py").exists()}
+        described = set(re.findall(rf"^\| `({named(folder)}/\w+)` \| \w.+ \|$", text, re.M))
+        assert described == packages
+
+
+def test_every_decision_stands_in_the_index_under_its_title() -> None:
+    records = sorted((DOCS / "decisions").glob("0*.md"))
+    titles = [re.match(r"# (\d+)\. (.+)\n", each.read_text()) for each in records]
+    expected = [
+        (found[1], found[2], record.name)
+        for found, record in zip(titles, records, strict=True)
+        if found
+    ]
+    index = (DOCS / "decisions" / "README.md").read_text()
+    assert re.findall(r"^\| (\d+) \| \[(.+)\]\((\S+)\) \| .+ \|$", index, re.M) == expected
+    assert [int(number) for number, _, _ in expected] == list(range(1, len(records) + 1))
+
+
 # -- links -------------------------------------------------------------------------------------
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
