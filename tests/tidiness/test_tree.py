@@ -13,8 +13,8 @@ ALL_PYTHON = sorted(
     for folder in ("src", "tests", "benchmarks", "examples")
     for path in (ROOT / folder).rglob("*.py")
 )
-LINES_MAX = 600
-FUNCTION_LINES_MAX = 80
+LINES_MAX = 800
+FUNCTION_LINES_MAX = 70
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 VAGUE_NAMES = re.compile(r"(Manager|Helper|Util)s?$")
 
@@ -45,7 +45,8 @@ def test_functions_are_short_and_names_are_nouns_of_the_protocol() -> None:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                # Without the signature: that of a command is the table of its options.
+                length = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
                 if length > FUNCTION_LINES_MAX:
                     wrong.append(f"{named(path)}: {node.name} has {length} lines")
             if isinstance(node, ast.ClassDef) and VAGUE_NAMES.search(node.name):
@@ -61,7 +62,7 @@ CITED = re.compile(r"`((?:src|tests|docs|scripts|examples|benchmarks)/[\w./-]+)`
 
 
 def test_files_that_the_documentation_cites_exist() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     assert [
         f"{named(page)} cites {cited}"
         for page in pages
