@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -72,6 +72,14 @@ format: setup ## Rewrite the code in the project's format
 docs: setup ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python scripts/generate-docs
 
+site: .cache/site/.done ## Build the documentation as a static site in build/site
+	@.cache/site/bin/mkdocs build --strict --quiet
+
+.cache/site/.done: requirements-site.lock | setup
+	@$(BIN)/python -m venv --clear .cache/site
+	@.cache/site/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock
+	@touch $@
+
 bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CPU
 	@$(BIN)/python -m benchmarks
 
@@ -97,6 +105,8 @@ lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-find-links \
 	  --no-emit-index-url --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url \
+	  --universal --python-version 3.11 --group site -o requirements-site.lock
 
 clean: ## Remove the virtual environment, caches and fetched tools
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
