@@ -6,13 +6,16 @@ need the guard, `story` a transcript that is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller import alter_partition, brokers
+from tidelog.controller import alter_partition, brokers, partition_change, preferred_leaders
+from tidelog.controller.partition_change import Choice, Election, Target
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -233,6 +236,44 @@ def _begin_where_there_is_room(
     return min(online, key=lambda directory: len(directory.logs), default=None)
 
 
+_changed_by: Final = PartitionImage.changed_by
+
+
+def _in_the_same_epoch(self: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    return replace(_changed_by(self, record), leader_epoch=self.leader_epoch)
+
+
+_elect: Final = partition_change._elect
+
+
+def _elect_whoever_lives(
+    partition: PartitionImage,
+    target: Target,
+    elr: Any,
+    rules: Any,
+    election: Election,
+    may_lead: Callable[[int], bool],
+    hard_to_reach: Any,
+) -> Choice:
+    for each in filter(may_lead, target.replicas):
+        return Choice(each, "it lives")
+    return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
+
+
+def _elect_the_preferred(
+    partition: PartitionImage,
+    target: Target,
+    elr: Any,
+    rules: Any,
+    election: Election,
+    may_lead: Callable[[int], bool],
+    hard_to_reach: Any,
+) -> Choice:
+    if election is Election.PREFERRED and may_lead(target.replicas[0]):
+        return Choice(target.replicas[0], "it is preferred")
+    return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
+
+
 MUTANTS: Final = (
     Mutant(
         "newcomers do not count",
@@ -381,6 +422,46 @@ MUTANTS: Final = (
         (Patch(Link, "_give_up", _hang_up_at_once),),
         story="healed_cut",
         rule="L20",
+    ),
+    _mutant(
+        "a new leader begins no epoch",
+        PartitionImage,
+        "changed_by",
+        _in_the_same_epoch,
+        seed=1,
+        rule="C13",
+    ),
+    _mutant(
+        "whoever lives is elected",
+        partition_change,
+        "_elect",
+        _elect_whoever_lives,
+        seed=1,
+        rule="C15",
+    ),
+    _mutant(
+        "the preferred leader need not be in sync",
+        partition_change,
+        "_elect",
+        _elect_the_preferred,
+        seed=2,
+        rule="C19",
+    ),
+    _mutant(
+        "reassignments never end",
+        Target,
+        "completed",
+        lambda target, _minimum: target,
+        seed=3,
+        rule="L10",
+    ),
+    _mutant(
+        "leadership never goes back",
+        preferred_leaders,
+        "_imbalance",
+        _same((Counter(), {})),
+        seed=6,
+        rule="L11",
     ),
     _quorum_mutant(
         "votes are not durable", election_state, "write_atomically", replace_file, seed=2, rule="C2"
