@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs messages bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -75,6 +75,14 @@ docs: setup ## Write the generated parts of docs/ anew from the code
 messages: setup setup-java ## Write the classes of Kafka's messages anew from the definitions in its jars
 	@$(BIN)/python scripts/generate-messages
 
+site: .cache/site/.done ## Build the documentation as a static site in build/site
+	@.cache/site/bin/mkdocs build --strict --quiet
+
+.cache/site/.done: requirements-site.lock | setup
+	@$(BIN)/python -m venv --clear .cache/site
+	@.cache/site/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock
+	@touch $@
+
 bench: setup ## Measure one broker: MB/s, latency, requests/s, start, memory, CPU
 	@$(BIN)/python -m benchmarks
 
@@ -100,6 +108,8 @@ lock: setup ## Pin all dependencies anew from pyproject.toml
 	$(BIN)/pip -q install uv
 	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-find-links \
 	  --no-emit-index-url --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url \
+	  --universal --python-version 3.11 --group site -o requirements-site.lock
 
 clean: ## Remove the virtual environment, caches and fetched tools
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,15 +1,23 @@
-"""One record on its way through the files that docs/path-of-a-record.md names, in their order."""
+"""One record on its way through the files that docs/path-of-a-record.md names, in their order.
+
+First through a simulated cluster, traced; then through one node, step by step.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
 
 from tidelog.model.ids import TopicPartition
 from tidelog.node.core.connections import Slot
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.node.fetching.fetch_sessions import ParkedFetch
+from tidelog.node.node import Node
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import request_header
 from tidelog.protocol.frame import frame_bounds, read_request_header
@@ -18,6 +26,11 @@ from tidelog.protocol.produce import decode_produce, decode_produce_response, en
 from tidelog.records.batch import read_header
 from tidelog.records.validation import AcceptedBatch, validate_produced
 from tidelog.replication.leader import LeaderReplica
+from tidelog.simulator.clients.narrator import Narrator
+from tidelog.simulator.run.plan import Plan
+from tidelog.simulator.world.cluster import FIRST_NODE
+from tidelog.simulator.world.happenings import Happening, Stepped
+from tidelog.simulator.world.world import World
 from tidelog.storage.log_values import LogSlice
 
 if TYPE_CHECKING:
@@ -27,38 +40,132 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "path-of-a-record.md"
-STEPS = {
-    1: ["shell/connection.py", "protocol/frame.py"],
-    2: ["node/core/requests.py", "protocol/produce_request.py"],
-    3: ["node/api/produce.py", "node/replicas/replicas.py"],
-    4: ["replication/partition.py", "replication/leader.py", "records/validation.py"],
-    5: ["storage/partition_log.py", "storage/producer_state.py", "storage/segment.py"],
-    6: [
-        "node/replicas/replica_fetchers.py",
-        "replication/follower.py",
-        "replication/follower_progress.py",
-    ],
-    7: ["replication/high_watermark.py"],
-    8: ["protocol/produce_response.py", "node/core/connections.py"],
-    9: [
-        "node/fetching/fetch_sessions.py",
-        "node/fetching/fetch_sessions.py",
-        "node/api/fetch.py",
-        "node/fetching/fetch_reading.py",
-    ],
-    10: ["shell/transfer.py"],
-}
+CODE = ROOT / "src" / "tidelog"
+SHELL = "shell"
+FILES_MOST = 62
+"""So many files run in brokers between a Produce and its answer; it may only become less."""
+
+LEADER, FOLLOWERS = FIRST_NODE, (FIRST_NODE + 1, FIRST_NODE + 2)
+ROLES = {LEADER: "leader", **dict.fromkeys(FOLLOWERS, "follower")}
 
 
-def test_the_page_names_the_files_of_this_walk_and_they_exist() -> None:
-    _, *steps = re.split(r"^\d+\. ", PAGE.read_text(), flags=re.MULTILINE)
-    named = {
-        number: re.findall(r"`src/tidelog/([\w/.]+)`", text) for number, text in enumerate(steps, 1)
-    }
-    assert named == STEPS
-    for files in STEPS.values():
-        for file in files:
-            assert (ROOT / "src" / "tidelog" / file).is_file(), file
+class Station(NamedTuple):
+    """One step of the page: who does it, the file it names first, and the others."""
+
+    role: str
+    file: str
+    others: tuple[str, ...]
+
+
+def stations(heading: str) -> list[Station]:
+    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    _, *steps = re.split(r"^\d+\. ", section, flags=re.MULTILINE)
+    found = []
+    for step in steps:
+        role = re.match(r"\*\*(Shell|Leader|Follower): ", step)
+        file, *others = re.findall(r"`src/tidelog/([\w/.]+)`", step)
+        assert role is not None, step
+        found.append(Station(role[1].lower(), file, tuple(others)))
+    return found
+
+
+class Walk:
+    """A cluster of three brokers, and which files run in which of them, call by call."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.visits: list[tuple[str, str]] = []
+        self._narrator = Narrator(self.told.append)
+        self._running: list[str] = []
+        self._depth = 0
+        self._world = World(Plan(seed=1, brokers=3, controllers=1, separate=True))
+        self._world.add_client(self._narrator)
+        self._world.observers.append(self._observe)
+        self._world.start()
+        self._world.run_for(6_000)
+        self._narrator.create(LEADER, "orders", (LEADER, *FOLLOWERS), {})
+        self._world.run_for(2_000)
+
+    def produce(self, value: str) -> None:
+        self._narrator.produce(LEADER, "orders", [value], acks=-1)
+        self._follow()
+
+    def fetch(self, offset: int) -> None:
+        self._narrator.fetch(LEADER, "orders", offset)
+        self._follow()
+
+    @property
+    def files(self) -> set[str]:
+        return {file for _, file in self.visits}
+
+    def _follow(self) -> None:
+        """Until the answer is there."""
+        self.visits.clear()
+        before = sys.getprofile()
+        sys.setprofile(self._profile)
+        try:
+            while self._narrator.unanswered:
+                self._world.run_for(1)
+        finally:
+            sys.setprofile(before)
+
+    def _profile(self, frame: FrameType, event: str, _argument: object) -> None:
+        if frame.f_code is Node.step.__code__:
+            self._depth += {"call": 1, "return": -1}.get(event, 0)
+        if event == "call" and self._depth:
+            _, ours, file = frame.f_code.co_filename.partition(f"{CODE}/")
+            if ours and not file.startswith("simulator/"):
+                self._running.append(file)
+
+    def _observe(self, _world: World, happening: Happening) -> None:
+        if isinstance(happening, Stepped):
+            role = ROLES.get(happening.machine.node_id)
+            is_for_metadata = any(file.startswith("quorum/") for file in self._running)
+            if role is not None and not is_for_metadata:
+                self.visits += [(role, file) for file in self._running]
+            self._running.clear()
+
+
+@pytest.fixture(scope="module")
+def walk() -> Walk:
+    return Walk()
+
+
+def require_stations(heading: str, visits: list[tuple[str, str]]) -> None:
+    """Every station is passed after the one before, by whom the page says."""
+    ahead = iter(visits)
+    for station in stations(heading):
+        if station.role != SHELL:
+            here = (station.role, station.file)
+            assert here in ahead, f"{heading}: {station.file} does not come next"
+            for other in station.others:
+                assert (station.role, other) in visits, f"{heading}: {other} does not run there"
+
+
+def test_the_page_names_files_that_exist() -> None:
+    for heading in ("Written", "Read"):
+        for station in stations(heading):
+            for file in (station.file, *station.others):
+                assert (CODE / file).is_file(), file
+            assert (station.role == SHELL) == station.file.startswith("shell/"), station.file
+
+
+def test_a_record_with_acks_all_passes_the_stations_of_the_page(walk: Walk) -> None:
+    walk.produce("a record")
+    assert walk.told[-1] == "acknowledged: offset 0"
+    require_stations("Written", walk.visits)
+
+
+def test_the_path_of_a_record_does_not_become_longer(walk: Walk) -> None:
+    walk.produce("another record")
+    print(f"{len(walk.files)} files:", *sorted(walk.files), sep="\n  ")
+    assert len(walk.files) <= FILES_MOST
+
+
+def test_a_reader_is_answered_by_the_stations_of_the_page(walk: Walk) -> None:
+    walk.fetch(0)
+    assert walk.told[-1].startswith("read: 0=a record")
+    require_stations("Read", walk.visits)
 
 
 def test_a_record_goes_that_way(

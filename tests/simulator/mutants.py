@@ -6,13 +6,16 @@ need the guard, `story` a transcript that is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from tidelog.controller import alter_partition, brokers
+from tidelog.controller import alter_partition, brokers, partition_change, preferred_leaders
+from tidelog.controller.partition_change import Election, ElectionResult, PartitionTarget
 from tidelog.controller.partition_image import PartitionImage
+from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -67,13 +70,20 @@ class Mutant:
     controllers: int = 1
     directories: int = 1
     rule: str = ""
-    """The rule that must notice, where another one might as well."""
+    """The rule that must notice; docs/rules.md names the mutant there."""
 
 
 def _mutant(
-    name: str, owner: Any, attribute: str, instead: Any, *, seed: int | None = None, story: str = ""
+    name: str,
+    owner: Any,
+    attribute: str,
+    instead: Any,
+    *,
+    seed: int | None = None,
+    story: str = "",
+    rule: str = "",
 ) -> Mutant:
-    return Mutant(name, (Patch(owner, attribute, instead),), seed, story)
+    return Mutant(name, (Patch(owner, attribute, instead),), seed, story, rule=rule)
 
 
 def _quorum_mutant(
@@ -239,6 +249,44 @@ def _begin_where_there_is_room(
     return min(online, key=lambda directory: len(directory.logs), default=None)
 
 
+_changed_by: Final = PartitionImage.changed_by
+
+
+def _in_the_same_epoch(self: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    return replace(_changed_by(self, record), leader_epoch=self.leader_epoch)
+
+
+_elect: Final = partition_change._elect
+
+
+def _elect_whoever_lives(
+    partition: PartitionImage,
+    target: PartitionTarget,
+    elr: Any,
+    rules: Any,
+    election: Election,
+    may_lead: Callable[[int], bool],
+    hard_to_reach: Any,
+) -> ElectionResult:
+    for each in filter(may_lead, target.replicas):
+        return ElectionResult(each, "it lives")
+    return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
+
+
+def _elect_the_preferred(
+    partition: PartitionImage,
+    target: PartitionTarget,
+    elr: Any,
+    rules: Any,
+    election: Election,
+    may_lead: Callable[[int], bool],
+    hard_to_reach: Any,
+) -> ElectionResult:
+    if election is Election.PREFERRED and may_lead(target.replicas[0]):
+        return ElectionResult(target.replicas[0], "it is preferred")
+    return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
+
+
 MUTANTS: Final = (
     Mutant(
         "newcomers do not count",
@@ -247,6 +295,7 @@ MUTANTS: Final = (
             Patch(LeaderReplica, "_might_join", _same(False)),
         ),
         seed=1,
+        rule="C12",
     ),
     _mutant(
         "members about to leave do not count",
@@ -254,15 +303,17 @@ MUTANTS: Final = (
         "maximal",
         lambda c, p: frozenset(p),
         seed=4,
+        rule="D6",
     ),
-    _mutant("no fence", Partition, "fence", _same(None), seed=1),
-    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1),
+    _mutant("no fence", Partition, "fence", _same(None), seed=1, rule="D13"),
+    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1, rule="D13"),
     _mutant(
         "members join before the epoch start",
         LeaderReplica,
         "_reached_epoch_start",
         _same(True),
-        seed=3,
+        seed=2,
+        rule="D9",
     ),
     _mutant(
         "diverging answers tell the mark",
@@ -270,8 +321,11 @@ MUTANTS: Final = (
         "tells_high_watermark",
         _same(True),
         story="two_rounds_of_divergence",
+        rule="D3",
     ),
-    _mutant("the mark moves with too few members", leader, "has_enough", _same(True), seed=1),
+    _mutant(
+        "the mark moves with too few members", leader, "has_enough", _same(True), seed=1, rule="D2"
+    ),
     Mutant(
         "any incarnation may join",
         (
@@ -280,9 +334,12 @@ MUTANTS: Final = (
             Patch(alter_partition, "_ineligible", _same(None)),
         ),
         seed=43,
+        rule="D9",
     ),
-    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3),
-    _mutant("producers survive a truncation", ProducerState, "load", _load_once, seed=58),
+    _mutant("a new incarnation stays in sync", brokers, "_goodbyes", _same([]), seed=3, rule="C16"),
+    _mutant(
+        "producers survive a truncation", ProducerState, "load", _load_once, seed=58, rule="D19"
+    ),
     Mutant(
         "parked answers outlive their epoch",
         (
@@ -290,39 +347,67 @@ MUTANTS: Final = (
             Patch(LeaderReplica, "__init__", _take_over_unanswered),
         ),
         seed=13,
+        rule="D12",
     ),
     _mutant(
-        "acks=all does not wait", LeaderReplica, "acknowledgement", _same(ErrorCode.none), seed=1
+        "acks=all does not wait",
+        LeaderReplica,
+        "acknowledgement",
+        _same(ErrorCode.none),
+        seed=1,
+        rule="D12",
     ),
-    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1),
+    _mutant("sequences are not checked", ProducerState, "check", _same(None), seed=1, rule="D19"),
     _mutant(
         "followers take damaged batches",
         fetched_batches,
         "crc_matches",
         _same(True),
         story="damaged_batch_is_not_taken",
+        rule="D17",
     ),
-    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1),
-    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3),
+    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1, rule="D5"),
+    _mutant("nobody diverges", partition, "divergence", _same(None), seed=3, rule="D4"),
     _mutant(
-        "epochs outlive a truncation", LeaderEpochCache, "truncate_from_end", _same(None), seed=4
+        "epochs outlive a truncation",
+        LeaderEpochCache,
+        "truncate_from_end",
+        _same(None),
+        seed=12,
+        rule="D18",
     ),
-    _mutant("a leader's epoch begins unnoticed", LeaderEpochCache, "begin", _same(None), seed=1),
-    _mutant("any answer is current", follower.FollowerReplica, "_is_current", _same(True), seed=9),
+    _mutant(
+        "a leader's epoch begins unnoticed",
+        LeaderEpochCache,
+        "begin",
+        _same(None),
+        seed=1,
+        rule="D18",
+    ),
+    _mutant(
+        "any answer is current",
+        follower.FollowerReplica,
+        "_is_current",
+        _same(True),
+        seed=9,
+        rule="L5",
+    ),
     _mutant(
         "a proposal without an answer is given up",
         AlterPartitions,
         "_again",
         _give_up,
         story="lost_answer_to_a_proposal",
+        rule="C12",
     ),
-    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1),
+    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1, rule="D11"),
     _mutant(
         "any proposal is taken",
         alter_partition,
         "_refused",
         _same(None),
-        story="two_rounds_of_divergence",
+        seed=12,
+        rule="C12",
     ),
     _mutant(
         "a new leader tells its old mark",
@@ -330,9 +415,15 @@ MUTANTS: Final = (
         "is_high_watermark_behind_epoch",
         False,
         seed=17,
+        rule="D8",
     ),
     _mutant(
-        "a failed disk is used on", DirectoryHealth, "fail", _forget_failure, story="failed_sync"
+        "a failed disk is used on",
+        DirectoryHealth,
+        "fail",
+        _forget_failure,
+        story="failed_sync",
+        rule="S4",
     ),
     Mutant(
         "a late heartbeat makes its connection count",
@@ -346,8 +437,48 @@ MUTANTS: Final = (
         story="healed_cut",
         rule="L20",
     ),
+    _mutant(
+        "a new leader begins no epoch",
+        PartitionImage,
+        "changed_by",
+        _in_the_same_epoch,
+        seed=1,
+        rule="C13",
+    ),
+    _mutant(
+        "whoever lives is elected",
+        partition_change,
+        "_elect",
+        _elect_whoever_lives,
+        seed=1,
+        rule="C15",
+    ),
+    _mutant(
+        "the preferred leader need not be in sync",
+        partition_change,
+        "_elect",
+        _elect_the_preferred,
+        seed=2,
+        rule="C19",
+    ),
+    _mutant(
+        "reassignments never end",
+        PartitionTarget,
+        "completed",
+        lambda target, _minimum: target,
+        seed=3,
+        rule="L10",
+    ),
+    _mutant(
+        "leadership never goes back",
+        preferred_leaders,
+        "_imbalance",
+        _same((Counter(), {})),
+        seed=6,
+        rule="L11",
+    ),
     _quorum_mutant(
-        "votes are not durable", election_state, "write_atomically", replace_file, seed=2
+        "votes are not durable", election_state, "write_atomically", replace_file, seed=2, rule="C2"
     ),
     _quorum_mutant(
         "voters speak before their disk knows it",
@@ -373,21 +504,26 @@ MUTANTS: Final = (
         seed=9,
         rule="S7",
     ),
-    _quorum_mutant("voters vote for anybody", Unattached, "grants_vote", _same(True), seed=2),
-    _quorum_mutant("voters do not look at logs", Elections, "_is_behind", _same(False), seed=3),
+    _quorum_mutant(
+        "voters vote for anybody", Unattached, "grants_vote", _same(True), seed=5, rule="C2"
+    ),
+    _quorum_mutant(
+        "voters do not look at logs", Elections, "_is_behind", _same(False), seed=3, rule="C3"
+    ),
     _quorum_mutant(
         "copies of earlier epochs are counted",
         Leader,
         "_high_watermark_moved",
         _commit_any_epoch,
         seed=4,
+        rule="C4",
     ),
     _quorum_mutant(
-        "a leader commits alone", Leader, "_high_watermark_moved", _commit_alone, seed=2
+        "a leader commits alone", Leader, "_high_watermark_moved", _commit_alone, seed=2, rule="C5"
     ),
-    _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2),
+    _quorum_mutant("voters fetch before they sync", Quorum, "_must_sync", False, seed=2, rule="C5"),
     _quorum_mutant(
-        "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2
+        "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2, rule="C8"
     ),
     _quorum_mutant(
         "a leader remembers more company than it had",
@@ -419,9 +555,15 @@ MUTANTS: Final = (
         "is_active",
         Quorum.is_leader,
         seed=2,
+        rule="C10",
     ),
     _quorum_mutant(
-        "a new controller fences at once", BrokerSessions, "restart", _begin_overdue, seed=4
+        "a new controller fences at once",
+        BrokerSessions,
+        "restart",
+        _begin_overdue,
+        seed=4,
+        rule="C17",
     ),
     _mutant(
         "proposals for an earlier state are taken",
@@ -429,6 +571,7 @@ MUTANTS: Final = (
         "_refused",
         _take_old_proposals,
         story="proposal_for_an_earlier_state",
+        rule="C12",
     ),
     Mutant(
         "partitions are also fetched from whoever led before",

@@ -120,7 +120,10 @@ SEEDS_MOST = 13
 SHOWN_BY = {
     "answers do not wait": 4,
     "partitions are given twice": 2,
-    "any generation commits": 7,
+    "commands are served too early": 3,
+    "any generation commits": 3,
+    "old members are loaded": 10,
+    "offsets outlive their deletion": 3,
     "a group outlives its deletion": 28,
 }
 """Runs that are known to show it come first."""

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import pytest
 import typer
+import yaml
 
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.main import app
@@ -28,7 +29,12 @@ from tidelog.storage import checkpoint, identity
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(DOCS.rglob("*.md")),
+]
 SOURCES = sorted((ROOT / "src" / "tidelog").rglob("*.py"))
 EVENTS: tuple[type[Any], ...] = get_args(events.Event)
 NOT_YET = "Not announced yet"
@@ -231,6 +237,48 @@ def test_files_on_disk_are_documented_under_the_names_they_have() -> None:
         checkpoint.LOG_STARTS,
     ]
     assert [name for name in written if f"| `{name}` |" not in text] == []
+
+
+# -- architecture ------------------------------------------------------------------------------
+
+
+def test_every_package_and_every_room_of_a_node_has_its_sentence() -> None:
+    code = ROOT / "src" / "tidelog"
+    text = (DOCS / "architecture.md").read_text()
+    for folder in (code, code / "node"):
+        packages = {named(each) for each in folder.iterdir() if (each / "__init__.py").exists()}
+        described = set(re.findall(rf"^\| `({named(folder)}/\w+)` \| \w.+ \|$", text, re.M))
+        assert described == packages
+
+
+def test_every_decision_stands_in_the_index_under_its_title() -> None:
+    records = sorted((DOCS / "decisions").glob("0*.md"))
+    titles = [re.match(r"# (\d+)\. (.+)\n", each.read_text()) for each in records]
+    expected = [
+        (found[1], found[2], record.name)
+        for found, record in zip(titles, records, strict=True)
+        if found
+    ]
+    index = (DOCS / "decisions" / "README.md").read_text()
+    assert re.findall(r"^\| (\d+) \| \[(.+)\]\((\S+)\) \| .+ \|$", index, re.M) == expected
+    assert [int(number) for number, _, _ in expected] == list(range(1, len(records) + 1))
+
+
+# -- site -----------------------------------------------------------------------------------
+
+
+def test_every_page_stands_in_the_navigation_of_the_site_once() -> None:
+    def pages(entry: Any) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for each in entry.values() if isinstance(entry, dict) else ():
+            yield from pages(each)
+        for each in entry if isinstance(entry, list) else ():
+            yield from pages(each)
+
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    written = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    assert sorted(pages(site["nav"])) == written
 
 
 # -- links -------------------------------------------------------------------------------------
