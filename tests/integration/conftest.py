@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.bystander import Bystander
 from tests.integration.raw import Peer
+from tests.integration.resident import Resident
 
 from tidelog.testing.cluster import Cluster
 
@@ -73,13 +73,20 @@ Java = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def java() -> Java:
+def resident() -> Iterator[Resident]:
+    """The JVM of this worker."""
+    jvm = Resident()
+    yield jvm
+    jvm.close()
+
+
+@pytest.fixture(scope="session")
+def java(resident: Resident) -> Java:
     """Run a Java class or source file against a set of jars; its output, or the failure."""
 
     def run(main: str, *arguments: str, jars: str = "tools", timeout_s: float = 120) -> str:
-        command = ["java", "-Xmx512m", "-cp", f"{JAVA / jars}/*", main, *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
-        assert ran.returncode == 0, f"{main} failed\n{ran.stdout}\n{ran.stderr}"
+        ran = resident.run(JAVA / jars, main, *arguments, timeout_s=timeout_s)
+        assert ran.code == 0, f"{main} failed\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
 
     return run
