@@ -23,6 +23,8 @@ from tidelog.storage import producer_rules, producer_state
 from tidelog.storage.open_transactions import OpenTransactions
 from tidelog.storage.producer_rules import check_marker
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 11))})
 VERIFICATION: Final = "transaction.partition.verification.enable"
 SEEDS_MOST: Final = 10

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
@@ -70,13 +71,13 @@ I16 = st.integers(-(2**15), 2**15 - 1)
 ENTRIES = st.lists(st.builds(ProducerEntry, I64, I16, I32, I64, I32, I64, I32, I64), max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(ENTRIES)
 def test_what_is_written_is_read_back(entries: list[ProducerEntry]) -> None:
     assert decode_snapshot(encode_snapshot(entries)) == entries
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ENTRIES, st.data())
 def test_every_flipped_bit_and_every_cut_is_noticed(
     entries: list[ProducerEntry], data: st.DataObject
