@@ -91,7 +91,9 @@ def needs_an_argument(path: tuple[str, ...]) -> bool:
     return any(each.required for each in command_at(path).params)
 
 
-@pytest.mark.parametrize("path", list(filter(needs_an_argument, COMMANDS)), ids=" ".join)
+@pytest.mark.parametrize(
+    "path", [each for each in COMMANDS if needs_an_argument(each)], ids=" ".join
+)
 def test_what_a_command_needs_is_named_when_it_is_missing(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, list(path))
 

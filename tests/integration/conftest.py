@@ -1,4 +1,4 @@
-"""A real broker process, shared by the tests of one module, and Apache Kafka's own tools."""
+"""A real broker process, shared by the tests of a worker, and Apache Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[2]
 JAVA = ROOT / ".cache" / "java"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One running broker for a whole module; it looks for expired segments often."""
+    """One running broker for all tests of a worker that leave it as it is, but for topics and
+    groups of their own; it looks for expired segments often."""
     settings = {
         "log.retention.check.interval.ms": "200",
         "log.initial.task.delay.ms": "200",
@@ -42,8 +43,8 @@ def bootstrap(cluster: Cluster) -> str:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name of the test's own."""
-    name = str(request.node.name)
+    """A topic name of the test's own: tests of other files share the broker."""
+    name = f"{request.node.path.stem}.{request.node.name}"
     return name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
 
 
