@@ -8,6 +8,11 @@ PORT ?= 9092
 ROUNDS ?= 20
 SEEDS ?= 2000
 FIRST ?= $(shell date +%s)
+PYTEST = $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
+# Compiled modules are kept, whatever the environment says: brokers and commands of tests start with them.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -50,20 +55,22 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(PYTEST)
 
 quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients
-	@TIDELOG_TIER=quick $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	@TIDELOG_TIER=quick $(PYTEST)
 
 kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipeline, ROUNDS=20 times, then audit it
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 
-soak: setup setup-clients setup-suites ## For hours: the client libraries' own test suites, then SEEDS=2000 new seeds of each kind
-	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
+soak: setup setup-java setup-clients setup-suites ## For hours: all tests with many more examples, every version damaged, SEEDS=2000 new seeds of each kind, kills, the client libraries' own suites
+	@TIDELOG_TIER=soak $(PYTEST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --transactions --groups
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --compaction
+	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
+	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
 
 format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff format .

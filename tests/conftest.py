@@ -1,15 +1,26 @@
-"""What holds for every test."""
+"""What holds for every test: its tier, its order, its worker."""
 
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.tiers import NOT_QUICK, TIER, Tier
+from hypothesis import settings
+from tests.tiers import (
+    FOLDERS,
+    LONGEST,
+    QUICK_MOST_CPU_S,
+    SMOKE,
+    TIER,
+    Tier,
+    examples,
+)
 
-LONG: Final = ("tests/pipelines/", "tests/spark/", "tests/integration/", "tests/simulator/")
-"""What takes minutes, and would be waited for if it came last."""
+TESTS: Final = Path(__file__).parent
 
 for number, default in (
     (signal.SIGINT, signal.default_int_handler),
@@ -19,15 +30,27 @@ for number, default in (
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, default)
 
+settings.register_profile(TIER, max_examples=examples(100))
+settings.load_profile(TIER)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """`make quick` does not even import what it does not run: Spark and clients take seconds."""
+    if TIER is not Tier.QUICK or collection_path.suffix != ".py":
+        return None
+    folder, *rest = collection_path.relative_to(TESTS).parts
+    is_smoke = str(collection_path.relative_to(TESTS.parent)) in SMOKE
+    return True if rest and FOLDERS[folder] is not Tier.QUICK and not is_smoke else None
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take what the tier asks for, long tests first, a file on one worker unless it is `spread`."""
+    """Take what the tier asks for, long files first, a file on one worker unless it is `spread`."""
     if TIER is Tier.QUICK:
         left_out = [item for item in items if not is_quick(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if is_quick(item)]
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    items.sort(key=place)
     for item in items:
         if item.get_closest_marker("spread") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
@@ -35,5 +58,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_quick(item: pytest.Item) -> bool:
     """Whether `make quick` runs it."""
-    slow = item.nodeid.startswith(NOT_QUICK) or item.get_closest_marker("long") is not None
-    return not slow or item.get_closest_marker("smoke") is not None
+    if item.get_closest_marker("smoke") is not None:
+        return True
+    folder = item.path.relative_to(TESTS).parts[0]
+    return FOLDERS[folder] is Tier.QUICK and item.get_closest_marker("long") is None
+
+
+def place(item: pytest.Item) -> int:
+    """Where it stands in the order of tests."""
+    starts = (number for number, each in enumerate(LONGEST) if item.nodeid.startswith(each))
+    return next(starts, len(LONGEST))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """What `make quick` runs is quick, in CPU time: a busy machine does not stretch that."""
+    started = time.process_time()
+    yield
+    took_s = time.process_time() - started
+    if TIER is Tier.QUICK and took_s > QUICK_MOST_CPU_S:
+        pytest.fail(f"{took_s:.1f} s of CPU: mark it `long`, or make it cheaper")

@@ -316,7 +316,6 @@ def test_the_files_of_a_running_broker_can_be_dumped(
     assert topic in [each.get("name") for each in records if each.get("record") == "TopicRecord"]
 
 
-@pytest.mark.smoke
 def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
     data = ("--data", str(tmp_path / "cluster"))
 

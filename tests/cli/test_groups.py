@@ -17,6 +17,8 @@ from typer.testing import CliRunner, Result
 from tidelog.cli.main import app
 from tidelog.testing.cluster import Cluster
 
+pytestmark = pytest.mark.long
+
 TIMEOUT_S = 60
 
 

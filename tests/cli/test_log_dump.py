@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 from typer.testing import CliRunner
 
 from tidelog.cli.dump import rows_of
@@ -92,7 +93,7 @@ def test_the_metadata_log_is_decoded(tmp_path: Path) -> None:
     assert record["topic_id"] == uuid_text(topic_id)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_damage_begins_with_the_batch_that_was_cut_or_changed(data: st.DataObject) -> None:
     import tempfile

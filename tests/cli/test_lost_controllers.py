@@ -15,6 +15,8 @@ from tidelog.local.local_cluster import TooFewControllers
 from tidelog.local.node_process import NodeState
 from tidelog.testing.cluster import Cluster
 
+pytestmark = pytest.mark.long
+
 SECONDS = 12.0
 """A busy machine takes its time; without the news a command waits for 30 s."""
 

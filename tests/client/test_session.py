@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.client.session import Answer, Session
@@ -194,7 +195,7 @@ def test_a_request_without_an_answer_leaves_no_hole() -> None:
     assert bytes(frame[produce.body_offset :]) == b"body"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=40), max_size=60))
 def test_answers_are_the_same_however_the_bytes_are_cut(cuts: list[int]) -> None:
     session = greeted()

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
@@ -196,7 +197,7 @@ def held(image: ClusterImage) -> dict[int, set[TopicIdPartition]]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories())
 def test_a_snapshot_builds_the_same_state(history: list[MetadataRecord]) -> None:
     image = image_of(history)
@@ -209,7 +210,7 @@ def test_a_snapshot_builds_the_same_state(history: list[MetadataRecord]) -> None
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories(), st.data())
 def test_deltas_carry_one_state_into_the_next(
     history: list[MetadataRecord], data: st.DataObject
@@ -234,7 +235,7 @@ def test_deltas_carry_one_state_into_the_next(
     assert {r for r in resources if before.config(*r) != image.config(*r)} <= delta.configs.keys()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories(), st.data())
 def test_the_difference_of_two_images_is_what_the_log_between_them_changed(
     history: list[MetadataRecord], data: st.DataObject

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from tests.controller.leadership_laws import MIN_ISR, UNCLEAN, Laws, Request, minimum
+from tests.tiers import examples
 
 from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
 from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
@@ -399,7 +400,7 @@ def test_whatever_happens_nobody_leads_who_lacks_committed_records(
     run_state_machine_as_test(
         History,
         settings=settings(
-            max_examples=300,
+            max_examples=examples(300),
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.controller.partition_change import (
     Election,
@@ -195,7 +196,7 @@ def test_an_unclean_election_waits_for_no_clean_choice() -> None:
 replica_sets = st.sets(st.sampled_from((1, 2, 3))).map(lambda members: tuple(sorted(members)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.tuples(replica_sets, replica_sets, st.sampled_from((NO_LEADER, 1, 2, 3)))),
     st.builds(

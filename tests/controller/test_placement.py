@@ -8,6 +8,7 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.controller.placement import UsableBroker, place, usable_brokers
 from tidelog.controller.registrations import BrokerRegistration
@@ -37,7 +38,7 @@ def brokers(count: int, racks: int = 1) -> list[UsableBroker]:
     return [UsableBroker(index, f"rack{index % racks}", True) for index in range(count)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.integers(1, 8), st.integers(1, 4), st.integers(1, 40), st.integers(1, 8), st.integers(0, 99)
 )
@@ -54,7 +55,7 @@ def test_replicas_of_a_partition_are_distinct_and_leaders_are_spread_evenly(
     assert max(led) - min(led) <= 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 8), st.integers(1, 60), st.integers(1, 8), st.integers(0, 99))
 def test_replicas_are_spread_evenly_over_brokers(
     count: int, partitions: int, replication_factor: int, seed: int
@@ -66,7 +67,7 @@ def test_replicas_are_spread_evenly_over_brokers(
     assert max(held.values()) - min(held[index] for index in range(count)) <= 2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 30), st.integers(0, 99))
 def test_replicas_are_spread_over_racks_before_any_rack_gets_a_second(
     racks: int, replication_factor: int, partitions: int, seed: int

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.controller.records import (
     RECORD_VERSIONS,
@@ -125,14 +126,14 @@ def versioned_records(draw: st.DrawFn) -> tuple[Any, int]:
     return draw(instances(record, version)), version
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(versioned_records())
 def test_a_record_survives_writing_and_reading(case: tuple[Any, int]) -> None:
     record, version = case
     assert decode_record(encode_record(record, version)) == record
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_record_or_refused(noise: bytes) -> None:
     try:
@@ -142,7 +143,7 @@ def test_any_bytes_are_a_record_or_refused(noise: bytes) -> None:
     assert type(record) in RECORD_VERSIONS
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(versioned_records(), st.data())
 def test_no_record_reads_from_a_part_of_its_bytes(
     case: tuple[Any, int], data: st.DataObject

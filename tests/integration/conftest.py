@@ -1,14 +1,14 @@
-"""A real broker process, shared by the tests of one module, and Apache Kafka's own tools."""
+"""A real broker process, shared by the tests of a worker, and Apache Kafka's own tools."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.bystander import Bystander
 from tests.integration.raw import Peer
+from tests.integration.resident import Resident
 
 from tidelog.testing.cluster import Cluster
 
@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[2]
 JAVA = ROOT / ".cache" / "java"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One running broker for a whole module; it looks for expired segments often."""
+    """One running broker for all tests of a worker that leave it as it is, but for topics and
+    groups of their own; it looks for expired segments often."""
     settings = {
         "log.retention.check.interval.ms": "200",
         "log.initial.task.delay.ms": "200",
@@ -42,8 +43,8 @@ def bootstrap(cluster: Cluster) -> str:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name of the test's own."""
-    name = str(request.node.name)
+    """A topic name of the test's own: tests of other files share the broker."""
+    name = f"{request.node.path.stem}.{request.node.name}"
     return name.replace("[", ".").replace("]", "").replace("test_", "")[:200]
 
 
@@ -73,13 +74,20 @@ Java = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def java() -> Java:
+def resident() -> Iterator[Resident]:
+    """The JVM of this worker."""
+    jvm = Resident()
+    yield jvm
+    jvm.close()
+
+
+@pytest.fixture(scope="session")
+def java(resident: Resident) -> Java:
     """Run a Java class or source file against a set of jars; its output, or the failure."""
 
     def run(main: str, *arguments: str, jars: str = "tools", timeout_s: float = 120) -> str:
-        command = ["java", "-Xmx512m", "-cp", f"{JAVA / jars}/*", main, *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
-        assert ran.returncode == 0, f"{main} failed\n{ran.stdout}\n{ran.stderr}"
+        ran = resident.run(JAVA / jars, main, *arguments, timeout_s=timeout_s)
+        assert ran.code == 0, f"{main} failed\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
 
     return run

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.resident import Resident
 
 from tidelog.testing.cluster import Cluster
 
@@ -187,8 +187,9 @@ def test_a_member_of_a_share_group_is_told_that_there_are_none(
     assert java(str(SHARE_GROUP), cluster.bootstrap, topic, timeout_s=40) == "told\n"
 
 
-def test_who_asks_for_a_streams_group_is_told_that_there_are_none(cluster: Cluster) -> None:
-    jvm = ["java", "-Xmx256m", "-cp", f"{JARS}/*", STREAMS_GROUPS]
-    asked = ["--bootstrap-server", cluster.bootstrap, "--describe", "--group", "streams"]
-    told = subprocess.run([*jvm, *asked], capture_output=True, text=True, timeout=40)
+def test_who_asks_for_a_streams_group_is_told_that_there_are_none(
+    cluster: Cluster, resident: Resident
+) -> None:
+    asked = ("--bootstrap-server", cluster.bootstrap, "--describe", "--group", "streams")
+    told = resident.run(JARS, STREAMS_GROUPS, *asked, timeout_s=40)
     assert "UnsupportedVersionException" in told.stdout + told.stderr

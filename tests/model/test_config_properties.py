@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.properties import parse_properties, write_properties
@@ -41,7 +42,7 @@ def test_a_broken_unicode_escape_is_refused() -> None:
         parse_properties("a=\\u12")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.dictionaries(TEXT, TEXT, max_size=4))
 def test_what_is_written_reads_back_the_same(values: dict[str, str]) -> None:
     assert parse_properties(write_properties(values)) == values

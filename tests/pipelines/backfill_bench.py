@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.pipelines.conftest import Describe
+from tests.pipelines.memory_topics import MemoryTopics
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.description.spec import Pipeline
-from tidelog.pipelines.project import pinning
-from tidelog.pipelines.run import backfill, data_loss
 from tidelog.pipelines.run.backfill import request_backfill
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.tables.durable import replace_file
+from tidelog.spark.options import ReadOptions
 from tidelog.spark.source.offsets import Position, Positions
+from tidelog.spark.source.topic_offsets import TopicOffsets
+
+THEN = "2026-01-31T08:00Z"
+"""A moment; a test says where the partitions were then."""
 
 FIRST, SECOND = TopicPartition("o", 0), TopicPartition("o", 1)
 CHAIN = """
@@ -41,20 +46,27 @@ class Asked:
         self.earliest, self.latest, self.start = at(0, 0), at(50, 50), at(3, 40)
         self.told: list[str] = []
 
-    def ends_now(self, *_: Any) -> tuple[Positions, Positions]:
-        return self.earliest, self.latest
-
-    def backfill(self, pipeline: Pipeline, *tables: str, start: str = "-2") -> None:
+    def backfill(self, pipeline: Pipeline, *tables: str, start: str = THEN) -> None:
         request_backfill(pipeline, tables, start, self.told.append)
+
+    def topics(self, _: ReadOptions) -> TopicOffsets:
+        return MemoryTopics(
+            {"o": len(self.latest.keys() | self.earliest.keys()), "p": 1},
+            self.earliest,
+            self.latest,
+            self.start,
+        )
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    found = Asked()
-    for module in (backfill, data_loss, pinning):
-        monkeypatch.setattr(module, "ends_now", found.ends_now)
-    monkeypatch.setattr(backfill, "start_of", lambda *_: found.start)
-    return found
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def describe(describe: Describe, asked: Asked) -> Describe:
+    """The pipeline that a text describes, in that cluster."""
+    return lambda text: replace(describe(text), topics=asked.topics)
 
 
 def commit_to(state: State, flow: str, offset: int) -> None:

@@ -19,12 +19,19 @@ def _is_a_turning_point(served: VersionRange, version: int) -> bool:
     return version in (served.decodable_from, served.first_flexible, served.max)
 
 
-PAIRS: Final = [
+TURNING_POINTS: Final = [
     (api_key, version)
     for api_key, version in ALL
-    if TIER is not Tier.QUICK or _is_a_turning_point(SUPPORTED[api_key], version)
+    if _is_a_turning_point(SUPPORTED[api_key], version)
 ]
-"""Those that this run looks at."""
+"""The first version, the last one, and the first with the compact encoding."""
+
+PAIRS: Final = TURNING_POINTS if TIER is Tier.QUICK else ALL
+"""Those that this run reads and writes."""
+
+DAMAGED: Final = ALL if TIER is Tier.SOAK else TURNING_POINTS
+"""Those whose every byte this run damages: a version between two others has no field of a kind
+that they do not have."""
 
 
 def name(value: object) -> str:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import Records
+from tests.tiers import examples
 
 from tidelog.protocol.entity_schema import MessageKind
 from tidelog.protocol.fetch import (
@@ -180,7 +181,7 @@ def test_requests_are_kios_byte_for_byte_and_field_for_field(
     version: int, entities: Entities
 ) -> None:
     @given(entity=entities(FETCH, version, "request"))
-    @settings(max_examples=50, deadline=None, database=None)
+    @settings(max_examples=examples(50), deadline=None, database=None)
     def agree(entity: Any) -> None:
         body = kio_bytes(entity)
         ours = our_request(entity)
@@ -196,7 +197,7 @@ def test_responses_are_kios_byte_for_byte_and_field_for_field(
     version: int, entities: Entities
 ) -> None:
     @given(entity=entities(FETCH, version, "response"))
-    @settings(max_examples=50, deadline=None, database=None)
+    @settings(max_examples=examples(50), deadline=None, database=None)
     def agree(entity: Any) -> None:
         ours = our_response(entity)
         frame = header(version) + kio_bytes(entity)
@@ -392,7 +393,7 @@ def test_more_elements_than_a_request_may_have_are_refused() -> None:
 
 @pytest.mark.parametrize("version", [4, 7, 12, 18])
 @given(body=st.binary(max_size=300))
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 def test_any_bytes_are_a_message_or_malformed(version: int, body: bytes) -> None:
     for decode in (decode_fetch, decode_fetch_response):
         try:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.protocol.pairs import PAIRS, name
+from tests.protocol.pairs import DAMAGED, name
+from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import (
@@ -112,7 +113,7 @@ def with_a_harmful_length(message: bytes) -> Iterator[bytearray]:
             yield changed
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
 def test_a_damaged_request_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -129,7 +130,7 @@ def test_a_damaged_request_is_a_value_or_malformed(
         all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
 def test_a_damaged_response_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -150,7 +151,7 @@ def test_a_damaged_response_is_a_value_or_malformed(
             all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
 def test_a_length_that_is_only_claimed_takes_no_memory(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -170,7 +171,7 @@ def test_a_length_that_is_only_claimed_takes_no_memory(
 
 @pytest.mark.parametrize("api_key", SUPPORTED, ids=lambda key: key.name)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=examples(60), deadline=None, database=None)
 def test_any_bytes_are_a_request_or_malformed(api_key: ApiKey, data: st.DataObject) -> None:
     served = SUPPORTED[api_key]
     version = data.draw(st.integers(served.decodable_from, served.max))

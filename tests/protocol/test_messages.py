@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from kio.serial import entity_writer as kio_writer
 from tests.protocol.pairs import PAIRS, name
+from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol.apis import SUPPORTED, ApiKey
@@ -83,7 +84,7 @@ def test_messages_are_kios_byte_for_byte_and_field_for_field(
     entities: Callable[[int, int, MessageKind], st.SearchStrategy[Any]],
 ) -> None:
     @given(entity=entities(api_key, version, kind))
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=examples(12), deadline=None, database=None)
     def agree(entity: Any) -> None:
         body = kio_bytes(entity)
         frame = frame_of(kind, api_key, version, as_fields(entity))

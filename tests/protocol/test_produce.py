@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
+from tests.tiers import examples
 
 from tidelog.protocol.entity_schema import MessageKind
 from tidelog.protocol.frame import MalformedRequest
@@ -138,7 +139,7 @@ def test_requests_are_kios_byte_for_byte_and_field_for_field(
     version: int, entities: Entities
 ) -> None:
     @given(entity=entities(PRODUCE, version, "request"))
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=examples(60), deadline=None, database=None)
     def agree(entity: Any) -> None:
         body = kio_bytes(entity)
         ours = our_request(entity)
@@ -154,7 +155,7 @@ def test_responses_are_kios_byte_for_byte_and_field_for_field(
     version: int, entities: Entities
 ) -> None:
     @given(entity=entities(PRODUCE, version, "response"))
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=examples(60), deadline=None, database=None)
     def agree(entity: Any) -> None:
         frame = header(version) + kio_bytes(entity)
         throttle_ms = milliseconds(entity.throttle_time)
@@ -277,7 +278,7 @@ def test_more_elements_than_a_request_may_have_are_refused() -> None:
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 @given(body=st.binary(max_size=200))
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 def test_any_bytes_are_a_request_or_malformed(version: int, body: bytes) -> None:
     for decode in (decode_produce, decode_produce_response):
         try:

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.ids import ZERO_UUID
 from tidelog.protocol.encoding import read_uvarint, write_uvarint
@@ -218,14 +219,14 @@ def everything(draw: st.DrawFn, version: int) -> Everything:
 VERSIONED = st.integers(0, 2).flatmap(lambda v: st.tuples(everything(v), st.just(v)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(VERSIONED)
 def test_every_type_survives_writing_and_reading(case: tuple[Everything, int]) -> None:
     value, version = case
     assert EVERYTHING.decode(EVERYTHING.encode(value, version), version) == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(VERSIONED, st.data())
 def test_a_message_cut_anywhere_is_refused(
     case: tuple[Everything, int], data: st.DataObject
@@ -236,7 +237,7 @@ def test_a_message_cut_anywhere_is_refused(
         EVERYTHING.decode(encoded[:length], case[1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(VERSIONED)
 def test_bytes_behind_a_message_are_refused(case: tuple[Everything, int]) -> None:
     value, version = case
@@ -244,7 +245,7 @@ def test_bytes_behind_a_message_are_refused(case: tuple[Everything, int]) -> Non
         EVERYTHING.decode(EVERYTHING.encode(value, version) + b"\0", version)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 2))
 def test_noise_is_a_message_or_refused(noise: bytes, version: int) -> None:
     try:
@@ -333,7 +334,7 @@ def test_an_annotation_without_encoding_is_refused_at_first_use() -> None:
             Schema(message, versions=(0, 0), flexible_since=0).encode(value, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 0xFFFFFFFF))
 def test_variable_length_numbers_survive_writing_and_reading(value: int) -> None:
     out = bytearray()

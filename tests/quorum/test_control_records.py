@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.ids import parse_uuid_text
 from tidelog.quorum.control_records import (
@@ -72,7 +73,7 @@ VOTERS = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(VOTERS, max_size=3).map(tuple))
 def test_voters_survive_writing_and_reading(voters: tuple[Voter, ...]) -> None:
     written = new_control_record(Voters(voters=voters), 5)

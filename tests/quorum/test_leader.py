@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.time import Now
 from tidelog.quorum.leader import Leader
@@ -62,7 +63,7 @@ def test_an_even_quorum_needs_more_than_half() -> None:
     assert four.high_watermark == 14
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from((1, 2, 3)), st.integers(0, 40)), max_size=20))
 def test_the_high_watermark_never_falls(reports: list[tuple[int, int]]) -> None:
     trio = leader(1, 2, 3, start=7, high_watermark=5)

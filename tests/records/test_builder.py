@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.records.batch import crc_matches, read_header
@@ -31,7 +32,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(RECORDS, st.sampled_from(CompressionType), st.integers(0, 1 << 50))
 def test_records_come_back_with_offsets_and_exact_milliseconds(
     records: list[NewRecord], codec: CompressionType, base_offset: int
@@ -45,7 +46,7 @@ def test_records_come_back_with_offsets_and_exact_milliseconds(
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(RECORDS)
 def test_the_header_counts_the_records_and_knows_their_times(records: list[NewRecord]) -> None:
     header = read_header(build_batch(records))

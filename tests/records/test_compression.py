@@ -9,6 +9,7 @@ import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.records.compression import CompressionType, compress, decompress
 from tidelog.records.corrupt import CorruptBatch, InflatesTooLarge
@@ -17,7 +18,7 @@ COMPRESSED = [codec for codec in CompressionType if codec is not CompressionType
 TEXT = b"the quick brown fox jumps over the lazy dog " * 4000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(CompressionType),
     st.one_of(
@@ -71,7 +72,7 @@ def test_bytes_after_the_end_are_corrupt(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_damaged_blocks_inflate_to_something_or_are_corrupt(
     codec: CompressionType, data: st.DataObject

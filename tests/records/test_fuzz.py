@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.records.batch import HEADER_SIZE, crc_matches, read_header, write_header
 from tidelog.records.builder import NewRecord, build_batch
@@ -107,7 +108,7 @@ def damaged(draw: st.DrawFn) -> bytearray:
     return batch
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(one_header_field_changed(), RULES, st.sampled_from([3, 6, 7, 13]))
 def test_a_changed_header_field_is_judged(
     batch: bytearray, rules: BatchRules, version: int
@@ -115,19 +116,19 @@ def test_a_changed_header_field_is_judged(
     check(batch, rules, version)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(damaged(), RULES)
 def test_damaged_records_are_judged(batch: bytearray, rules: BatchRules) -> None:
     check(batch, rules)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(max_size=200), RULES)
 def test_any_bytes_are_judged(field: bytes, rules: BatchRules) -> None:
     assert check(field, rules) > 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(RECORDS, st.data())
 def test_a_batch_changed_without_its_checksum_is_never_accepted(
     records: list[NewRecord], data: st.DataObject

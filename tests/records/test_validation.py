@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode
 from tidelog.records.batch import HEADER_SIZE, crc_matches, read_header, write_header
@@ -93,7 +94,7 @@ def test_a_read_only_buffer_is_copied_so_that_offsets_can_be_assigned() -> None:
     assert bytes(accepted(batch).data) == batch
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.builds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.records.batch import HEADER_SIZE
 from tidelog.records.builder import NewRecord, build_batch
@@ -69,7 +70,7 @@ def varied(draw: st.DrawFn) -> list[NewRecord]:
     return draw(st.lists(record, min_size=1, max_size=100))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(uniform() | varied())
 def test_well_formed_records_are_walked_to_their_end(records: list[NewRecord]) -> None:
     data = serialised(records)
@@ -77,7 +78,7 @@ def test_well_formed_records_are_walked_to_their_end(records: list[NewRecord]) -
     assert walk(data, len(records)) == with_care(data, len(records))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(uniform() | varied(), st.data())
 def test_a_change_anywhere_is_judged_as_with_care(
     records: list[NewRecord], choices: st.DataObject

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 from tests.replication.cluster import LAG_MAX_MS, Broker, Cluster, Question, leader_of
 from tests.replication.laws import Laws, content_of
+from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
@@ -320,7 +321,7 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -5,6 +5,7 @@ import socket
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.protocol.frame import MalformedRequest
 from tidelog.shell.inbox import Inbox
@@ -63,7 +64,7 @@ sizes = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sizes, st.integers(1, 3_000_000), st.booleans())
 def test_frames_come_out_as_they_went_in_however_they_are_cut(
     sizes: list[int], piece: int, settle_between: bool

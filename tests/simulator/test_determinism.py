@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 
 def run(hash_seed: int, *arguments: str) -> list[str]:
     """The hashes of some runs, one JSON object per line, from a process of their own."""

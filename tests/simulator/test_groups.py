@@ -20,6 +20,8 @@ from tidelog.simulator.rules.offset_rules import OffsetRules
 from tidelog.simulator.run.runner import SeedResult, run_plan
 from tidelog.simulator.run.setup import grouped_setup, with_groups
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 
 def run(seed: int) -> SeedResult:
     return run_plan(with_groups(draw_plan(seed)), setup=grouped_setup)

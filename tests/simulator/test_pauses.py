@@ -17,6 +17,8 @@ from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.machine import Machine
 from tidelog.simulator.world.world import World
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 TOPIC, PARTITIONS = "orders", 3
 BOUND_MS = 500
 AWAY_MS = 3_000

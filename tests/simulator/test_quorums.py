@@ -29,6 +29,8 @@ from tidelog.simulator.world.cluster import first_directory
 from tidelog.simulator.world.paths import apart, one_way
 from tidelog.simulator.world.world import World
 
+pytestmark = [pytest.mark.long, pytest.mark.spread]
+
 
 @pytest.mark.parametrize(("brokers", "controllers", "separate"), [(5, 3, False), (3, 5, True)])
 def test_larger_quorums_are_well_after_all_faults(

@@ -10,16 +10,15 @@ from tests.tiers import TIER, Tier
 from tidelog.simulator.run.report import seed_line
 from tidelog.simulator.run.runner import run_seed
 
-SEEDS: Final = 20 if TIER is Tier.QUICK else 500
-CHUNK: Final = 10
+SEEDS: Final = 20 if TIER is Tier.QUICK else 300
+"""`make soak` goes on with seeds that nobody has seen."""
 
 pytestmark = pytest.mark.spread
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, CHUNK))
-def test_every_seed_ends_well(first: int) -> None:
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_every_seed_ends_well(seed: int) -> None:
     """`tidelog sim --seeds 1 --seed K` shows one of them."""
-    results = [run_seed(seed) for seed in range(first, first + CHUNK)]
+    result = run_seed(seed)
 
-    failed = [seed_line(result) for result in results if result.violation is not None]
-    assert not failed, "\n".join(failed)
+    assert result.violation is None, seed_line(result)

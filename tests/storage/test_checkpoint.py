@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.disk.crash import (
@@ -98,7 +99,7 @@ def test_after_any_crash_the_checkpoint_is_the_old_or_the_new_one(data: DataFate
         assert OffsetCheckpoint(after_crash(files, data, names), PATH).read() == NEW
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.dictionaries(
         st.builds(
@@ -118,7 +119,7 @@ def test_what_is_written_is_read_back(offsets: dict[TopicPartition, int]) -> Non
     assert checkpoint.read() == offsets
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.binary(max_size=60) | st.text("0123456789 \n-ab", max_size=40).map(str.encode))
 def test_no_content_is_a_reason_not_to_start(content: bytes) -> None:
     assert isinstance(OffsetCheckpoint(disk(content), PATH).read(), dict)

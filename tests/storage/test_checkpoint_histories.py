@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage.log_directories import NOW, add, checkpoint, create, formatted, started
+from tests.tiers import examples
 
 from tidelog.model.ids import TopicPartition
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
@@ -114,7 +115,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, min_size=30, max_size=60))
 def test_no_checkpoint_claims_more_than_is_there_whenever_jobs_are_done(
     steps: list[tuple[object, Callable[..., None] | None, int]],

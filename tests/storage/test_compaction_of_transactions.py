@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.compacted_log import CompactedLog, log, new_log
+from tests.tiers import examples
 
 from tidelog.records.record import records_of
 
@@ -166,7 +167,7 @@ def _alive(table: _Table) -> _Table:
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

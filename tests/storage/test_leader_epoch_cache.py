@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
@@ -222,7 +223,7 @@ def test_a_file_that_cannot_be_trusted_is_an_empty_cache(content: bytes) -> None
     assert LeaderEpochCache(disk(content), PATH).entries == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.records.batch import read_header, whole_batches
 from tidelog.storage.log_values import Appended
@@ -183,7 +184,9 @@ class Model:
 
 @given(steps=st.lists(STEPS, max_size=40), compact=st.booleans())
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_log_holds_what_a_list_of_batches_would(
     new_bench: NewBench, steps: list[tuple[Any, ...]], compact: bool

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import DiskError, InvariantBroken
 from tidelog.simulator.disk.crash import after_crash, data_lost
@@ -245,7 +246,7 @@ ENTRIES = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5000)), max_size
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ENTRIES, st.lists(st.integers(90, 1500), max_size=8), st.booleans())
 def test_an_index_agrees_with_a_list_of_its_entries(
     entries: list[tuple[int, int]], cuts: list[int], reopen: bool

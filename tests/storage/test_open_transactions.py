@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.storage.producer_state import OpenTransactions
 
@@ -40,7 +41,7 @@ def test_loaded_transactions_are_in_the_order_of_their_offsets() -> None:
     assert transactions.first_unstable_offset(0) == 10
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["write", "end", "replicate"]), st.integers(0, 4))))
 def test_the_first_unstable_offset_is_that_of_looking_at_every_transaction(
     steps: list[tuple[str, int]],

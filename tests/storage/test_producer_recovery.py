@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import Refusal
 from tidelog.records.batch import TRANSACTIONAL, BatchHeader
@@ -251,7 +252,7 @@ def leader_after(steps: list[tuple[str, int, int, bool]], snapshot_after: int) -
     return leader
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS, st.integers(0, 40))
 def test_the_state_is_that_of_replaying_the_log_from_any_snapshot(
     steps: list[tuple[str, int, int, bool]], snapshot_after: int
@@ -269,7 +270,7 @@ def test_the_state_is_that_of_replaying_the_log_from_any_snapshot(
         assert unstable == leader.state.first_unstable_offset(leader.end)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
 def test_the_log_holds_every_sequence_of_a_producer_once_and_in_order(
     steps: list[tuple[str, int, int, bool]],

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
@@ -72,13 +73,13 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(ENTRIES)
 def test_what_is_written_is_read_back(entries: list[ProducerSnapshotEntry]) -> None:
     assert decode_snapshot(encode_snapshot(entries)) == entries
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ENTRIES, st.data())
 def test_every_flipped_bit_and_every_cut_is_noticed(
     entries: list[ProducerSnapshotEntry], data: st.DataObject

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.storage.segments import TailBatches
 
@@ -13,7 +14,7 @@ from tidelog.storage.segments import TailBatches
     batches=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=700),
     asked=st.integers(0, 3000),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_answer_is_the_first_batch_that_ends_at_or_above_the_offset(
     start: int, batches: list[tuple[int, int]], asked: int
 ) -> None:

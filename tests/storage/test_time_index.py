@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.simulator.disk.crash import after_crash, data_lost
@@ -165,7 +166,7 @@ def test_synced_entries_survive() -> None:
     assert list(TimeIndex(after, PATH, BASE).entries()) == [(1000, 105)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-1, 2000), st.integers(1, 30)), max_size=60),
     st.lists(st.integers(90, 1500), max_size=6),

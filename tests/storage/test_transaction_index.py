@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.simulator.disk.crash import after_crash, data_lost
@@ -139,7 +140,7 @@ def test_synced_entries_survive() -> None:
     assert list(TransactionIndex(after, PATH).entries()) == [FIRST]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.integers(1, 20)), max_size=20),
     st.integers(0, 400),

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.coordinator.groups.consumer.assignors import (
     ASSIGNORS,
@@ -34,7 +35,7 @@ members = st.lists(st.frozensets(st.integers(0, 2)), min_size=1, max_size=6).map
 
 
 @given(members, st.sampled_from(sorted(ASSIGNORS)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_every_wanted_partition_has_exactly_one_reader_who_wants_it(
     group: list[Subscriber], name: str
 ) -> None:
@@ -51,7 +52,7 @@ def test_every_wanted_partition_has_exactly_one_reader_who_wants_it(
 
 
 @given(members)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_uniform_leaves_no_move_that_would_make_two_members_more_equal(
     group: list[Subscriber],
 ) -> None:
@@ -64,7 +65,7 @@ def test_uniform_leaves_no_move_that_would_make_two_members_more_equal(
 
 
 @given(st.integers(1, 6), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_uniform_moves_no_more_than_newcomers_need(before: int, after: int) -> None:
     first = uniform_assignment([subscriber(f"m{n}", 0, 1, 2) for n in range(before)])
     group = [

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.coordinator.group_bench import GroupBench
+from tests.tiers import examples
 
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.topics import IdPartition
@@ -104,7 +105,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_partition_has_two_readers_and_in_the_end_each_has_one(
     history: list[tuple[str, str]],
 ) -> None:

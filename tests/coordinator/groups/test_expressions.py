@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 
@@ -35,7 +36,7 @@ expressions = st.recursive(
 
 
 @given(expressions, names)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_names_match_as_they_do_with_other_engines(expression: str, name: str) -> None:
     # Where an other engine's $ also matches before a last line break, names have none.
     assert Expression(expression).matches(name) == (re.fullmatch(expression, name) is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.records import TransactionRecord, decode_record, encode_record
@@ -36,7 +37,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(transaction=transactions())
 def test_what_is_stored_comes_back(transaction: Transaction) -> None:
     record = TransactionRecord(transaction.transactional_id, transaction)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.ending import EndTxn
@@ -178,7 +179,9 @@ _STEP = st.tuples(
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(_STEP, max_size=40))
 def test_epochs_rise_one_end_is_reached_and_a_reload_changes_nothing(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.node.link_peer import NOTHING, PEER, Peer
+from tests.tiers import examples
 
 from tidelog.model.time import Now
 from tidelog.node.core.effects import CloseLink, OpenLink, SendOnLink
@@ -165,7 +166,7 @@ def test_fetched_records_are_views_of_the_frame(peer: Peer) -> None:
     assert heard[0].session_id == 3
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_every_question_is_completed_exactly_once_whatever_happens(data: st.DataObject) -> None:
     peer = Peer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,16 +12,16 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from tests.pipelines.conftest import Describe
+from tests.pipelines.memory_topics import MemoryTopics
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.audit import comparing as audit_module
 from tidelog.pipelines.audit.comparing import TableAudit, audit_table
 from tidelog.pipelines.audit.comparison import OUTCOMES, PLACES, compared, outcomes
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.spec import OUTCOME
 from tidelog.pipelines.project.steps import DROPPED
 from tidelog.pipelines.run.state import State
-from tidelog.spark.source.offsets import Position, Positions
+from tidelog.spark.source.offsets import Position
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -98,16 +99,13 @@ SPARKS = "{spark: parquet}"
 
 
 @pytest.fixture
-def audited(
-    describe: Describe, session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Any:
+def audited(describe: Describe, session: SparkSession, tmp_path: Path) -> Any:
     """The audit of a table with these rows, of which nothing else is left."""
-
-    def ends_now(*_: Any) -> tuple[Positions, Positions]:
-        return {ONE: Position(1)}, {ONE: Position(3)}
+    topics = MemoryTopics({"orders": 1}, {ONE: Position(1)}, {ONE: Position(3)})
 
     def run(form: str, rows: int | None) -> TableAudit:
-        pipeline = describe(f"name: x\ntables: {{orders: {{topics: orders, format: {form}}}}}")
+        described = describe(f"name: x\ntables: {{orders: {{topics: orders, format: {form}}}}}")
+        pipeline = replace(described, topics=lambda _: topics)
         path = State(pipeline.storage).table("orders")
         if rows is not None:
             columns = {"_topic": ["orders"] * rows, "_partition": pa.array([0] * rows, pa.int32()),
@@ -119,7 +117,6 @@ def audited(
                 pq.write_table(pa.table(columns), path / "part.parquet")
         return audit_table(session, pipeline, tmp_path, "orders")
 
-    monkeypatch.setattr(audit_module, "ends_now", ends_now)
     return run
 
 

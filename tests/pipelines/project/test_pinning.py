@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from tests.pipelines.conftest import Describe
+from tests.pipelines.memory_topics import MemoryTopics
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.description.mistakes import NotYet
 from tidelog.pipelines.description.spec import Column, Pipeline
-from tidelog.pipelines.project import pinning
 from tidelog.pipelines.project.pinned import pinned_columns
 from tidelog.pipelines.project.pinning import pin, pin_start, started
 from tidelog.pipelines.project.source_options import pinned_start
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.tables.durable import replace_file
+from tidelog.spark.options import ReadOptions
 from tidelog.spark.source.offsets import Position, Positions
 
 FIRST, SECOND = TopicPartition("o", 0), TopicPartition("o", 1)
@@ -30,17 +31,21 @@ tables:
 
 
 @pytest.fixture
-def topic(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, tuple[int, int]]:
+def topic() -> dict[TopicPartition, tuple[int, int]]:
     """First and last offsets of partitions, which a test may move."""
-    ends = {FIRST: (0, 10)}
+    return {FIRST: (0, 10)}
 
-    def ends_now(*_: Any) -> tuple[Positions, Positions]:
-        earliest = {each: Position(first) for each, (first, _) in ends.items()}
-        return earliest, {each: Position(last) for each, (_, last) in ends.items()}
 
-    monkeypatch.setattr(pinning, "ends_now", ends_now)
-    monkeypatch.setattr(pinning, "start_of", lambda *_: ends_now()[1])
-    return ends
+@pytest.fixture
+def describe(describe: Describe, topic: dict[TopicPartition, tuple[int, int]]) -> Describe:
+    """The pipeline that a text describes, in the cluster of that topic."""
+
+    def topics(_: ReadOptions) -> MemoryTopics:
+        first = {each: Position(offset) for each, (offset, _) in topic.items()}
+        last = {each: Position(offset) for each, (_, offset) in topic.items()}
+        return MemoryTopics({"o": len(topic)}, first, last)
+
+    return lambda text: replace(describe(text), topics=topics)
 
 
 def starts(pipeline: Pipeline) -> dict[str, dict[TopicPartition, int]]:
@@ -54,14 +59,12 @@ def starts(pipeline: Pipeline) -> dict[str, dict[TopicPartition, int]]:
 def test_a_table_that_goes_on_from_another_one_starts_where_that_one_started(
     describe: Describe,
     topic: dict[TopicPartition, tuple[int, int]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = describe(CHAIN)
     pin_start(pipeline, "a")
     topic[FIRST] = (0, 50)
     topic[SECOND] = (3, 5)
-    monkeypatch.setattr(pinning, "infer_columns", lambda *_: (Column("id", "bigint"),))
-    pin(pipeline, lambda _: None)
+    pin(pipeline, lambda _: None, lambda *_: (Column("id", "bigint"),))
     assert starts(pipeline) == {name: {FIRST: 10, SECOND: 3} for name in "abc"}
 
 
@@ -137,7 +140,6 @@ def test_the_first_record_needs_no_pin(
 def test_records_before_the_start_are_not_looked_at(
     describe: Describe,
     topic: dict[TopicPartition, tuple[int, int]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipeline = describe(CHAIN)
     asked: list[Positions] = []
@@ -146,10 +148,9 @@ def test_records_before_the_start_are_not_looked_at(
         asked.append(position)
         return ()
 
-    monkeypatch.setattr(pinning, "infer_columns", infer)
     with pytest.raises(NotYet, match="from its start on, its topics hold no JSON object yet"):
-        pin(pipeline, lambda _: None)
+        pin(pipeline, lambda _: None, infer)
     assert asked == [{FIRST: Position(10)}]
     assert pinned_columns(pipeline, "a") is None
     replace_file(State(pipeline.storage).schema_file("a"), json.dumps({"id": "bigint"}))
-    pin(pipeline, lambda _: None)  # nothing new is fine once something is pinned
+    pin(pipeline, lambda _: None, infer)  # nothing new is fine once something is pinned

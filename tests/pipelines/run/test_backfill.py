@@ -14,6 +14,7 @@ from tests.pipelines.backfill_bench import (
     at,
     begun,
     commit_all,
+    describe,
     die,
     offsets,
 )
@@ -23,7 +24,6 @@ from typer.testing import CliRunner
 from tidelog.cli.main import app
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.spec import Column, Pipeline
-from tidelog.pipelines.project import pinning
 from tidelog.pipelines.project.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.project.project import SPEC_FILE, write_project
 from tidelog.pipelines.project.source_options import pinned_end, pinned_start, stream_options
@@ -33,7 +33,7 @@ from tidelog.pipelines.tables.durable import replace_file
 from tidelog.pipelines.tables.table_writing import target_of
 from tidelog.spark.source.offsets import Positions
 
-__all__ = ["asked", "begun"]
+__all__ = ["asked", "begun", "describe"]
 
 
 def test_flows_of_their_own_read_up_to_where_each_table_had_started(
@@ -135,9 +135,7 @@ def test_a_table_that_comes_while_another_is_backfilled_starts_where_that_will_h
     assert offsets(pinned_start(more.state, "c")) == offsets(pinned_start(more.state, "a"))
 
 
-def test_columns_that_only_older_records_have_are_pinned(
-    begun: Pipeline, asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_that_only_older_records_have_are_pinned(begun: Pipeline, asked: Asked) -> None:
     replace_file(begun.state.schema_file("a"), json.dumps({"id": "bigint"}))
     asked.backfill(begun, "a")
     looked_at: list[list[int]] = []
@@ -146,8 +144,7 @@ def test_columns_that_only_older_records_have_are_pinned(
         looked_at.append(offsets(position))
         return (Column("note", "string"),)
 
-    monkeypatch.setattr(pinning, "infer_columns", infer)
-    pin_schemas(pending_backfill(begun)[0], asked.told.append)
+    pin_schemas(pending_backfill(begun)[0], asked.told.append, infer)
     assert looked_at == [[3]]
     assert asked.told[-1] == "column note string of a is pinned"
     assert json.loads(begun.state.schema_file("a").read_text()) == {

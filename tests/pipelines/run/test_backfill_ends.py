@@ -15,6 +15,7 @@ from tests.pipelines.backfill_bench import (
     begun,
     commit_all,
     commit_to,
+    describe,
     die,
     offsets,
 )
@@ -43,7 +44,7 @@ from tidelog.pipelines.tables.table_commit import TableCommit
 from tidelog.pipelines.tables.table_writing import target_of
 from tidelog.spark.source.offsets import Position
 
-__all__ = ["asked", "begun"]
+__all__ = ["asked", "begun", "describe"]
 
 
 def test_starts_move_back_when_all_is_there_and_nothing_is_left_to_bring(

@@ -1,16 +1,19 @@
 """Runs, backfills and refreshes that die at any step: each record comes to each flow once.
 
-What our code keeps on disk is real. The cluster is a number per partition, and a flow of Spark is a
-loop that plans a batch, hands it to a sink that takes each batch of a query once, and commits it.
+What our code keeps on disk is real, and so is the order in which it does things. The cluster is a
+number per partition, and a flow of Spark is a loop that plans a batch, hands it to a sink that
+takes each batch of a query once, and commits it. A run dies before any change to the file system:
+Python tells of each before it is made.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,20 +24,10 @@ from tests.pipelines.conftest import Describe
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.spec import Pipeline, Table
-from tidelog.pipelines.project import pinning
-from tidelog.pipelines.project.pinning import pin_starts
 from tidelog.pipelines.project.source_options import pinned_end, pinned_start, start_json
-from tidelog.pipelines.run import backfill, data_loss, refresh
-from tidelog.pipelines.run.backfill import (
-    drop_gone,
-    pending_backfill,
-    request_backfill,
-    settle_backfill,
-)
+from tidelog.pipelines.run.backfill import pending_backfill
 from tidelog.pipelines.run.checkpoints import Checkpoint
-from tidelog.pipelines.run.data_loss import check_losses
-from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.tables.durable import replace_file
+from tidelog.pipelines.run.running import prepare, run_once
 from tidelog.spark.source.offsets import Position, Positions
 
 FIRST, LATE = TopicPartition("o", 0), TopicPartition("o", 1)
@@ -55,7 +48,7 @@ COMMANDS: list[dict[str, Any]] = [
     {"anew": ["c"], "start": "-5"},
 ]
 BATCH = 3
-unlink, rmtree = Path.unlink, shutil.rmtree
+CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.link")
 
 
 class Killed(BaseException):
@@ -63,14 +56,12 @@ class Killed(BaseException):
 
 
 class World:
-    """The cluster, what the sinks have taken, and how many steps the run that is alive has left."""
+    """The cluster, and how many steps the run that is alive has left."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.latest = {FIRST: random.randrange(4, 20)}
-        self.rows: dict[str, Counter[tuple[TopicPartition, int]]] = {}
+        self.ends = {FIRST: random.randrange(4, 20)}
         self.steps_left: int | None = None
-        self._taken: set[tuple[str, str, int]] = set()
 
     def step(self) -> None:
         if self.steps_left is not None:
@@ -79,64 +70,58 @@ class World:
                 raise Killed
 
     def grow(self) -> None:
-        self.latest = {each: end + self.random.randrange(4) for each, end in self.latest.items()}
-        if LATE not in self.latest and self.random.random() < 0.4:
-            self.latest[LATE] = self.random.randrange(5)
+        self.ends = {each: end + self.random.randrange(4) for each, end in self.ends.items()}
+        if LATE not in self.ends and self.random.random() < 0.4:
+            self.ends[LATE] = self.random.randrange(5)
 
-    def take(self, flow: str, query: str, batch: int, start: Positions, end: Positions) -> None:
-        """As our sinks do: each batch of a query once."""
-        if (flow, query, batch) not in self._taken:
-            self._taken.add((flow, query, batch))
-            rows = self.rows.setdefault(flow, Counter())
-            for each, last in end.items():
-                first = start[each].offset if each in start else 0
-                rows.update((each, offset) for offset in range(first, last.offset))
+    # What a pipeline asks of its cluster
 
-    # What stands between our code and the cluster or the disk
+    def partition_counts(self) -> dict[str, int]:
+        return {"o": len(self.ends), "p": 1}
 
-    def ends_now(self, pipeline: Pipeline, table: str) -> tuple[Positions, Positions]:
-        known = pinned_end(pipeline.state, table) if pipeline.backfill else self.latest
-        return {each: Position(0) for each in known}, self._ends(known)
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
+        return {each: Position(0) for each in partitions}
 
-    def _ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Position]:
-        return {each: Position(self.latest[each]) for each in partitions}
+    def latest(self, partitions: Iterable[TopicPartition]) -> Positions:
+        return {each: Position(self.ends[each]) for each in partitions}
 
-    def start_of(self, pipeline: Pipeline, table: str) -> Positions:
-        start = pipeline.source(table).start
-        if start in ("earliest", "latest"):
-            ends = self._ends(self.latest)
-            return ends if start == "latest" else {each: Position(0) for each in ends}
-        return {each: Position(max(0, end + int(start))) for each, end in self.latest.items()}
+    def at(self, moments: Mapping[TopicPartition, int]) -> Positions:
+        raise AssertionError("nobody asks for a moment here")
 
-    def replace_file(self, path: Path, text: str) -> None:
-        self.step()
-        replace_file(path, text)
-        self.step()
 
-    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
-        self.step()
-        unlink(path, missing_ok=missing_ok)
+class Disk:
+    """Hears of every change to the file system before it is made; hooks of Python stay for good."""
 
-    def rmtree(self, path: Path) -> None:
-        """In any order, which is the file system's."""
-        files = [each for each in Path(path).rglob("*") if each.is_file()]
-        for each in self.random.sample(files, len(files)):
-            self.step()
+    def __init__(self) -> None:
+        self.world: World | None = None
+        sys.addaudithook(self._about_to)
+
+    def _about_to(self, event: str, arguments: tuple[Any, ...]) -> None:
+        world = self.world
+        if world is None or world.steps_left is None:
+            return
+        if event == "shutil.rmtree":
+            self._remove_some(world, Path(arguments[0]))
+        elif event in CHANGES:
+            world.step()
+
+    def _remove_some(self, world: World, directory: Path) -> None:
+        """Files of a directory go in any order, which is the file system's."""
+        files = [each for each in directory.rglob("*") if each.is_file()]
+        for each in world.random.sample(files, len(files) // 2):
             os.unlink(each)
-        rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def disk() -> Disk:
+    return Disk()
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
-    found = World(Random(request.param))
-    for module in (backfill, data_loss, pinning):
-        monkeypatch.setattr(module, "ends_now", found.ends_now)
-    for module in (backfill, pinning, refresh):
-        monkeypatch.setattr(module, "start_of", found.start_of)
-        monkeypatch.setattr(module, "replace_file", found.replace_file)
-    monkeypatch.setattr(Path, "unlink", lambda path, **more: found.unlink(path, **more))
-    monkeypatch.setattr(shutil, "rmtree", found.rmtree)
-    return found
+def world(request: pytest.FixtureRequest, disk: Disk) -> Iterator[World]:
+    disk.world = World(Random(request.param))
+    yield disk.world
+    disk.world = None
 
 
 class Flow:
@@ -144,9 +129,12 @@ class Flow:
 
     def __init__(self, world: World, pipeline: Pipeline, table: Table, name: str) -> None:
         self._world, self._name = world, name
+        self._rows = pipeline.state.root / "taken" / name
+        if name in (each.name for each in pipeline.stored_tables()):
+            self._rows = pipeline.state.table(name)
         self._checkpoint = Checkpoint(pipeline.state.checkpoints(name), name)
         self._start = pinned_start(pipeline.state, table.name)
-        _, latest = world.ends_now(pipeline, table.name)
+        latest = world.latest(world.ends)
         self._ends = pinned_end(pipeline.state, table.name) if pipeline.backfill else latest
 
     def run(self) -> None:
@@ -166,10 +154,22 @@ class Flow:
             if done and end == start:
                 return False
             self._write("offsets", batch, f"v1\n{{}}\n{start_json(end)}")
-        self._world.take(self._name, self._query(), batch, start, end)
+        self._take(f"{self._query()}-{batch}", start, end)
         self._world.step()
         self._write("commits", batch, "v1")
         return True
+
+    def _take(self, batch: str, start: Positions, end: Positions) -> None:
+        """As our sinks do: each batch of a query once."""
+        path = self._rows / batch
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [
+                (*each, offset)
+                for each, last in end.items()
+                for offset in range(start[each].offset if each in start else 0, last.offset)
+            ]
+            path.write_text(json.dumps(rows))
 
     def _after(self, partition: TopicPartition, at: Position) -> Position:
         last = self._ends.get(partition, at)
@@ -189,6 +189,20 @@ class Flow:
         self._world.step()
 
 
+class Spark:
+    """Runs the flows of a project, as the process does that holds Spark."""
+
+    def __init__(self, world: World, pipeline: Pipeline) -> None:
+        self._world, self._pipeline = world, pipeline
+
+    def run(self, project: Path) -> None:
+        for each in (self._pipeline, *pending_backfill(self._pipeline)):
+            if each.state.project == project:
+                for table in each.filled:
+                    for name in table.flows:
+                        Flow(self._world, each, table, name).run()
+
+
 def run(
     world: World,
     pipeline: Pipeline,
@@ -197,32 +211,31 @@ def run(
     backfilled: Collection[str] = (),
     start: str | None = None,
 ) -> None:
-    """A run from its command to its end, in the order of `prepare` and `run_once`."""
-    request_refresh(pipeline, anew, start)
-    for marker in pipeline.state.refresh_marker("any").parent.glob("[a-z]*"):
-        world.rows.pop(marker.name, None)
-    finish_refreshes(pipeline)
+    """A run from its command to its end."""
     try:
-        request_backfill(pipeline, backfilled, start, print)
+        prepare(pipeline, print, anew, start, backfilled)
     except PipelineTrouble as refused:
         assert "is not done: run without --backfill first" in str(refused)
-    pin_starts(pipeline)
-    for each in (pipeline, *pending_backfill(pipeline)):
-        check_losses(each, print)
-    drop_gone(pipeline)
-    for each in (pipeline, *pending_backfill(pipeline)):
-        for table in each.filled:
-            for name in table.flows:
-                Flow(world, each, table, name).run()
-        if each.backfill:
-            settle_backfill(each, print)
+        return
+    run_once(pipeline, Spark(world, pipeline), print)
+
+
+def taken(pipeline: Pipeline, flow: str) -> Counter[tuple[TopicPartition, int]]:
+    """What a sink has."""
+    places = (pipeline.state.table(flow), pipeline.state.root / "taken" / flow)
+    return Counter(
+        (TopicPartition(topic, partition), offset)
+        for place in places
+        for batch in place.glob("*-*")
+        for topic, partition, offset in json.loads(batch.read_text())
+    )
 
 
 @pytest.mark.parametrize("world", range(80), indirect=True)
 def test_every_record_comes_to_every_flow_once_whenever_runs_die(
     world: World, describe: Describe
 ) -> None:
-    pipeline = describe(TABLES)
+    pipeline = replace(describe(TABLES), topics=lambda _: world)
     for _ in range(world.random.randrange(3, 9)):
         world.grow()
         world.steps_left = world.random.randrange(70)
@@ -236,8 +249,8 @@ def test_every_record_comes_to_every_flow_once_whenever_runs_die(
     for table in pipeline.tables.values():
         start = pinned_start(pipeline.state, table.name)
         for flow in table.flows:
-            assert world.rows[flow] == Counter(
+            assert taken(pipeline, flow) == Counter(
                 (each, offset)
-                for each, end in world.latest.items()
+                for each, end in world.ends.items()
                 for offset in range(start[each].offset if each in start else 0, end)
             )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.pipelines.conftest import Describe
+from tests.pipelines.memory_topics import MemoryTopics
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.picture import as_text
+from tidelog.pipelines.description.spec import Pipeline
 from tidelog.pipelines.project.source_options import stream_options
-from tidelog.pipelines.run import data_loss
 from tidelog.pipelines.run.data_loss import check_losses, gone
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.tables.durable import replace_file
@@ -40,12 +43,13 @@ def test_what_a_reader_has_lost_is_said_in_offsets() -> None:
     assert list(gone(at(5), at(0, 0), at(9, 9))) == []
 
 
-def test_a_loss_is_refused_with_the_ways_out_or_told(
-    describe: Describe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_loss, "ends_now", lambda *_: (at(7), at(9)))
+def test_a_loss_is_refused_with_the_ways_out_or_told(describe: Describe) -> None:
     told: list[str] = []
-    pipeline = describe(FAILS)
+
+    def described(text: str) -> Pipeline:
+        return replace(describe(text), topics=lambda _: MemoryTopics({"o": 1}, at(7), at(9)))
+
+    pipeline = described(FAILS)
     check_losses(pipeline, told.append)  # nothing was read, so nothing is lost
     replace_file(State(pipeline.storage).start_file("b"), '{"o": {"0": 5}}')
     with pytest.raises(PipelineTrouble) as refused:
@@ -54,7 +58,7 @@ def test_a_loss_is_refused_with_the_ways_out_or_told(
         "b: offsets 5 to 6 of o-0 were gone before they were read. `on_data_loss: go_on` takes"
     )
     assert told == []
-    check_losses(describe(GOES_ON), told.append)
+    check_losses(described(GOES_ON), told.append)
     assert told == [
         "b: offsets 5 to 6 of o-0 were gone before they were read; going on with what is left"
     ]

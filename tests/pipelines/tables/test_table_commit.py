@@ -29,7 +29,7 @@ from tidelog.pipelines.tables.stored_tables import compact
 from tidelog.pipelines.tables.table_commit import PartWritten, TableCommit, TableTarget
 from tidelog.pipelines.tables.table_files import STAGING
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rows_of(path: Path) -> pa.Table:

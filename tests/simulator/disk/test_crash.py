@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import DiskError
 from tidelog.simulator.disk.crash import (
@@ -326,7 +327,7 @@ def carry_out(disk: MemoryFileSystem, steps: list[tuple[str, int, int]]) -> None
                 disk.sync_directory("/data")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.integers(0, 2**32))
 def test_a_replayed_trace_gives_the_same_disk_and_the_same_crashes(
     steps: list[tuple[str, int, int]], seed: int
@@ -348,7 +349,7 @@ def test_a_replayed_trace_gives_the_same_disk_and_the_same_crashes(
         assert image_after_crash(disk, data, names) == image_after_crash(replay.disk, *chosen)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, st.integers(0, 2**32))
 def test_whatever_is_drawn_a_synced_file_under_a_synced_name_survives(
     steps: list[tuple[str, int, int]], seed: int

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.errors import ConfigError
 from tidelog.simulator.faults.fault_text import (
@@ -49,7 +50,7 @@ TIMED = st.builds(TimedFault, st.integers(0, 10**7), faults())
 
 
 @given(TIMED)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_fault_survives_being_written_and_read(timed: TimedFault) -> None:
     assert parse_timed_fault(timed_fault_text(timed)) == timed
 
@@ -95,7 +96,7 @@ def test_a_wrong_line_is_refused_in_words(line: str, why: str) -> None:
         loss_budget=st.integers(0, 2),
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_plan_survives_being_written_and_read(plan: Plan) -> None:
     assert parse_plan(plan_text(plan)) == plan
 

@@ -26,7 +26,7 @@ from tests.spark.delivery_rounds import ABORT_STEPS, DRIVER_STEPS, TASK_STEPS
 
 from tidelog.testing.cluster import Cluster
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEED = 7
 WITHIN_S = 600
 DRIVERS = [*DRIVER_STEPS, *ABORT_STEPS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.spark.sink.ledger_records import (
     Claim,
@@ -74,14 +75,14 @@ RECORDS = st.one_of(
 
 
 @given(RECORDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_records_are_read_as_they_were_written(record: LedgerRecord) -> None:
     assert decode(encode(record)) == record
     assert sink_of(key_of("query", record)) == "query"
 
 
 @given(st.lists(RECORDS, max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_decided_batches_never_go_back(records: list[LedgerRecord]) -> None:
     state, before = LedgerState(), -1
     for record in records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.source.admission import admit, waiting
@@ -25,7 +26,7 @@ def positions(spans: dict[TopicPartition, tuple[int, int]], side: int) -> Positi
 
 
 @given(SPANS, st.integers(1, 40), st.none() | st.integers(1, 10**5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_ranges_cover_every_offset_once(
     spans: dict[TopicPartition, tuple[int, int]], parts: int, most: int | None
 ) -> None:
@@ -54,7 +55,7 @@ def test_only_the_first_part_of_a_range_knows_its_epoch() -> None:
 
 
 @given(SPANS, st.integers(1, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_admission_keeps_to_the_limit_and_starves_nobody(
     spans: dict[TopicPartition, tuple[int, int]], limit: int
 ) -> None:

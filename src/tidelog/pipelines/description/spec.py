@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.starts import StartMistake, starting_options
 from tidelog.pipelines.run.state import State
+from tidelog.spark.options import ReadOptions
+from tidelog.spark.source.topic_offsets import TopicOffsets
 
 POSITION: Final = ("_topic", "_partition", "_offset", "_leader_epoch", "_timestamp")
 """Columns of every row: where the record stood in the log."""
@@ -216,6 +218,8 @@ class Pipeline:
     views: Mapping[str, View]
     backfill: tuple[str, ...] = ()
     """The tables whose flows bring older records; none: the flows of all tables go on."""
+    topics: Callable[[ReadOptions], TopicOffsets] | None = field(default=None, compare=False)
+    """Who knows the topics of its cluster; nobody named: its brokers."""
 
     @property
     def state(self) -> State:

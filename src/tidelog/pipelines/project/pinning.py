@@ -6,8 +6,11 @@ Invariant  A table that goes on from another one starts where that one started.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from tidelog.pipelines.description.mistakes import NotYet
-from tidelog.pipelines.description.spec import Pipeline, Table
+from tidelog.pipelines.description.spec import Column, Pipeline, Table
 from tidelog.pipelines.project.inference import infer_columns
 from tidelog.pipelines.project.pinned import pin_columns, pinned_columns
 from tidelog.pipelines.project.source_options import ends_now, pinned_start, start_json, start_of
@@ -17,11 +20,14 @@ from tidelog.pipelines.run.summary import position_of
 from tidelog.pipelines.tables.durable import replace_file
 from tidelog.spark.source.offsets import Positions
 
+Infer: TypeAlias = Callable[[Pipeline, str, Positions], tuple[Column, ...]]
+"""The columns of a table's records from a position on."""
 
-def pin(pipeline: Pipeline, tell: Tell) -> None:
+
+def pin(pipeline: Pipeline, tell: Tell, infer: Infer = infer_columns) -> None:
     """Settle what is not settled yet."""
     pin_starts(pipeline)
-    pin_schemas(pipeline, tell)
+    pin_schemas(pipeline, tell, infer)
 
 
 def pin_starts(pipeline: Pipeline) -> None:
@@ -31,10 +37,10 @@ def pin_starts(pipeline: Pipeline) -> None:
         pin_start(pipeline, name)
 
 
-def pin_schemas(pipeline: Pipeline, tell: Tell) -> None:
+def pin_schemas(pipeline: Pipeline, tell: Tell, infer: Infer = infer_columns) -> None:
     """Settle the columns of the records that its flows read next."""
     for table in pipeline.filled:
-        _pin_schema(pipeline, table, tell)
+        _pin_schema(pipeline, table, tell, infer)
 
 
 def pin_start(pipeline: Pipeline, name: str) -> None:
@@ -74,10 +80,10 @@ def started(pinned: Positions, earliest: Positions, *, inherited: bool) -> Posit
     }
 
 
-def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell) -> None:
+def _pin_schema(pipeline: Pipeline, table: Table, tell: Tell, infer: Infer) -> None:
     if table.decode is None or table.decode.columns is not None:
         return
-    found = infer_columns(pipeline, table.name, position_of(pipeline, table.name))
+    found = infer(pipeline, table.name, position_of(pipeline, table.name))
     for column in pin_columns(pipeline, table.name, found):
         tell(f"column {column.name} {column.type} of {table.name} is pinned")
     if pinned_columns(pipeline, table.name) is None:

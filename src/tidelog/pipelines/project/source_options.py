@@ -16,6 +16,7 @@ from tidelog.spark.options import ReadOptions, read_options
 from tidelog.spark.source.offsets import Positions, from_json, to_json
 from tidelog.spark.source.planning import find_positions
 from tidelog.spark.source.positions import EARLIEST, End
+from tidelog.spark.source.topic_offsets import TopicOffsets
 from tidelog.spark.source.topics import Topics
 
 
@@ -76,7 +77,7 @@ def start_of(pipeline: Pipeline, table: str) -> Positions:
     options = read_options(
         {**source_options(pipeline, table), **starting_options(pipeline.source(table).start)}
     )
-    topics = Topics(options)
+    topics = _topics(pipeline, options)
     chosen = options.subscription.choose(topics.partition_counts())
     return find_positions(
         topics,
@@ -115,14 +116,14 @@ def _positions(path: Path) -> Positions:
 def ends_now(pipeline: Pipeline, table: str) -> tuple[Positions, Positions]:
     """Where every partition behind a table begins and ends for a reader now."""
     options = read_options(source_options(pipeline, table))
-    topics = Topics(options)
+    topics = _topics(pipeline, options)
     chosen = options.subscription.choose(topics.partition_counts())
     return topics.earliest(chosen), topics.latest(chosen)
 
 
 def check_topics(pipeline: Pipeline) -> None:
     """Refuse a pipeline that names a topic which is not there."""
-    existing = set(Topics(_any_read(pipeline)).partition_counts())
+    existing = set(_topics(pipeline, _any_read(pipeline)).partition_counts())
     visible = {each for each in existing if not each.startswith("__")}
     mistakes = []
     for table in pipeline.tables.values():
@@ -139,6 +140,10 @@ def check_topics(pipeline: Pipeline) -> None:
                 mistakes.append(Mistake(line, f"{text} (`tidelog topics create {topic}`)"))
     if mistakes:
         raise SpecError(str(pipeline.path), mistakes)
+
+
+def _topics(pipeline: Pipeline, options: ReadOptions) -> TopicOffsets:
+    return Topics(options) if pipeline.topics is None else pipeline.topics(options)
 
 
 def _any_read(pipeline: Pipeline) -> ReadOptions:

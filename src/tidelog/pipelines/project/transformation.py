@@ -34,7 +34,7 @@ from pathlib import Path
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from tidelog.pipelines import avro, row_functions, steps
+from tidelog.pipelines.project import avro, row_functions, steps
 from tidelog.pipelines.description.spec import Column
 
 PROJECT = Path(__file__).parents[1]

@@ -10,6 +10,8 @@ import fcntl
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
 
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.spec import Pipeline, TableFormat, TableOutput
@@ -25,11 +27,18 @@ from tidelog.pipelines.run.backfill import (
 from tidelog.pipelines.run.data_loss import check_losses
 from tidelog.pipelines.run.progress import progress, totals
 from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.run.spark_process import SparkProcess, Tell
+from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.summary import TableSummary, Taken, position_of, summarize, taken
 from tidelog.pipelines.run.views import computable_views, publish_views
 from tidelog.pipelines.tables.stored_tables import compact
 from tidelog.pipelines.tables.table_commit import TableCommit, TableTarget
+
+
+class ProjectRunner(Protocol):
+    """The process that holds Spark, as a run sees it."""
+
+    def run(self, project: Path) -> None:
+        """Run a project to its end; what goes wrong is raised."""
 
 
 @contextmanager
@@ -81,7 +90,7 @@ def finish_batches(pipeline: Pipeline) -> None:
         TableCommit(target).finish()
 
 
-def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableSummary]:
+def run_once(pipeline: Pipeline, spark: ProjectRunner, tell: Tell) -> list[TableSummary]:
     """Bring every table and every view up to date."""
     state = pipeline.state
     found: dict[str, list[Taken]] = {name: [] for name in pipeline.tables}
@@ -101,7 +110,7 @@ def run_once(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> list[TableS
     return [summarize(pipeline, name, parts) for name, parts in found.items()]
 
 
-def _run_flows(pipeline: Pipeline, spark: SparkProcess, tell: Tell) -> dict[str, Taken]:
+def _run_flows(pipeline: Pipeline, spark: ProjectRunner, tell: Tell) -> dict[str, Taken]:
     """Run the flows of one project to their end."""
     before = totals(pipeline)
     stood_at = {name: position_of(pipeline, name) for name in before}

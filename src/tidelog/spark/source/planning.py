@@ -10,11 +10,12 @@ from tidelog.spark.errors import OptionError, OtherPartitions
 from tidelog.spark.source import positions
 from tidelog.spark.source.offsets import Position, Positions
 from tidelog.spark.source.positions import Ago, At, Before, End, Offsets
-from tidelog.spark.source.topics import NO_RECORD, Topics
+from tidelog.spark.source.topic_offsets import TopicOffsets
+from tidelog.spark.source.topics import NO_RECORD
 
 
 def find_positions(
-    topics: Topics,
+    topics: TopicOffsets,
     wanted: positions.Position,
     partitions: Iterable[TopicPartition],
     *,
@@ -43,7 +44,7 @@ def find_positions(
             return _exact(topics, {each: offsets[each] for each in chosen})
 
 
-def _before_end(topics: Topics, partitions: list[TopicPartition], records: int) -> Positions:
+def _before_end(topics: TopicOffsets, partitions: list[TopicPartition], records: int) -> Positions:
     earliest, latest = topics.earliest(partitions), topics.latest(partitions)
     return {
         each: Position(max(earliest[each].offset, latest[each].offset - records))
@@ -52,7 +53,7 @@ def _before_end(topics: Topics, partitions: list[TopicPartition], records: int) 
 
 
 def _at(
-    topics: Topics, moments: dict[TopicPartition, int], name: str, latest_if_too_young: bool
+    topics: TopicOffsets, moments: dict[TopicPartition, int], name: str, latest_if_too_young: bool
 ) -> Positions:
     found = topics.at(moments)
     missing = [each for each, position in found.items() if position.offset == NO_RECORD]
@@ -65,7 +66,7 @@ def _at(
     return {**found, **topics.latest(missing)}
 
 
-def _exact(topics: Topics, offsets: dict[TopicPartition, int]) -> Positions:
+def _exact(topics: TopicOffsets, offsets: dict[TopicPartition, int]) -> Positions:
     earliest = topics.earliest(each for each, at in offsets.items() if at == positions.EARLIEST)
     latest = topics.latest(each for each, at in offsets.items() if at == positions.LATEST)
     exact = {each: Position(at) for each, at in offsets.items() if at >= 0}
