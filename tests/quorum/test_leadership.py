@@ -147,6 +147,17 @@ def test_who_resigned_begins_a_new_epoch_when_nobody_else_does() -> None:
     assert bench.stored == ElectionState(5)
 
 
+def test_a_leader_that_lost_its_vote_does_not_forget_on_disk_that_it_led() -> None:
+    """Or it could vote in its own epoch, had a loss of power taken its log from it as well."""
+    bench = VoterBench()
+    bench.win()
+    bench.voters_become(2, 3)
+    bench.elections.resign(bench.now)
+    bench.wait(60_000)
+    assert bench.state == ("unattached", 4, -1)
+    assert bench.stored == ElectionState(4, 1)
+
+
 # Starting again
 
 

@@ -87,6 +87,7 @@ MAKES: Final[Mapping[Trigger, Act]] = MappingProxyType(
         Trigger.LATER_EPOCH: hears_of_a_later_epoch,
         Trigger.LEADER_FOUND: hears_of_a_leader,
         Trigger.TIMED_OUT: waits,
+        Trigger.NO_SUCCESSOR: waits,
         Trigger.NOT_A_VOTER: loses_its_vote,
         Trigger.PRE_VOTES_WON: is_granted,
         Trigger.PRE_VOTES_LOST: is_refused,
@@ -135,18 +136,21 @@ def test_any_other_transition_stops_the_node(role: RoleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "on", "to", "words"),
+    ("role", "on", "epoch"),
     [
-        (Unattached, Trigger.LATER_EPOCH, Unattached(3, 0), "does not follow on"),
-        (Unattached, Trigger.LATER_EPOCH, Unattached(2, 0), "never falls"),
-        (Follower, Trigger.NOT_A_VOTER, Unattached(6, 0), "does not follow on"),
+        (Unattached, Trigger.LATER_EPOCH, 3),
+        (Unattached, Trigger.LATER_EPOCH, 2),
+        (Follower, Trigger.NOT_A_VOTER, 6),
+        (Follower, Trigger.NOT_A_VOTER, 4),
+        (Resigned, Trigger.NO_SUCCESSOR, 4),
+        (Resigned, Trigger.NOT_A_VOTER, 5),
     ],
 )
 def test_an_epoch_that_does_not_fit_the_transition_stops_the_node(
-    role: RoleType, on: Trigger, to: Unattached, words: str
+    role: RoleType, on: Trigger, epoch: int
 ) -> None:
-    with pytest.raises(InvariantBroken, match=words):
-        voter_that_is(role).quorum.state.become(to, on)
+    with pytest.raises(InvariantBroken, match="does not follow on"):
+        voter_that_is(role).quorum.state.become(Unattached(epoch, 0), on)
 
 
 def test_the_transitions_are_written_down_as_they_are() -> None:

@@ -311,21 +311,21 @@ class Elections(Generic[T]):
         """Do what is due."""
         role, is_due = self.role, now.monotonic_ms >= self.role.due_ms
         match role:
-            case Unattached() | Follower() | Candidate():
-                if is_due and self._voters.is_voter:
-                    self._become_prospective(role, now)
-                elif is_due:  # it may have had a vote when it began to wait
-                    waiting = Unattached(role.epoch, NEVER_MS, voted=role.voted)
-                    self.state.become(waiting, Trigger.NOT_A_VOTER)
+            case Leader():
+                self._look_after_followers(role, now)
             case Prospective():
                 if is_due:
                     self._pre_votes_lost(role, now)
+            case _ if is_due and not self._voters.is_voter:  # it had a vote when it began to wait
+                waiting = Unattached(role.epoch, NEVER_MS, voted=role.voted)
+                self.state.become(waiting, Trigger.NOT_A_VOTER)
             case Resigned():
-                if is_due:  # only a voter may begin an epoch
-                    epoch = role.epoch + self._voters.is_voter
-                    self.state.become(Unattached(epoch, self._fresh_ms(now)), Trigger.TIMED_OUT)
-            case Leader():
-                self._look_after_followers(role, now)
+                if is_due:
+                    unattached = Unattached(role.epoch + 1, self._fresh_ms(now))
+                    self.state.become(unattached, Trigger.NO_SUCCESSOR)
+            case Unattached() | Follower() | Candidate():
+                if is_due:
+                    self._become_prospective(role, now)
         self._ask(now)
 
     def _look_after_followers(self, leader: Leader, now: Now) -> None:

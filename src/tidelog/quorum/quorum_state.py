@@ -18,12 +18,13 @@
                  LEADER_DISCONNECTED             Unattached
                  LEADER_FOUND                    Follower
                  TIMED_OUT                       Prospective
-    Resigned     LATER_EPOCH, TIMED_OUT          Unattached
+    Resigned     LATER_EPOCH, NOT_A_VOTER,
+                 NO_SUCCESSOR                    Unattached
                  LEADER_FOUND                    Follower
 
 Invariant  What is not in the table does not happen: it would break the invariants of a role.
-Invariant  A later epoch comes with hearing of it, or its leader; with a candidate; or after a
-           resignation. Whatever else happens, happens within an epoch.
+Invariant  A later epoch begins by hearing of it or of its leader, with a candidate, or because a
+           leader that resigned has no successor. Whatever else happens, happens within an epoch.
 Invariant  The epoch never falls, and the state of it (epoch, leader, vote) is durable in
            `quorum-state` before anybody can know of it (C2): while the disk is behind
            (`awaits_disk`) this node says nothing to anybody, and nobody leads.
@@ -57,6 +58,7 @@ class Trigger(Enum):
     LEADER_KEPT = "would not be elected, and goes back to its leader"
     VOTES_WON = "was elected by a majority"
     LEADER_DISCONNECTED = "has no vote, and its leader hung up"
+    NO_SUCCESSOR = "resigned, and nobody began another epoch in time"
     RESIGNED = "stops, was removed, or has not heard from a majority"
 
 
@@ -97,15 +99,17 @@ TRANSITIONS: Final[Mapping[RoleType, Mapping[Trigger, RoleType]]] = MappingProxy
         },
         Resigned: {
             Trigger.LATER_EPOCH: Unattached,
-            Trigger.TIMED_OUT: Unattached,
+            Trigger.NOT_A_VOTER: Unattached,
+            Trigger.NO_SUCCESSOR: Unattached,
             Trigger.LEADER_FOUND: Follower,
         },
     }
 )
-_RAISES_THE_EPOCH: Final = frozenset({Trigger.LATER_EPOCH, Trigger.PRE_VOTES_WON})
-_MAY_RAISE_THE_EPOCH: Final = frozenset({Trigger.LEADER_FOUND, Trigger.TIMED_OUT})
+_BEGINS_AN_EPOCH: Final = frozenset(
+    {Trigger.LATER_EPOCH, Trigger.PRE_VOTES_WON, Trigger.NO_SUCCESSOR}
+)
 _FORGETS_THE_LEADER: Final = frozenset({Trigger.NOT_A_VOTER, Trigger.LEADER_DISCONNECTED})
-"""Only this process does: the disk may go on naming who leads."""
+"""Only this process does. The disk goes on naming who leads: above all, that this node did."""
 
 
 class QuorumState:
@@ -158,10 +162,11 @@ class QuorumState:
             TRANSITIONS[type(before)].get(on) is type(role),
             f"a {before.name} does not become {role.name} on {on.name}",
         )
-        rises = role.epoch > before.epoch
-        invariant(role.epoch >= before.epoch, "the epoch of the quorum never falls")
         invariant(
-            rises if on in _RAISES_THE_EPOCH else not rises or on in _MAY_RAISE_THE_EPOCH,
+            role.epoch > before.epoch
+            if on in _BEGINS_AN_EPOCH
+            else role.epoch == before.epoch
+            or (on is Trigger.LEADER_FOUND and role.epoch > before.epoch),
             f"epoch {role.epoch} does not follow on {before.epoch} on {on.name}",
         )
         if on not in _FORGETS_THE_LEADER:

@@ -6,7 +6,7 @@ Invariant  A record of one protocol never touches a group of the other one: what
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
@@ -15,9 +15,12 @@ from tidelog.coordinator.groups.consumer_records import ConsumerGroupMetadataKey
 from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.offsets import Offsets
 from tidelog.coordinator.groups.records import GroupRecord
-from tidelog.coordinator.result import ProducerIdAndEpoch
+from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
+GroupStep: TypeAlias = CoordinatorResult[GroupRecord, None]
+"""What a coordinator does with a group on its own account: nobody waits for a reply."""
+NOTHING: Final[GroupStep] = CoordinatorResult((), None)
 
 
 def replay(

@@ -11,7 +11,7 @@ from tidelog.coordinator.batch_limit import BatchBytes
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.joining import JoinGroup, JoinGroupResult, Joins
 from tidelog.coordinator.groups.classic.member import JoinGroupReply, SyncGroupReply
-from tidelog.coordinator.groups.classic.rebalance import NOTHING, Rebalance, Step
+from tidelog.coordinator.groups.classic.rebalance import Rebalance
 from tidelog.coordinator.groups.classic.syncing import (
     ClassicMembership,
     LeavingMember,
@@ -26,7 +26,7 @@ from tidelog.coordinator.groups.consumer.member import JOINING_EPOCH
 from tidelog.coordinator.groups.consumer.messages import ConsumerGroupHeartbeat
 from tidelog.coordinator.groups.consumer.migration import Migration
 from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
-from tidelog.coordinator.groups.group import Group, replay
+from tidelog.coordinator.groups.group import NOTHING, Group, GroupStep, replay
 from tidelog.coordinator.groups.listing import (
     DescribedConsumerGroup,
     DescribedGroup,
@@ -110,7 +110,7 @@ class GroupShard:
     def replay_marker(self, marker: Marker) -> None:
         self.offsets.replay_marker(marker)
 
-    def loaded(self, now: Now) -> Step:
+    def loaded(self, now: Now) -> GroupStep:
         """Members that the log tells of have a session from now on."""
         for group in self.groups.values():
             self._begin_sessions(group, now)
@@ -215,7 +215,7 @@ class GroupShard:
             beating.records, beating.reply, self._rebalance.dismiss_all(classic)
         )
 
-    def _upgraded(self, classic: ClassicGroup, now: Now) -> Step:
+    def _upgraded(self, classic: ClassicGroup, now: Now) -> GroupStep:
         """If that was stored: what the classic group waited for will not come."""
         group = self.groups.get(classic.group_id)
         if isinstance(group, ConsumerGroup):
@@ -237,7 +237,7 @@ class GroupShard:
             )
         return records
 
-    def _rebalance_downgraded(self, group_id: str, now: Now) -> Step:
+    def _rebalance_downgraded(self, group_id: str, now: Now) -> GroupStep:
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return NOTHING
@@ -279,7 +279,7 @@ class GroupShard:
     ) -> CoordinatorResult[GroupRecord, Errors] | Refusal:
         return delete_offsets(self.groups.get(group_id), self.offsets, partitions)
 
-    def topics_deleted(self, topics: frozenset[str], now: Now) -> Step:
+    def topics_deleted(self, topics: frozenset[str], now: Now) -> GroupStep:
         """Forget the offsets of topics that are gone."""
         forgetting = forget_topics(self.groups, self.offsets, topics, self._batch_bytes())
         if not forgetting.reply:
@@ -290,7 +290,7 @@ class GroupShard:
             )
         return CoordinatorResult(forgetting.records, None)
 
-    def _expire(self, now: Now) -> Step:
+    def _expire(self, now: Now) -> GroupStep:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         expiring = expire(self.groups, self.offsets, retention_ms, self._batch_bytes(), now)
         self._expire_later(now, None if expiring.reply else NEXT_PIECE_MS)

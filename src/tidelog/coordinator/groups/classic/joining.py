@@ -15,10 +15,10 @@ from tidelog.coordinator.groups.classic.member import ClassicMember, JoinGroupRe
 from tidelog.coordinator.groups.classic.rebalance import (
     NEW_MEMBER_JOIN_MS,
     Rebalance,
-    Step,
     fenced,
     joined,
 )
+from tidelog.coordinator.groups.group import GroupStep
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.result import Answer, CoordinatorResult, LateReply
 from tidelog.model.config import NodeConfig
@@ -101,7 +101,7 @@ class Joins:
 
     def _add(
         self, group: ClassicGroup, request: JoinGroup, member_id: str, answer: Answer, now: Now
-    ) -> Step:
+    ) -> GroupStep:
         member = ClassicMember(
             member_id=member_id,
             instance_id=request.instance_id,
@@ -187,7 +187,7 @@ def _update(member: ClassicMember, request: JoinGroup) -> None:
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
 
-def _waits(step: Step, late: tuple[LateReply, ...] = ()) -> JoinGroupResult:
+def _waits(step: GroupStep, late: tuple[LateReply, ...] = ()) -> JoinGroupResult:
     return CoordinatorResult(step.records, None, (*late, *step.late))
 
 

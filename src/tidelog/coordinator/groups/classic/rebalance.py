@@ -9,11 +9,11 @@ Invariant  Whoever waits for a join or a sync is answered by the decision that m
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.groups.classic.member import ClassicMember, JoinGroupReply, SyncGroupReply
-from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.group import NOTHING, GroupStep
 from tidelog.coordinator.result import CoordinatorResult, LateReply
 from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.model.config import NodeConfig
@@ -22,8 +22,6 @@ from tidelog.model.time import Now
 
 NEW_MEMBER_JOIN_MS: Final = 300_000
 EMPTY_AGAIN_MS: Final = 1_000
-Step: TypeAlias = CoordinatorResult[GroupRecord, None]
-NOTHING: Final[Step] = CoordinatorResult((), None)
 
 
 class Rebalance:
@@ -59,7 +57,7 @@ class Rebalance:
     def forget_session(self, group: ClassicGroup, member_id: str) -> None:
         self._timers.cancel(_session(group, member_id))
 
-    def _session_ended(self, group: ClassicGroup, member_id: str, now: Now) -> Step:
+    def _session_ended(self, group: ClassicGroup, member_id: str, now: Now) -> GroupStep:
         if member_id in group.pending_joins:
             group.remove(member_id)
             return self.complete_if_all_joined(group, now)
@@ -70,7 +68,7 @@ class Rebalance:
 
     # -- leaving -------------------------------------------------------------------------------
 
-    def members_left(self, group: ClassicGroup, member_ids: list[str], now: Now) -> Step:
+    def members_left(self, group: ClassicGroup, member_ids: list[str], now: Now) -> GroupStep:
         """Remove members; what waits of theirs is answered, and the others rebalance."""
         gone: list[LateReply] = []
         for member_id in member_ids:
@@ -86,13 +84,13 @@ class Rebalance:
 
     # -- joining -------------------------------------------------------------------------------
 
-    def prepare_or_complete(self, group: ClassicGroup, now: Now) -> Step:
+    def prepare_or_complete(self, group: ClassicGroup, now: Now) -> GroupStep:
         """Members or their metadata changed: begin a rebalance, or see whether it is done."""
         if group.state is ClassicGroupState.PREPARING:
             return NOTHING if group.was_empty else self.complete_if_all_joined(group, now)
         return self.prepare(group, now)
 
-    def prepare(self, group: ClassicGroup, now: Now) -> Step:
+    def prepare(self, group: ClassicGroup, now: Now) -> GroupStep:
         """Call on all members to join again."""
         late: tuple[LateReply, ...] = ()
         if group.state is ClassicGroupState.COMPLETING:
@@ -111,7 +109,7 @@ class Rebalance:
         self._wait_for_joins(group, now)
         return CoordinatorResult((), None, late)
 
-    def complete_if_all_joined(self, group: ClassicGroup, now: Now) -> Step:
+    def complete_if_all_joined(self, group: ClassicGroup, now: Now) -> GroupStep:
         """Begin the generation if nobody is missing; a first one waits for its delay."""
         if (
             group.state is ClassicGroupState.PREPARING
@@ -130,7 +128,7 @@ class Rebalance:
     ) -> None:
         """Give others the time to join a new group, and more while they arrive."""
 
-        def delay_over(later: Now) -> Step:
+        def delay_over(later: Now) -> GroupStep:
             if group.got_new_member and remaining_ms > 0:
                 group.got_new_member = False
                 next_ms = min(self._initial_delay_ms, remaining_ms)
@@ -140,7 +138,7 @@ class Rebalance:
 
         self._timers.set(_join(group), now.monotonic_ms + delay_ms, delay_over)
 
-    def _complete(self, group: ClassicGroup, now: Now) -> Step:
+    def _complete(self, group: ClassicGroup, now: Now) -> GroupStep:
         if group.state is not ClassicGroupState.PREPARING:
             return NOTHING
         self._timers.cancel(_join(group))
@@ -192,7 +190,7 @@ class Rebalance:
         if not group.pending_syncs:
             self._timers.cancel(_sync(group))
 
-    def _syncs_overdue(self, group: ClassicGroup, generation: int, now: Now) -> Step:
+    def _syncs_overdue(self, group: ClassicGroup, generation: int, now: Now) -> GroupStep:
         overdue = sorted(group.pending_syncs)
         if generation != group.generation or not overdue:
             return NOTHING

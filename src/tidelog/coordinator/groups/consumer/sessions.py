@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
 from tidelog.coordinator.groups.consumer.member import ConsumerMember, MemberState
+from tidelog.coordinator.groups.group import NOTHING, GroupStep
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import Topics
 from tidelog.coordinator.result import CoordinatorResult
@@ -15,8 +16,6 @@ from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.model.settings.group import GroupTimes
 from tidelog.model.time import Now
 
-Step: TypeAlias = CoordinatorResult[GroupRecord, None]
-NOTHING: Final[Step] = CoordinatorResult((), None)
 TimesOf: TypeAlias = Callable[[str], GroupTimes]
 """How a group keeps time, by its settings now."""
 FindGroup: TypeAlias = Callable[[str], ConsumerGroup | None]
@@ -72,14 +71,16 @@ class Sessions:
         _, group_id, member_id = key
         self._timers.set(key, due_ms, lambda later: self._fence(group_id, member_id, later))
 
-    def _fence(self, group_id: str, member_id: str, now: Now, in_epoch: int | None = None) -> Step:
+    def _fence(
+        self, group_id: str, member_id: str, now: Now, in_epoch: int | None = None
+    ) -> GroupStep:
         group = self._find(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None or in_epoch not in (None, member.epoch):
             return NOTHING
         return self.members_left(group, [member_id], now)
 
-    def members_left(self, group: ConsumerGroup, member_ids: Iterable[str], now: Now) -> Step:
+    def members_left(self, group: ConsumerGroup, member_ids: Iterable[str], now: Now) -> GroupStep:
         """Remove members; the others get what they had.
 
         Their timers stay: they find nobody, unless this is never written.
