@@ -287,6 +287,17 @@ def _elect_the_preferred(
     return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
 
 
+def _end_at_once(target: Target, _minimum: int) -> Target:
+    going = set(target.removing)
+    return replace(
+        target,
+        replicas=tuple(each for each in target.replicas if each not in going),
+        isr=tuple(each for each in target.isr if each not in going),
+        adding=(),
+        removing=(),
+    )
+
+
 MUTANTS: Final = (
     Mutant(
         "newcomers do not count",
@@ -460,6 +471,14 @@ MUTANTS: Final = (
         _elect_the_preferred,
         seed=2,
         rule="C19",
+    ),
+    _mutant(
+        "reassignments end at once",
+        Target,
+        "completed",
+        _end_at_once,
+        story="reassignment",
+        rule="C18",
     ),
     _mutant(
         "reassignments never end",

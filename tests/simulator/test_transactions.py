@@ -94,6 +94,7 @@ def _any_coordinator(header: Any, marker: Any, producer: Any, version: int) -> A
 
 MUTANTS = [
     ("no markers", TransactionMarkers, "send", _forgets_markers, {"T8"}),
+    ("markers are never sent", TransactionMarkers, "send", lambda *_: None, {"T10"}),
     ("every marker commits", TransactionShard, "_decided", _always_commits, {"T9"}),
     ("all that is replicated is stable", LocalReplica, "last_stable_offset", _MARK, {"T9"}),
     ("aborted transactions are not named", fetch_reading, "_aborted", lambda *_: [], {"T9"}),

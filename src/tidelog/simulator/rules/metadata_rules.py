@@ -216,9 +216,14 @@ def _judge_election(before: PartitionImage, after: PartitionImage, what: str) ->
 def _judge_reassignment(
     before: PartitionImage, after: PartitionImage, least: int, what: str
 ) -> None:
-    """C18: it puts nobody in sync, and ends only with all who come, and enough, in sync."""
+    """C18: it announces who is to come, puts nobody in sync, and ends only with all, and enough,
+    in sync.
+    """
     if set(after.adding) - set(before.adding) and set(after.isr) - set(before.isr):
         raise Violation("C18", f"{what} with {list(after.adding)} to come")
+    unannounced = set(after.replicas) - {*before.replicas, *after.adding}
+    if unannounced:
+        raise Violation("C18", f"{what}, and {sorted(unannounced)} became replicas in one step")
     target = set(before.replicas) - set(before.removing)
     if _is_end(before, after) and set(after.replicas) == target:
         is_enough = len(after.isr) >= min(least, len(target))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Violation(Exception):
-    """A broken rule, by its name (`D1`, `H4`, `node`, ...), and what was seen in words."""
+    """A broken rule, by its name in docs/rules.md, and what was seen in words."""
 
     def __init__(self, rule: str, why: str) -> None:
         super().__init__(f"{rule}: {why}")
