@@ -14,8 +14,13 @@ from typer.testing import CliRunner
 
 from tidelog.cli.dump import rows_of
 from tidelog.cli.main import app
-from tidelog.controller.records import TopicRecord, encode_record
+from tidelog.controller.records import (
+    encode_record,
+)
 from tidelog.model.ids import uuid_text
+from tidelog.protocol.stored.metadata import (
+    TopicRecord,
+)
 from tidelog.quorum.control_records import LeaderChange, LeaderVoter, new_control_record
 from tidelog.records.builder import NewRecord, build_batch, end_txn_marker
 from tidelog.records.compression import Codec

@@ -13,13 +13,15 @@ from tidelog.controller.features import default_features, elr_safety_records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
 from tidelog.controller.records import (
+    MetadataRecord,
+)
+from tidelog.model.config import NodeConfig
+from tidelog.protocol.stored.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
-    MetadataRecord,
 )
-from tidelog.model.config import NodeConfig
 
 
 def activation_records(

@@ -15,15 +15,17 @@ from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, Leadership, elr_enabled
 from tidelog.controller.records import (
-    Endpoint,
-    FeatureRange,
     MetadataRecord,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisteredEndpoint,
+    RegisteredFeature,
+    UnregisterBrokerRecord,
+)
 
 
 class Registration(NamedTuple):
@@ -32,8 +34,8 @@ class Registration(NamedTuple):
     broker_id: int
     cluster_id: str
     incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
+    endpoints: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
     rack: str | None
     log_dirs: tuple[UUID, ...]
     previous_broker_epoch: int = -1

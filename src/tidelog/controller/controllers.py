@@ -8,8 +8,12 @@ from uuid import UUID
 from tidelog.controller.decision import Decision
 from tidelog.controller.features import unsupported_by
 from tidelog.controller.image import ClusterImage
-from tidelog.controller.records import Endpoint, FeatureRange, RegisterControllerRecord
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    RegisterControllerRecord,
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 
 
 class ControllerJoining(NamedTuple):
@@ -17,8 +21,8 @@ class ControllerJoining(NamedTuple):
 
     controller_id: int
     incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
+    endpoints: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
 
 
 def register_controller(

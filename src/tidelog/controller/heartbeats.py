@@ -23,10 +23,15 @@ from tidelog.controller.brokers import Heartbeat, HeartbeatReply, current_broker
 from tidelog.controller.decision import Decision
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import Leadership
-from tidelog.controller.records import BrokerRegistrationChangeRecord, MetadataRecord
+from tidelog.controller.records import (
+    MetadataRecord,
+)
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import Refusal
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+)
 
 FENCE: Final = 1
 UNFENCE: Final = -1

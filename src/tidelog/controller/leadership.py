@@ -14,12 +14,14 @@ from tidelog.controller.decision import Cause, IsrChange, LeaderChange
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.partition_change import Choice, Election, ElectionRules, Target, changed
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
-from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.config import NodeConfig
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
 from tidelog.model.settings.effective import BrokerLayers, effective_topic_value
 from tidelog.model.settings.topic import TopicSettings
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 FIRST_FREE_DIRECTORY: Final = 100

@@ -15,9 +15,14 @@ from tidelog.controller.decision import Decision, together
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import only_directory
 from tidelog.controller.placement import candidates, place
-from tidelog.controller.records import MetadataRecord, PartitionRecord
+from tidelog.controller.records import (
+    MetadataRecord,
+)
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    PartitionRecord,
+)
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 NOT_HOSTED: Final = "This server does not host this topic-partition."

@@ -24,10 +24,7 @@ from tidelog.controller.partitions import (
 )
 from tidelog.controller.placement import candidates, place
 from tidelog.controller.records import (
-    ConfigRecord,
     MetadataRecord,
-    RemoveTopicRecord,
-    TopicRecord,
 )
 from tidelog.controller.topic_names import bad_name, colliding
 from tidelog.model.config import NodeConfig
@@ -35,6 +32,11 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.model.settings.describe import ConfigEntry, describe_topic
+from tidelog.protocol.stored.metadata import (
+    ConfigRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 
 class NewTopic(NamedTuple):

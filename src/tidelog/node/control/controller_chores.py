@@ -18,12 +18,14 @@ from tidelog.controller.brokers import Heartbeat
 from tidelog.controller.controller import Controller
 from tidelog.controller.decision import Decision
 from tidelog.controller.elections import ElectionPass
-from tidelog.controller.records import NoOpRecord
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.deadlines import Action, Deadline
+from tidelog.protocol.stored.metadata import (
+    NoOpRecord,
+)
 
 if TYPE_CHECKING:
     from tidelog.node.control.control_plane import ControlPlane

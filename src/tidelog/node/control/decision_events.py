@@ -9,10 +9,7 @@ from tidelog.controller.brokers import Heartbeat
 from tidelog.controller.decision import Cause, Decision, LeaderChange
 from tidelog.controller.heartbeats import FENCE, UNFENCE
 from tidelog.controller.records import (
-    BrokerRegistrationChangeRecord,
     MetadataRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.model.ids import TopicPartition
 from tidelog.observe.cluster_events import (
@@ -25,6 +22,11 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import Event
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 
 REGISTERED: Final = "its process joined the cluster"
 UNREGISTERED: Final = "somebody asked for it"

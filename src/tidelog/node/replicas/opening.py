@@ -11,8 +11,6 @@ from typing import Final
 
 from tidelog.controller.features import NODE_FEATURES
 from tidelog.controller.records import (
-    Endpoint,
-    FeatureRange,
     MetadataRecord,
     decode_record,
     encode_record,
@@ -24,6 +22,10 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.model.time import Now
 from tidelog.node.broker_state import BrokerState
+from tidelog.protocol.stored.metadata import (
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import read_bootstrap
 from tidelog.quorum.messages import ReplicaKey
@@ -118,10 +120,12 @@ def _snapshot_rules(config: NodeConfig) -> SnapshotRules:
     )
 
 
-def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple[Endpoint, ...]:
+def registered_endpoints(
+    endpoints: Iterable[Listener | VoterEndpoint],
+) -> tuple[RegisteredEndpoint, ...]:
     """Where others find the listeners of this node."""
     return tuple(
-        Endpoint(
+        RegisteredEndpoint(
             name=endpoint.name,
             host=endpoint.host or "localhost",
             port=endpoint.port,
@@ -131,10 +135,10 @@ def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple
     )
 
 
-def supported_features() -> tuple[FeatureRange, ...]:
+def supported_features() -> tuple[RegisteredFeature, ...]:
     """What a node of this version can live with: the cluster's features, and the quorum's own."""
     return tuple(
-        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+        RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in sorted(NODE_FEATURES.items())
     )
 
