@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
 from tidelog.quorum.control_records import (
     ControlRecord,
-    KRaftVersion,
-    LeaderChange,
-    LeaderVoter,
     Voter,
     VoterEndpoint,
     Voters,
@@ -24,10 +26,10 @@ def opening_records(
     """What the leader writes before anything else; the voters only where the log names them and
     does not know them, or not where the leader listens by now."""
     records: list[ControlRecord] = [
-        LeaderChange(
+        LeaderChangeMessage(
             leader_id=leader.id,
-            voters=tuple(LeaderVoter(voter_id=each) for each in voters.voter_ids),
-            granting_voters=tuple(LeaderVoter(voter_id=each) for each in granting),
+            voters=tuple(LeaderChangeMessageVoter(voter_id=each) for each in voters.voter_ids),
+            granting_voters=tuple(LeaderChangeMessageVoter(voter_id=each) for each in granting),
         )
     ]
     known = voters.by_id(leader.id)
@@ -37,7 +39,7 @@ def opening_records(
             Voter(voter_id=leader.id, voter_directory_id=leader.directory_id, endpoints=endpoints)
         )
         records += [
-            KRaftVersion(kraft_version=described.kraft_version),
+            KRaftVersionRecord(kraft_version=described.kraft_version),
             Voters(voters=described.voters),
         ]
     return records

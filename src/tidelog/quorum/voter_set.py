@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from tidelog.quorum.control_records import ControlRecord, KRaftVersion, Voter, Voters
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+)
+from tidelog.quorum.control_records import (
+    ControlRecord,
+    Voter,
+    Voters,
+)
 
 NOT_IN_LOG: Final = -1
 
@@ -44,7 +51,7 @@ class VoterSet:
     def after(self, record: ControlRecord, offset: int) -> VoterSet:
         """The members once `record` stands at `offset`."""
         match record:
-            case KRaftVersion():
+            case KRaftVersionRecord():
                 return replace(self, kraft_version=record.kraft_version)
             case Voters():
                 return replace(self, voters=record.voters, written_at=offset)

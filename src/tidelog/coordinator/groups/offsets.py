@@ -11,10 +11,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.coordinator.decision import Producer
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.shard import Marker
 from tidelog.model.ids import TopicPartition
+from tidelog.protocol.stored.groups import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 
 class CommittedOffset(NamedTuple):

@@ -15,7 +15,6 @@ from typing import TypeAlias
 from tidelog.coordinator.batch_room import first_piece
 from tidelog.coordinator.decision import Decision
 from tidelog.coordinator.groups.classic.group import ClassicGroup, State
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.draft import tombstones
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.group import Group
@@ -24,6 +23,9 @@ from tidelog.coordinator.groups.records import GroupRecord, encode_record
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    GroupMetadataKey,
+)
 
 Removal: TypeAlias = Decision[GroupRecord, bool]
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.groups.classic.group import ClassicGroup
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
-from tidelog.coordinator.groups.consumer_records import ConsumerGroupMetadataKey
 from tidelog.coordinator.groups.group import Group
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.offsets import Offsets
 from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.protocol.stored.groups import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 
 def replay(

@@ -91,7 +91,7 @@ class RegisterBrokerRecord(RecordMessage):
         broker_epoch: int = 0,
         end_points: tuple[RegisteredEndpoint, ...] = (),
         features: tuple[RegisteredFeature, ...] = (),
-        rack: str | None = "",
+        rack: str | None = None,
         fenced: bool = True,
         in_controlled_shutdown: bool = False,
         log_dirs: tuple[UUID, ...] = (),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidelog.coordinator.decision import Answer
-from tidelog.coordinator.groups.classic_records import MemberMetadata
+from tidelog.protocol.stored.groups import (
+    MemberMetadata,
+)
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the member's metadata for it."""
