@@ -15,9 +15,18 @@ from typer.testing import CliRunner
 
 from tidelog.cli.dump import rows_of
 from tidelog.cli.main import app
-from tidelog.controller.records import TopicRecord, encode_record
+from tidelog.controller.records import (
+    encode_record,
+)
 from tidelog.model.ids import uuid_text
-from tidelog.quorum.control_records import LeaderChange, LeaderVoter, new_control_record
+from tidelog.protocol.stored.metadata import TopicRecord
+from tidelog.protocol.stored.quorum import (
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
+from tidelog.quorum.control_records import (
+    new_control_record,
+)
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.compression import CompressionType
 from tidelog.records.control_batch import end_txn_marker
@@ -79,7 +88,9 @@ def test_the_metadata_log_is_decoded(tmp_path: Path) -> None:
     from uuid import UUID
 
     topic_id = UUID(int=77)
-    change = LeaderChange(leader_id=100, voters=(LeaderVoter(voter_id=100),), granting_voters=())
+    change = LeaderChangeMessage(
+        leader_id=100, voters=(LeaderChangeMessageVoter(voter_id=100),), granting_voters=()
+    )
     control = build_batch([new_control_record(change, 5)], control=True)
     topic = encode_record(TopicRecord(name="orders", topic_id=topic_id))
     data = build_batch([NewRecord(None, topic, 5)], base_offset=1)
@@ -88,7 +99,7 @@ def test_the_metadata_log_is_decoded(tmp_path: Path) -> None:
     _, leader, _, record = rows(path, deep=True)
 
     assert (leader["record"], leader["leader_id"]) == ("leader_change", 100)
-    assert leader["voters"] == [{"voter_id": 100}]
+    assert [voter["voter_id"] for voter in leader["voters"]] == [100]
     assert (record["record"], record["name"]) == ("TopicRecord", "orders")
     assert record["topic_id"] == uuid_text(topic_id)
 

@@ -16,18 +16,24 @@ from tidelog.controller.features import SUPPORTED_FEATURES
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.reassignment import NewPartitionReassignment
-from tidelog.controller.records import Endpoint, FeatureRange, MetadataRecord
+from tidelog.controller.records import (
+    MetadataRecord,
+)
 from tidelog.controller.result import Cause, ControllerResult, IsrChange, PartitionLeaderChange
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
+from tidelog.protocol.stored.metadata import (
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 
 R = TypeVar("R")
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 FEATURES = tuple(
-    FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+    RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
     for name, (low, high) in SUPPORTED_FEATURES.items()
 )
 
@@ -96,7 +102,9 @@ class Cluster:
             cluster_id=CLUSTER_ID,
             incarnation_id=self.entropy.uuid(),
             endpoints=(
-                Endpoint(name="PLAINTEXT", host="localhost", port=9092, security_protocol=0),
+                RegisteredEndpoint(
+                    name="PLAINTEXT", host="localhost", port=9092, security_protocol=0
+                ),
             ),
             features=FEATURES,
             rack=rack,

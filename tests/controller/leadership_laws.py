@@ -11,13 +11,15 @@ from tidelog.controller.partition_image import PartitionImage, TopicIdPartition
 from tidelog.controller.records import (
     RECOVERED,
     RECOVERING,
-    PartitionChangeRecord,
     decode_record,
     encode_record,
 )
 from tidelog.controller.result import ControllerResult, PartitionLeaderChange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.controller.brokers import RegisterController
-from tidelog.controller.records import (
+from tidelog.model.errors import ErrorCode
+from tidelog.protocol.stored.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     ConfigRecord,
@@ -13,7 +14,6 @@ from tidelog.controller.records import (
     FeatureLevelRecord,
     RegisterControllerRecord,
 )
-from tidelog.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

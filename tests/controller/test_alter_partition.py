@@ -8,8 +8,14 @@ from uuid import UUID
 import pytest
 
 from tidelog.controller.alter_partition import AlteredPartition, IsrProposal, ProposedIsrMember
-from tidelog.controller.records import RECOVERED, RECOVERING, PartitionChangeRecord
+from tidelog.controller.records import (
+    RECOVERED,
+    RECOVERING,
+)
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

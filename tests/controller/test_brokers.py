@@ -9,13 +9,15 @@ import pytest
 
 from tidelog.controller.records import (
     RECOVERING,
-    FeatureRange,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisteredFeature,
+    UnregisterBrokerRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster
@@ -198,7 +200,7 @@ def test_a_broker_must_support_every_finalized_feature(
     cluster: Cluster, features: list[tuple[str, int, int]]
 ) -> None:
     ranges = tuple(
-        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+        RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
         for name, low, high in features
     )
     outcome = cluster.register(cluster.registration(103)._replace(features=ranges))

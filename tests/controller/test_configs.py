@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
-from tidelog.controller.records import ClearElrRecord, ConfigRecord
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    ClearElrRecord,
+    ConfigRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

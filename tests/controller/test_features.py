@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.controller.features import FeatureUpdate, UpgradeType, default_features
-from tidelog.controller.records import ConfigRecord, FeatureLevelRecord
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

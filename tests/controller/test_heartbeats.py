@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.controller.brokers import BrokerHeartbeatReply
-from tidelog.controller.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

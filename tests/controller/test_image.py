@@ -8,6 +8,11 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import TopicIdPartition
 from tidelog.controller.records import (
+    MetadataRecord,
+    UnappliableRecord,
+)
+from tidelog.model.ids import ZERO_UUID
+from tidelog.protocol.stored.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
@@ -16,18 +21,15 @@ from tidelog.controller.records import (
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
-    MetadataRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
-    UnappliableRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from tidelog.model.ids import ZERO_UUID
 
 ORDERS = UUID(int=100)
 DIRECTORY = UUID(int=500)

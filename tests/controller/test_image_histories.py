@@ -13,29 +13,29 @@ from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import TopicIdPartition
 from tidelog.controller.records import (
+    MetadataRecord,
+)
+from tidelog.protocol.stored.metadata import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
+    ClientQuotaRecordEntityData,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
-    MetadataRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
-)
-from tidelog.controller.security_records import (
-    AccessControlEntryRecord,
-    ClientQuotaRecord,
-    DelegationTokenRecord,
-    QuotaEntity,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
 
@@ -48,7 +48,7 @@ IDS = SMALL.map(lambda number: UUID(int=number))
 MEMBERS = st.lists(BROKERS, min_size=1, max_size=3, unique=True).map(tuple)
 MAYBE_MEMBERS = st.none() | MEMBERS
 ENTITIES = st.lists(
-    st.builds(QuotaEntity, entity_type=NAMES, entity_name=MAYBE_NAMES),
+    st.builds(ClientQuotaRecordEntityData, entity_type=NAMES, entity_name=MAYBE_NAMES),
     min_size=1,
     max_size=2,
     unique_by=lambda entity: entity.entity_type,

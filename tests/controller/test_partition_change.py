@@ -18,8 +18,14 @@ from tidelog.controller.partition_change import (
     changed,
 )
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.controller.records import RECOVERED, RECOVERING, PartitionChangeRecord
+from tidelog.controller.records import (
+    RECOVERED,
+    RECOVERING,
+)
 from tidelog.model.ids import NO_LEADER
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 DIRECTORY = UUID(int=500)
 NEW_DIRECTORY = UUID(int=501)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.controller.partitions import NewPartitions
-from tidelog.controller.records import PartitionRecord
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    PartitionRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster

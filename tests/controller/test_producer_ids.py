@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.controller.producer_ids import ProducerIdBlock
-from tidelog.controller.records import ProducerIdsRecord
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    ProducerIdsRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster

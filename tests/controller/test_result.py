@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.controller.records import (
-    BeginTransactionRecord,
-    ConfigRecord,
-    EndTransactionRecord,
     MetadataRecord,
-    NoOpRecord,
     encode_record,
 )
 from tidelog.controller.result import ONE_BATCH_BYTES, ONE_BATCH_RECORDS, together
 from tidelog.controller.topics import NewTopic
+from tidelog.protocol.stored.metadata import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 from tidelog.quorum.batches import in_one_batch
 
 if TYPE_CHECKING:

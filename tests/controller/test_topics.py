@@ -7,12 +7,17 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import TOPIC_SETTINGS
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import DIRECTORY_UNASSIGNED, ZERO_UUID
 from tidelog.model.settings.effective import ConfigSource
+from tidelog.protocol.stored.metadata import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

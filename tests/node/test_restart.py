@@ -7,11 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import Endpoint, PartitionChangeRecord, RegisterBrokerRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC_ID
 from tidelog.node.core.effects import Lane
 from tidelog.observe.events import LogRecovered
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisteredEndpoint,
+)
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone
 from tidelog.storage.identity import read_topic_id, write_topic_id
 
@@ -134,7 +138,9 @@ def test_a_follower_starts_with_the_high_watermark_that_was_written_down(
         broker_id=101,
         incarnation_id=UUID(int=1),
         broker_epoch=5,
-        end_points=(Endpoint(name="PLAINTEXT", host="other", port=9092, security_protocol=0),),
+        end_points=(
+            RegisteredEndpoint(name="PLAINTEXT", host="other", port=9092, security_protocol=0),
+        ),
         features=(),
         rack=None,
         fenced=False,

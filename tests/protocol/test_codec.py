@@ -143,6 +143,19 @@ def test_an_empty_message_and_a_full_one_come_back(message: type[Message], versi
 
 
 @pytest.mark.parametrize(("message", "version"), RECORDS, ids=named)
+def test_a_stored_record_that_is_cut_or_continued_is_malformed(
+    message: type[Message], version: int
+) -> None:
+    body = encode(full_message(message, version), version)
+
+    for length in range(len(body)):
+        with pytest.raises(MalformedRequest):
+            decode(message, version, body[:length])
+    with pytest.raises(MalformedRequest):
+        decode(message, version, body + b"\x00")
+
+
+@pytest.mark.parametrize(("message", "version"), RECORDS, ids=named)
 def test_stored_records_come_back(message: type[Message], version: int) -> None:
     @given(sample=random_messages(message, version))
     @settings(max_examples=12, deadline=None, database=None)

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 
 from tidelog.model.ids import parse_uuid_text
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+)
 from tidelog.quorum.control_records import (
     ControlRecord,
-    KRaftVersion,
-    LeaderChange,
-    LeaderVoter,
-    SnapshotFooter,
-    SnapshotHeader,
     UnreadableControlRecord,
     Voter,
     VoterEndpoint,
@@ -42,16 +44,16 @@ def control_records(name: str) -> list[Record]:
 
 
 def test_control_records_of_apache_kafka_read_and_write_the_same_bytes() -> None:
-    me = (LeaderVoter(voter_id=1),)
-    change = LeaderChange(leader_id=1, voters=me, granting_voters=me)
+    me = (LeaderChangeMessageVoter(voter_id=1),)
+    change = LeaderChangeMessage(leader_id=1, voters=me, granting_voters=me)
     voters = Voters(voters=(KAFKA_VOTER,))
     expected: dict[str, list[ControlRecord]] = {
-        "00000000000000000000.log": [change, KRaftVersion(kraft_version=1), voters, change],
+        "00000000000000000000.log": [change, KRaftVersionRecord(kraft_version=1), voters, change],
         "00000000000000000142-0000000002.checkpoint": [
-            SnapshotHeader(last_contained_log_timestamp=1794737143536),
-            KRaftVersion(kraft_version=1),
+            SnapshotHeaderRecord(last_contained_log_timestamp=1794737143536),
+            KRaftVersionRecord(kraft_version=1),
             voters,
-            SnapshotFooter(),
+            SnapshotFooterRecord(),
         ],
     }
     for name, messages in expected.items():

@@ -9,11 +9,13 @@ from tests.quorum.conftest import VOTER, formatted
 from tidelog.model.errors import ConfigError, DiskError, InvariantBroken
 from tidelog.model.ids import METADATA_TOPIC, TopicPartition
 from tidelog.model.time import Now
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+)
 from tidelog.quorum.batches import TooLargeForOneBatch
 from tidelog.quorum.control_records import (
     ControlRecord,
-    KRaftVersion,
-    LeaderChange,
     Voter,
     VoterEndpoint,
     Voters,
@@ -85,9 +87,9 @@ def test_the_sole_voter_leads_epoch_one_of_a_fresh_quorum(
     assert (quorum.leader_id, quorum.epoch) == (1, 1)
     assert read_election_state(files, DIRECTORY) == ElectionState(epoch=1, leader_id=1)
     leader_change, version, voters = control_records(files)
-    assert isinstance(leader_change, LeaderChange)
+    assert isinstance(leader_change, LeaderChangeMessage)
     assert [voter.voter_id for voter in leader_change.granting_voters] == [1]
-    assert version == KRaftVersion(kraft_version=1)
+    assert version == KRaftVersionRecord(kraft_version=1)
     assert isinstance(voters, Voters)
     assert voters.voters[0].endpoints[0].port == 9093
 
@@ -193,10 +195,10 @@ def test_a_restart_begins_a_new_epoch_and_keeps_what_was_committed(
     assert records(again) == [(3, 1, "a")]
     assert again.replica.high_watermark == 5
     assert [type(record) for record in control_records(files)] == [
-        LeaderChange,
-        KRaftVersion,
+        LeaderChangeMessage,
+        KRaftVersionRecord,
         Voters,
-        LeaderChange,
+        LeaderChangeMessage,
     ]
 
 
@@ -361,7 +363,7 @@ def test_voters_may_stand_in_the_configuration(
 ) -> None:
     files = files_without_voters
     quorum = started(open_quorum, files, static_voters=(voter(1),))
-    assert [type(record) for record in control_records(files)] == [LeaderChange]
+    assert [type(record) for record in control_records(files)] == [LeaderChangeMessage]
     assert b'"currentVoters":[{"voterId":1}]' in read_all(files, f"{DIRECTORY}/quorum-state")
     assert quorum.is_active
 

@@ -15,7 +15,6 @@ from uuid import UUID
 from tidelog.controller import alter_partition, brokers, partition_change, preferred_leaders
 from tidelog.controller.partition_change import Election, ElectionResult, PartitionTarget
 from tidelog.controller.partition_image import PartitionImage
-from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -29,6 +28,9 @@ from tidelog.node.fetching.fetch_sessions import WantedPartition
 from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
 from tidelog.protocol.fetch import FetchPartition
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 from tidelog.quorum import election_state
 from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader
@@ -287,7 +289,7 @@ def _elect_the_preferred(
     return _elect(partition, target, elr, rules, election, may_lead, hard_to_reach)
 
 
-def _end_at_once(target: Target, _minimum: int) -> Target:
+def _end_at_once(target: PartitionTarget, _minimum: int) -> PartitionTarget:
     going = set(target.removing)
     return replace(
         target,
@@ -474,7 +476,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "reassignments end at once",
-        Target,
+        PartitionTarget,
         "completed",
         _end_at_once,
         story="reassignment",

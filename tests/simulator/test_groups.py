@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.node.coordination.coordinated_partition import CoordinatedPartition, State
 from tidelog.node.coordination.shard_log import ReplayedLog
+from tidelog.protocol.stored.groups import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+)
 from tidelog.simulator.clients.offset_history import NOBODY, OffsetHistory, Outcome
 from tidelog.simulator.faults.swarm import draw_plan
 from tidelog.simulator.rules.offset_rules import OffsetRules

@@ -10,6 +10,7 @@ from tidelog.cli.record_text import text_or_base64
 from tidelog.controller.records import decode_record
 from tidelog.model.errors import TidelogError
 from tidelog.model.ids import uuid_text
+from tidelog.protocol.message import Struct
 from tidelog.quorum.control_records import read_control_record
 from tidelog.records.batch import CorruptBatch
 from tidelog.records.control_batch import ControlKind, control_kind, coordinator_epoch_of
@@ -71,11 +72,12 @@ def control_row(record: Record) -> Row:
 
 def plain_fields(value: Any) -> Row:
     """The fields of a decoded record as JSON can carry them."""
-    return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    each_field = value.FIELDS if isinstance(value, Struct) else fields(value)
+    return {each.name: plain(getattr(value, each.name)) for each in each_field}
 
 
 def plain(value: Any) -> Any:
-    if is_dataclass(value):
+    if isinstance(value, Struct) or is_dataclass(value):
         return plain_fields(value)
     if isinstance(value, UUID):
         return uuid_text(value)

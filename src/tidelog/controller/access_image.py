@@ -9,11 +9,11 @@ from uuid import UUID
 
 from tidelog.controller.image_delta import ImageDelta, QuotaOwner
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.security_records import (
+from tidelog.protocol.stored.metadata import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
+    ClientQuotaRecordEntityData,
     DelegationTokenRecord,
-    QuotaEntity,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveUserScramCredentialRecord,
@@ -98,5 +98,5 @@ class AccessImage:
             yield token
 
 
-def _entity_order(entity: QuotaEntity) -> tuple[str, bool, str]:
+def _entity_order(entity: ClientQuotaRecordEntityData) -> tuple[str, bool, str]:
     return entity.entity_type, entity.entity_name is not None, entity.entity_name or ""

@@ -12,14 +12,16 @@ from tidelog.controller.features import default_features, elr_safety_records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
 from tidelog.controller.records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
     MetadataRecord,
 )
 from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
+from tidelog.protocol.stored.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 
 
 def activation_records(

@@ -14,17 +14,19 @@ from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, PartitionLeadership, elr_enabled
 from tidelog.controller.records import (
-    Endpoint,
-    FeatureRange,
     MetadataRecord,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RegisteredEndpoint,
+    RegisteredFeature,
+    UnregisterBrokerRecord,
+)
 
 
 class RegisterBroker(NamedTuple):
@@ -33,8 +35,8 @@ class RegisterBroker(NamedTuple):
     broker_id: int
     cluster_id: str
     incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
+    endpoints: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
     rack: str | None
     log_dirs: tuple[UUID, ...]
     previous_broker_epoch: int = -1
@@ -190,8 +192,8 @@ class RegisterController(NamedTuple):
 
     controller_id: int
     incarnation_id: UUID
-    endpoints: tuple[Endpoint, ...]
-    features: tuple[FeatureRange, ...]
+    endpoints: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
 
 
 def register_controller(

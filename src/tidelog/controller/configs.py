@@ -18,10 +18,7 @@ from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG, 
 from tidelog.controller.image_delta import ConfigResource
 from tidelog.controller.leadership import elr_enabled
 from tidelog.controller.records import (
-    ClearElrRecord,
-    ConfigRecord,
     MetadataRecord,
-    PartitionChangeRecord,
 )
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
@@ -30,6 +27,11 @@ from tidelog.model.settings.effective import effective_topic_settings
 from tidelog.model.settings.group import GROUP_SETTINGS, refuse_group_setting
 from tidelog.model.settings.setting import ConfigType, Scope, Setting, unknown_key
 from tidelog.model.settings.without_effect import refused_key
+from tidelog.protocol.stored.metadata import (
+    ClearElrRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+)
 
 MAX_VALUE_BYTES: Final = 32_767
 

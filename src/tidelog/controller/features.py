@@ -13,14 +13,16 @@ from typing import Final, NamedTuple
 from tidelog.controller.image import BROKER_CONFIG, METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
 from tidelog.controller.records import (
-    ConfigRecord,
-    FeatureLevelRecord,
-    FeatureRange,
     MetadataRecord,
 )
 from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.protocol.stored.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    RegisteredFeature,
+)
 
 GROUP_VERSION: Final = "group.version"
 """At level 1 groups may use the consumer protocol (KIP-848)."""
@@ -80,7 +82,7 @@ def default_features() -> tuple[FeatureLevelRecord, ...]:
     )
 
 
-def declared_ranges(features: Collection[FeatureRange]) -> dict[str, LevelRange]:
+def declared_ranges(features: Collection[RegisteredFeature]) -> dict[str, LevelRange]:
     """The ranges of a registration by name."""
     return {
         feature.name: LevelRange(feature.min_supported_version, feature.max_supported_version)
@@ -88,7 +90,7 @@ def declared_ranges(features: Collection[FeatureRange]) -> dict[str, LevelRange]
     }
 
 
-def unsupported_by(image: ClusterImage, features: Collection[FeatureRange]) -> str | None:
+def unsupported_by(image: ClusterImage, features: Collection[RegisteredFeature]) -> str | None:
     """Why a node with these ranges cannot live with the finalized levels; None when it can."""
     ranges = declared_ranges(features)
     for name, level in sorted(image.features.items()):

@@ -26,27 +26,8 @@ from tidelog.controller.access_image import AccessImage
 from tidelog.controller.image_delta import ConfigResource, ImageDelta
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
 from tidelog.controller.records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    BrokerRegistrationChangeRecord,
-    ClearElrRecord,
-    ConfigRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
     MetadataRecord,
-    NoOpRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
     UnappliableRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-    ZkMigrationStateRecord,
     encode_record,
 )
 from tidelog.controller.registrations import (
@@ -56,6 +37,27 @@ from tidelog.controller.registrations import (
 )
 from tidelog.controller.topics_image import TopicsImage
 from tidelog.model.errors import invariant
+from tidelog.protocol.stored.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    ZkMigrationStateRecord,
+)
 
 METADATA_VERSION: Final = "metadata.version"
 TOPIC_CONFIG: Final = 2

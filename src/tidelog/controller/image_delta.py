@@ -16,10 +16,12 @@ from uuid import UUID
 
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
 from tidelog.controller.registrations import BrokerRegistration, ControllerRegistration
-from tidelog.controller.security_records import QuotaEntity
+from tidelog.protocol.stored.metadata import (
+    ClientQuotaRecordEntityData,
+)
 
 ConfigResource: TypeAlias = tuple[int, str]
-QuotaOwner: TypeAlias = tuple[QuotaEntity, ...]
+QuotaOwner: TypeAlias = tuple[ClientQuotaRecordEntityData, ...]
 
 
 @dataclass(slots=True)

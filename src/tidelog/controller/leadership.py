@@ -19,13 +19,15 @@ from tidelog.controller.partition_change import (
     changed,
 )
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
-from tidelog.controller.records import PartitionChangeRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.result import Cause, IsrChange, PartitionLeaderChange
 from tidelog.model.config import NodeConfig
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
 from tidelog.model.settings.effective import BrokerLayers, effective_topic_value
 from tidelog.model.settings.topic import TopicSettings
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 FIRST_FREE_DIRECTORY: Final = 100

@@ -22,9 +22,12 @@ from tidelog.controller.records import (
     LEADER_UNCHANGED,
     RECOVERING,
     RECOVERY_STATE_UNCHANGED,
-    PartitionChangeRecord,
 )
 from tidelog.model.ids import NO_LEADER
+from tidelog.protocol.message import replace as replace_fields
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+)
 
 
 class Election(Enum):
@@ -144,7 +147,7 @@ def changed(
         partition.directory_of(replica) if replica in partition.replicas else directory_for(replica)
         for replica in target.replicas
     )
-    record = replace(
+    record = replace_fields(
         unchanged,
         leader=leader,
         isr=_if_new(isr, partition.isr),

@@ -15,11 +15,13 @@ from tidelog.controller.records import (
     LEADER_UNCHANGED,
     RECOVERED,
     RECOVERY_STATE_UNCHANGED,
-    PartitionChangeRecord,
-    PartitionRecord,
     UnappliableRecord,
 )
 from tidelog.model.ids import NO_LEADER, ZERO_UUID
+from tidelog.protocol.stored.metadata import (
+    PartitionChangeRecord,
+    PartitionRecord,
+)
 
 
 class TopicIdPartition(NamedTuple):

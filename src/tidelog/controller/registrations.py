@@ -12,18 +12,20 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from uuid import UUID
 
 from tidelog.controller.records import (
+    UnappliableRecord,
+)
+from tidelog.protocol.stored.metadata import (
     BrokerRegistrationChangeRecord,
-    Endpoint,
-    FeatureRange,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
-    UnappliableRecord,
+    RegisteredEndpoint,
+    RegisteredFeature,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
 
-Named = TypeVar("Named", Endpoint, FeatureRange)
+Named = TypeVar("Named", RegisteredEndpoint, RegisteredFeature)
 BrokerRecord: TypeAlias = (
     RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -42,8 +44,8 @@ class BrokerRegistration:
     broker_id: int
     incarnation_id: UUID
     broker_epoch: int
-    endpoints: tuple[Endpoint, ...] = ()
-    features: tuple[FeatureRange, ...] = ()
+    endpoints: tuple[RegisteredEndpoint, ...] = ()
+    features: tuple[RegisteredFeature, ...] = ()
     rack: str | None = None
     fenced: bool = True
     in_controlled_shutdown: bool = False
@@ -59,7 +61,7 @@ class BrokerRegistration:
         """May lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
-    def endpoint(self, listener: str) -> Endpoint | None:
+    def endpoint(self, listener: str) -> RegisteredEndpoint | None:
         """Where it listens under that listener name."""
         return next((point for point in self.endpoints if point.name == listener), None)
 
@@ -118,8 +120,8 @@ class ControllerRegistration:
     controller_id: int
     incarnation_id: UUID
     zk_migration_ready: bool = False
-    endpoints: tuple[Endpoint, ...] = ()
-    features: tuple[FeatureRange, ...] = ()
+    endpoints: tuple[RegisteredEndpoint, ...] = ()
+    features: tuple[RegisteredFeature, ...] = ()
 
     @classmethod
     def from_record(cls, record: RegisterControllerRecord) -> ControllerRegistration:

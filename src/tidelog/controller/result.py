@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tidelog.controller.records import (
-    BeginTransactionRecord,
-    EndTransactionRecord,
     MetadataRecord,
     encode_record,
+)
+from tidelog.protocol.stored.metadata import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
 )
 
 R = TypeVar("R")

@@ -23,13 +23,20 @@ from tidelog.controller.partitions import (
     new_partitions,
 )
 from tidelog.controller.placement import place, usable_brokers
-from tidelog.controller.records import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
+from tidelog.controller.records import (
+    MetadataRecord,
+)
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.model.settings.describe import ConfigEntry, describe_topic
+from tidelog.protocol.stored.metadata import (
+    ConfigRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 MAX_NAME_LENGTH: Final = 249
 _INVALID: Final = "Topic name is invalid"

@@ -12,12 +12,14 @@ from uuid import UUID
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
 from tidelog.controller.records import (
-    ClearElrRecord,
     MetadataRecord,
+    UnappliableRecord,
+)
+from tidelog.protocol.stored.metadata import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
-    UnappliableRecord,
 )
 
 

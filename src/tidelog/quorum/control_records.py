@@ -7,11 +7,22 @@ is a message in Kafka's flexible encoding, version 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import TidelogError
-from tidelog.protocol.schema import Int16, Int32, Int64, MalformedMessage, Schema, UInt16
+from tidelog.protocol.codec import decode, encode
+from tidelog.protocol.primitives import MalformedRequest
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+    VotersRecordEndpoint,
+    VotersRecordKRaftVersionFeature,
+    VotersRecordVoter,
+)
 from tidelog.records.builder import NewRecord
 from tidelog.records.control_batch import ControlKind, control_kind, control_record
 from tidelog.records.record import Record
@@ -24,67 +35,27 @@ class UnreadableControlRecord(TidelogError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderVoter:
-    """A voter as the leader change names it."""
-
-    voter_id: Int32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChange:
-    """First record of an epoch: who leads it, and whose votes made it so."""
-
-    version: Int16 = _VERSION
-    leader_id: Int32
-    voters: tuple[LeaderVoter, ...]
-    granting_voters: tuple[LeaderVoter, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotHeader:
-    """First record of a snapshot; the time of the last record it stands for."""
-
-    version: Int16 = _VERSION
-    last_contained_log_timestamp: Int64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotFooter:
-    """Last record of a snapshot: without it the file is not whole."""
-
-    version: Int16 = _VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KRaftVersion:
-    """0: the voters stand in every node's configuration; 1: they stand in the log."""
-
-    version: Int16 = _VERSION
-    kraft_version: Int16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VoterEndpoint:
     """Where a voter listens for its peers."""
 
     name: str
     host: str
-    port: UInt16
+    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVersionRange:
     """The values of kraft.version a voter supports."""
 
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 1
+    min_supported_version: int = 0
+    max_supported_version: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voter:
     """A member of the quorum; a node with another metadata directory is another member."""
 
-    voter_id: Int32
+    voter_id: int
     voter_directory_id: UUID
     endpoints: tuple[VoterEndpoint, ...]
     kraft_version_feature: KRaftVersionRange = KRaftVersionRange()
@@ -106,46 +77,87 @@ class Voter:
 class Voters:
     """The members of the quorum; in effect as soon as it stands in the log."""
 
-    version: Int16 = _VERSION
+    version: int = _VERSION
     voters: tuple[Voter, ...]
 
+    def message(self) -> VotersRecord:
+        """As the log tells of them."""
+        return VotersRecord(
+            voters=tuple(
+                VotersRecordVoter(
+                    voter_id=voter.voter_id,
+                    voter_directory_id=voter.voter_directory_id,
+                    endpoints=tuple(
+                        VotersRecordEndpoint(name=each.name, host=each.host, port=each.port)
+                        for each in voter.endpoints
+                    ),
+                    kraft_version_feature=VotersRecordKRaftVersionFeature(
+                        min_supported_version=voter.kraft_version_feature.min_supported_version,
+                        max_supported_version=voter.kraft_version_feature.max_supported_version,
+                    ),
+                )
+                for voter in self.voters
+            )
+        )
 
-ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | Voters
+    @staticmethod
+    def of(message: VotersRecord) -> Voters:
+        """As the log tells of them."""
+        return Voters(
+            voters=tuple(
+                Voter(
+                    voter_id=voter.voter_id,
+                    voter_directory_id=voter.voter_directory_id,
+                    endpoints=tuple(
+                        VoterEndpoint(name=each.name, host=each.host, port=each.port)
+                        for each in voter.endpoints
+                    ),
+                    kraft_version_feature=KRaftVersionRange(
+                        min_supported_version=voter.kraft_version_feature.min_supported_version,
+                        max_supported_version=voter.kraft_version_feature.max_supported_version,
+                    ),
+                )
+                for voter in message.voters
+            )
+        )
 
-_SCHEMAS: Final[dict[ControlKind, Schema[Any]]] = {
-    kind: Schema(record, versions=(_VERSION, _VERSION), flexible_since=0)
-    for kind, record in (
-        (ControlKind.LEADER_CHANGE, LeaderChange),
-        (ControlKind.SNAPSHOT_HEADER, SnapshotHeader),
-        (ControlKind.SNAPSHOT_FOOTER, SnapshotFooter),
-        (ControlKind.KRAFT_VERSION, KRaftVersion),
-        (ControlKind.KRAFT_VOTERS, Voters),
-    )
+
+ControlMessage: TypeAlias = (
+    LeaderChangeMessage
+    | SnapshotHeaderRecord
+    | SnapshotFooterRecord
+    | KRaftVersionRecord
+    | VotersRecord
+)
+ControlRecord: TypeAlias = (
+    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | Voters
+)
+
+_MESSAGES: Final[dict[ControlKind, type[ControlMessage]]] = {
+    ControlKind.LEADER_CHANGE: LeaderChangeMessage,
+    ControlKind.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlKind.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlKind.KRAFT_VERSION: KRaftVersionRecord,
+    ControlKind.KRAFT_VOTERS: VotersRecord,
 }
-_KINDS: Final[dict[type[Any], ControlKind]] = {
-    LeaderChange: ControlKind.LEADER_CHANGE,
-    SnapshotHeader: ControlKind.SNAPSHOT_HEADER,
-    SnapshotFooter: ControlKind.SNAPSHOT_FOOTER,
-    KRaftVersion: ControlKind.KRAFT_VERSION,
-    Voters: ControlKind.KRAFT_VOTERS,
-}
+_KINDS: Final = {message: kind for kind, message in _MESSAGES.items()}
 
 
 def new_control_record(record: ControlRecord, timestamp: int) -> NewRecord:
     """The control record ready for a control batch."""
-    kind = _KINDS[type(record)]
-    return control_record(kind, _SCHEMAS[kind].encode(record, _VERSION), timestamp)
+    message = record.message() if isinstance(record, Voters) else record
+    return control_record(_KINDS[type(message)], encode(message, _VERSION), timestamp)
 
 
 def read_control_record(record: Record) -> ControlRecord:
     """What a record of a control batch says."""
     kind = control_kind(record.key)
-    if kind not in _SCHEMAS or record.value is None:
+    if kind not in _MESSAGES or record.value is None:
         raise UnreadableControlRecord(f"offset {record.offset} has an unknown control record")
     try:
-        message: ControlRecord = _SCHEMAS[kind].decode(record.value, _VERSION)
-    except MalformedMessage as error:
+        message = decode(_MESSAGES[kind], _VERSION, record.value)
+    except MalformedRequest as error:
         raise UnreadableControlRecord(
             f"control record at offset {record.offset}: {error}"
         ) from error
-    return message
+    return Voters.of(message) if isinstance(message, VotersRecord) else message

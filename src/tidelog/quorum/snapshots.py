@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from tidelog.model.errors import DiskError
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+)
 from tidelog.quorum.batches import control_batch, in_batches, record_batch
 from tidelog.quorum.control_records import (
     ControlRecord,
-    KRaftVersion,
-    SnapshotFooter,
-    SnapshotHeader,
     Voter,
     Voters,
     read_control_record,
@@ -94,17 +96,17 @@ def write_snapshot(
     file = files.open(part)
     try:
         opening: list[ControlRecord] = [
-            SnapshotHeader(last_contained_log_timestamp=last_contained_timestamp)
+            SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp)
         ]
         if kraft_version is not None and kraft_version > 0:
-            opening += [KRaftVersion(kraft_version=kraft_version), Voters(voters=voters)]
+            opening += [KRaftVersionRecord(kraft_version=kraft_version), Voters(voters=voters)]
         file.append(control_batch(opening, timestamp, leader_epoch=epoch))
         offset = len(opening)
         for run in in_batches(values, _BATCH_BYTES):
             file.append(record_batch(run, timestamp, base_offset=offset, leader_epoch=epoch))
             offset += len(run)
         footer = control_batch(
-            [SnapshotFooter()], timestamp, base_offset=offset, leader_epoch=epoch
+            [SnapshotFooterRecord()], timestamp, base_offset=offset, leader_epoch=epoch
         )
         file.append(footer)
         file.sync()
@@ -132,7 +134,7 @@ def snapshot_timestamp(files: FileSystem, path: str) -> int:
         for batch in _batches(path, file):
             for record in records_of(batch):
                 first = read_control_record(record)
-                if isinstance(first, SnapshotHeader):
+                if isinstance(first, SnapshotHeaderRecord):
                     return first.last_contained_log_timestamp
             break
     except CorruptBatch as error:
@@ -143,7 +145,7 @@ def snapshot_timestamp(files: FileSystem, path: str) -> int:
 
 
 def _content(path: str, file: File) -> SnapshotContent:
-    header: SnapshotHeader | None = None
+    header: SnapshotHeaderRecord | None = None
     ended = False
     kraft_version = 0
     voters: tuple[Voter, ...] = ()
@@ -157,13 +159,13 @@ def _content(path: str, file: File) -> SnapshotContent:
                 values.append(record.value)
                 continue
             match read_control_record(record):
-                case SnapshotHeader() as header:
+                case SnapshotHeaderRecord() as header:
                     pass
-                case KRaftVersion() as version:
+                case KRaftVersionRecord() as version:
                     kraft_version = version.kraft_version
                 case Voters() as members:
                     voters = members.voters
-                case SnapshotFooter():
+                case SnapshotFooterRecord():
                     ended = True
                 case other:
                     raise DiskError(f"{path} holds {other}, which is not part of a snapshot")

@@ -17,11 +17,13 @@ from uuid import UUID
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal
 from tidelog.model.settings.endpoints import is_wildcard
 from tidelog.model.time import Now
+from tidelog.protocol.stored.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
 from tidelog.quorum.control_records import (
     ControlRecord,
-    KRaftVersion,
-    LeaderChange,
-    LeaderVoter,
     Voter,
     VoterEndpoint,
     Voters,
@@ -64,7 +66,7 @@ class VoterSet:
     def after(self, record: ControlRecord, offset: int) -> VoterSet:
         """The members once `record` stands at `offset`."""
         match record:
-            case KRaftVersion():
+            case KRaftVersionRecord():
                 return replace(self, kraft_version=record.kraft_version)
             case Voters():
                 return replace(self, voters=record.voters, written_at=offset)
@@ -145,10 +147,10 @@ def opening_records(
     """What the leader of an epoch writes before anything else: who leads; and the voters, where
     the log names them and does not know them, or not where the leader listens by now."""
     records: list[ControlRecord] = [
-        LeaderChange(
+        LeaderChangeMessage(
             leader_id=leader.id,
-            voters=tuple(LeaderVoter(voter_id=each) for each in voters.voter_ids),
-            granting_voters=tuple(LeaderVoter(voter_id=each) for each in granting),
+            voters=tuple(LeaderChangeMessageVoter(voter_id=each) for each in voters.voter_ids),
+            granting_voters=tuple(LeaderChangeMessageVoter(voter_id=each) for each in granting),
         )
     ]
     known = voters.by_id(leader.id)
@@ -158,7 +160,7 @@ def opening_records(
             Voter(voter_id=leader.id, voter_directory_id=leader.directory_id, endpoints=endpoints)
         )
         records += [
-            KRaftVersion(kraft_version=described.kraft_version),
+            KRaftVersionRecord(kraft_version=described.kraft_version),
             Voters(voters=described.voters),
         ]
     return records

@@ -10,15 +10,15 @@ from tests.coordinator.group_bench import Asked, GroupBench
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.member import JoinGroupReply
 from tidelog.coordinator.groups.consumer_protocol import (
-    ConsumerProtocolSubscription,
-    NamedPartitions,
     read_assignment,
     write_assignment,
 )
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.schema import Schema
-
-SUBSCRIPTION = Schema(ConsumerProtocolSubscription, versions=(0, 3), flexible_since=99)
+from tidelog.protocol.codec import encode
+from tidelog.protocol.stored.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    NamedPartitions,
+)
 
 
 def subscribed(*owned: int) -> tuple[tuple[str, bytes], ...]:
@@ -26,7 +26,7 @@ def subscribed(*owned: int) -> tuple[tuple[str, bytes], ...]:
         topics=("orders",),
         owned_partitions=(NamedPartitions(topic="orders", partitions=owned),) if owned else (),
     )
-    return (("range", b"\x00\x01" + SUBSCRIPTION.encode(subscription, 1)),)
+    return (("range", b"\x00\x01" + encode(subscription, 1)),)
 
 
 def assigned(data: bytes) -> list[int]:

@@ -8,20 +8,21 @@ import pytest
 from tests.coordinator.group_bench import Asked, GroupBench
 
 from tidelog.coordinator.batch_limit import AT_ONCE
-from tidelog.coordinator.groups.consumer_protocol import ConsumerProtocolSubscription
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.schema import Schema
+from tidelog.protocol.codec import encode
+from tidelog.protocol.stored.consumer_protocol import (
+    ConsumerProtocolSubscription,
+)
 
 PRODUCER = ProducerIdAndEpoch(7, 0)
 DAY_MS = 86_400_000
-SUBSCRIPTION = Schema(ConsumerProtocolSubscription, versions=(0, 3), flexible_since=99)
 
 
 def subscribed_to(*topics: str) -> tuple[tuple[str, bytes], ...]:
     subscription = ConsumerProtocolSubscription(topics=topics)
-    return (("range", b"\x00\x00" + SUBSCRIPTION.encode(subscription, 0)),)
+    return (("range", b"\x00\x00" + encode(subscription, 0)),)
 
 
 @pytest.fixture

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
+from tidelog.protocol.primitives import (
+    MalformedRequest,
+)
+from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
-from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
-from tidelog.protocol.schema import MalformedMessage
 
 MEMBER_KEY = b"\x00\x05\x00\x02g3\x00\x16tCBBniaLQ4CjIWzTm/4z9A"
 MEMBER_VALUE = (
@@ -95,5 +99,5 @@ def test_records_of_other_kinds_of_groups_are_left_alone() -> None:
     ("key", "value"), [(b"", b""), (b"\x00\x02\x00", None), (MEMBER_KEY, b"\x00\x00\x07")]
 )
 def test_what_is_no_record_is_noticed(key: bytes, value: bytes | None) -> None:
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedRequest):
         decode_record(key, value)

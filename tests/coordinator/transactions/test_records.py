@@ -11,7 +11,9 @@ from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.records import TransactionRecord, decode_record, encode_record
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.schema import MalformedMessage
+from tidelog.protocol.primitives import (
+    MalformedRequest,
+)
 
 _PRODUCERS = st.builds(ProducerIdAndEpoch, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 _PARTITIONS = st.frozensets(
@@ -103,5 +105,5 @@ def test_a_key_of_another_kind_is_left_alone() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\x00", bytes.fromhex("0001ff")])
 def test_a_damaged_value_is_not_taken_for_another(value: bytes) -> None:
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedRequest):
         decode_record(bytes.fromhex("000000027478"), value)

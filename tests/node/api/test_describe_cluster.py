@@ -7,9 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import Endpoint, RegisterBrokerRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.stored.metadata import (
+    RegisterBrokerRecord,
+    RegisteredEndpoint,
+)
 
 if TYPE_CHECKING:
     from tests.node.node_bench import NodeBench
@@ -65,7 +68,9 @@ def test_fenced_brokers_are_told_to_those_who_ask_from_version_2_on(
             broker_id=101,
             incarnation_id=UUID(int=1),
             broker_epoch=5,
-            end_points=(Endpoint(name="PLAINTEXT", host="other", port=9092, security_protocol=0),),
+            end_points=(
+                RegisteredEndpoint(name="PLAINTEXT", host="other", port=9092, security_protocol=0),
+            ),
             features=(),
             rack="r1",
             fenced=True,

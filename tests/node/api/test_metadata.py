@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import (
-    BrokerRegistrationChangeRecord,
-    Endpoint,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-)
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import decode_response
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisteredEndpoint,
+)
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBench
@@ -199,7 +199,9 @@ def second_broker(bench: NodeBench) -> NodeBench:
             broker_id=101,
             incarnation_id=UUID(int=1),
             broker_epoch=5,
-            end_points=(Endpoint(name="INSIDE", host="inside", port=9094, security_protocol=0),),
+            end_points=(
+                RegisteredEndpoint(name="INSIDE", host="inside", port=9094, security_protocol=0),
+            ),
             features=(),
             rack="r1",
             fenced=False,

@@ -12,16 +12,7 @@ from tests.node.node_bench import SETTINGS, START
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.controller.records import (
-    BrokerRegistrationChangeRecord,
-    Endpoint,
     MetadataRecord,
-    NoOpRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RegisterBrokerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
@@ -33,6 +24,17 @@ from tidelog.node.metadata.encoded_topics import FORMS_MAX, EncodedTopics
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.metadata_response import topics_array
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisteredEndpoint,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
 
 VERSIONS = range(SUPPORTED[ApiKey.METADATA].min, SUPPORTED[ApiKey.METADATA].max + 1)
 LISTENERS = ("INSIDE", "OUTSIDE")
@@ -77,7 +79,8 @@ class History:
         names = self.random.sample(LISTENERS, self.random.randint(1, 2))
         broker_id = self.random.choice(BROKERS)
         points = tuple(
-            Endpoint(name=name, host=name.lower(), port=9092, security_protocol=0) for name in names
+            RegisteredEndpoint(name=name, host=name.lower(), port=9092, security_protocol=0)
+            for name in names
         )
         self.replay(
             RegisterBrokerRecord(
@@ -239,7 +242,7 @@ def test_what_was_kept_is_what_would_be_encoded_now(seed: int) -> None:
 def three_topics() -> History:
     history = History(1)
     for broker_id in BROKERS:
-        points = (Endpoint(name="INSIDE", host="h", port=9092, security_protocol=0),)
+        points = (RegisteredEndpoint(name="INSIDE", host="h", port=9092, security_protocol=0),)
         history.replay(
             RegisterBrokerRecord(
                 broker_id=broker_id,

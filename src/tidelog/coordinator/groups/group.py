@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
-from tidelog.coordinator.groups.consumer_records import ConsumerGroupMetadataKey
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.offsets import Offsets
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
+from tidelog.protocol.stored.groups import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 GroupStep: TypeAlias = CoordinatorResult[GroupRecord, None]

@@ -13,13 +13,16 @@ from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupS
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.member import ConsumerMember
 from tidelog.coordinator.groups.group import Group
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 LATEST_MS: Final = (1 << 63) - 1
 MEMBER_EPOCHS_SINCE: Final = 9

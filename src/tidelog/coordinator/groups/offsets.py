@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from tidelog.coordinator.groups.offset_records import OffsetCommitKey, OffsetCommitValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.shard import Marker
 from tidelog.model.ids import TopicPartition
+from tidelog.protocol.stored.groups import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 
 class CommittedOffset(NamedTuple):

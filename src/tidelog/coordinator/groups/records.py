@@ -9,11 +9,11 @@ Invariant  Names, fields and versions are Kafka's, so that its tools read the to
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, get_args
 
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.versioned import join_number, split_number
+from tidelog.protocol.codec import decode, encode
+from tidelog.protocol.stored.groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -26,13 +26,11 @@ from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-)
-from tidelog.coordinator.groups.offset_records import (
-    EXPIRING_OFFSET_VERSION,
+    GroupMetadataKey,
+    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tidelog.protocol.schema import MalformedMessage, Schema
 
 GroupKey: TypeAlias = (
     OffsetCommitKey
@@ -56,6 +54,10 @@ GroupValue: TypeAlias = (
 )
 
 
+EXPIRING_OFFSET_VERSION: Final = 1
+"""The only version that can say when a client wants its offset forgotten."""
+
+
 class GroupRecord(NamedTuple):
     """One change; without a value, the end of what the key names."""
 
@@ -63,78 +65,37 @@ class GroupRecord(NamedTuple):
     value: GroupValue | None
 
 
-class _Kind(NamedTuple):
-    key: type[Any]
-    key_type: int
-    key_schema: Schema[Any]
-    value_schema: Schema[Any]
-    written: int
-    """The version of values that are written."""
-
-
-_INT16: Final = struct.Struct(">h")
-_NEVER: Final = 1 << 15
-
-
-def _kind(
-    key: type[Any],
-    key_type: int,
-    value: type[Any],
-    written: int = 0,
-    versions: tuple[int, int] = (0, 0),
-    flexible_since: int = 0,
-) -> _Kind:
-    return _Kind(
-        key,
-        key_type,
-        Schema(key, versions=(0, 0), flexible_since=_NEVER),
-        Schema(value, versions=versions, flexible_since=flexible_since),
-        written,
-    )
-
-
-_KINDS: Final = (
-    _kind(OffsetCommitKey, 1, OffsetCommitValue, 4, (0, 4), 4),
-    _kind(GroupMetadataKey, 2, GroupMetadataValue, 3, (0, 4), 4),
-    _kind(ConsumerGroupMetadataKey, 3, ConsumerGroupMetadataValue),
-    _kind(ConsumerGroupMemberMetadataKey, 5, ConsumerGroupMemberMetadataValue),
-    _kind(ConsumerGroupTargetAssignmentMetadataKey, 6, ConsumerGroupTargetAssignmentMetadataValue),
-    _kind(ConsumerGroupTargetAssignmentMemberKey, 7, ConsumerGroupTargetAssignmentMemberValue),
-    _kind(ConsumerGroupCurrentMemberAssignmentKey, 8, ConsumerGroupCurrentMemberAssignmentValue),
-    _kind(ConsumerGroupRegularExpressionKey, 16, ConsumerGroupRegularExpressionValue),
-)
-_BY_CLASS: Final = {kind.key: kind for kind in _KINDS}
-_BY_TYPE: Final = {kind.key_type: kind for kind in _KINDS} | {0: _KINDS[0]}
-"""Type 0 is how brokers long ago wrote the keys of offsets."""
+_KEYS: Final[dict[int, type[GroupKey]]] = {key.API_KEY: key for key in get_args(GroupKey)}
+_VALUES: Final[dict[int, type[GroupValue]]] = {
+    value.API_KEY: value for value in get_args(GroupValue)
+}
+_LEGACY_OFFSET_KEY: Final = 0
+"""How brokers long ago wrote the keys of offsets, which are otherwise the same."""
+_WRITTEN: Final = {OffsetCommitValue.API_KEY: 4, GroupMetadataValue.API_KEY: 3}
+"""The versions of values that are written; of all others, it is version 0."""
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored."""
-    kind = _BY_CLASS[type(record.key)]
-    key = _INT16.pack(kind.key_type) + kind.key_schema.encode(record.key, 0)
-    if record.value is None:
+    key = join_number(record.key.API_KEY, encode(record.key, 0))
+    value = record.value
+    if value is None:
         return key, None
-    written = kind.written
-    if isinstance(record.value, OffsetCommitValue) and record.value.expire_timestamp >= 0:
-        written = EXPIRING_OFFSET_VERSION
-    return key, _INT16.pack(written) + kind.value_schema.encode(record.value, written)
+    version = _WRITTEN.get(value.API_KEY, 0)
+    if isinstance(value, OffsetCommitValue) and value.expire_timestamp >= 0:
+        version = EXPIRING_OFFSET_VERSION
+    return key, join_number(version, encode(value, version))
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """What was stored; None for a type of key that belongs to nothing we know."""
-    key_type, key_body = _split(key)
-    kind = _BY_TYPE.get(key_type)
-    if kind is None:
+    key_type, key_body = split_number(key)
+    if key_type == _LEGACY_OFFSET_KEY:
+        key_type = OffsetCommitKey.API_KEY
+    if key_type not in _KEYS:
         return None
-    decoded = kind.key_schema.decode(key_body, 0)
+    decoded = decode(_KEYS[key_type], 0, key_body)
     if value is None:
         return GroupRecord(decoded, None)
-    version, value_body = _split(value)
-    return GroupRecord(decoded, kind.value_schema.decode(value_body, version))
-
-
-def _split(data: bytes) -> tuple[int, memoryview]:
-    if len(data) < _INT16.size:
-        raise MalformedMessage(f"{len(data)} bytes are no key or value of a coordinator")
-    (number,) = _INT16.unpack_from(data)
-    return number, memoryview(data)[_INT16.size :]
+    version, value_body = split_number(value)
+    return GroupRecord(decoded, decode(_VALUES[key_type], version, value_body))

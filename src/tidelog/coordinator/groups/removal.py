@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from tidelog.coordinator.batch_limit import first_batch
 from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.group_update import tombstones
 from tidelog.coordinator.groups.group import Group
@@ -24,6 +23,9 @@ from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    GroupMetadataKey,
+)
 
 Removal: TypeAlias = CoordinatorResult[GroupRecord, bool]
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")

@@ -6,9 +6,7 @@ Invariant  Names, fields and versions are Kafka's, so that its tools read the to
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
@@ -18,44 +16,17 @@ from tidelog.coordinator.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from tidelog.coordinator.versioned import join_number, split_number
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.schema import Int8, Int16, Int32, Int64, MalformedMessage, Schema, wire
+from tidelog.protocol.codec import decode, encode
+from tidelog.protocol.primitives import MalformedRequest
+from tidelog.protocol.stored.transactions import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 
 KEY_TYPE: Final = 0
-_INT16: Final = struct.Struct(">h")
-_NEVER: Final = 1 << 15
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionLogKey:
-    """Whose state it is."""
-
-    transactional_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsSchema:
-    """The partitions of one topic that take part in a transaction."""
-
-    topic: str
-    partition_ids: tuple[Int32, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionLogValue:
-    """The state of one transactional id."""
-
-    producer_id: Int64
-    previous_producer_id: Int64 = field(default=NO_PRODUCER_ID, metadata=wire(since=1, tag=0))
-    next_producer_id: Int64 = field(default=NO_PRODUCER_ID, metadata=wire(since=1, tag=1))
-    producer_epoch: Int16
-    next_producer_epoch: Int16 = field(default=NO_EPOCH, metadata=wire(since=1, tag=3))
-    transaction_timeout_ms: Int32
-    transaction_status: Int8
-    transaction_partitions: tuple[PartitionsSchema, ...] | None
-    transaction_last_update_timestamp_ms: Int64
-    transaction_start_timestamp_ms: Int64
-    client_transaction_version: Int16 = field(default=0, metadata=wire(since=1, tag=2))
 
 
 class TransactionRecord(NamedTuple):
@@ -65,36 +36,31 @@ class TransactionRecord(NamedTuple):
     transaction: Transaction | None
 
 
-_KEY: Final = Schema(TransactionLogKey, versions=(0, 0), flexible_since=_NEVER)
-_VALUE: Final = Schema(TransactionLogValue, versions=(0, 1), flexible_since=1)
-
-
 def encode_record(
     record: TransactionRecord, transaction_version: int
 ) -> tuple[bytes, bytes | None]:
     """Key and value as they are stored in a cluster of that transaction version."""
     key = TransactionLogKey(transactional_id=record.transactional_id)
-    stored_key = _INT16.pack(KEY_TYPE) + _KEY.encode(key, 0)
+    stored_key = join_number(KEY_TYPE, encode(key, 0))
     transaction = record.transaction
     if transaction is None:
         return stored_key, None
     version = 1 if transaction_version >= 1 else 0
     value = _value_of(transaction) if version else _old_value_of(transaction)
-    return stored_key, _INT16.pack(version) + _VALUE.encode(value, version)
+    return stored_key, join_number(version, encode(value, version))
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
     """What was stored; None for a type of key that nobody knows."""
-    key_type, key_body = _split(key)
+    key_type, key_body = split_number(key)
     if key_type != KEY_TYPE:
         return None
-    transactional_id = _KEY.decode(key_body, 0).transactional_id
+    transactional_id = decode(TransactionLogKey, 0, key_body).transactional_id
     if value is None:
         return TransactionRecord(transactional_id, None)
-    version, value_body = _split(value)
-    return TransactionRecord(
-        transactional_id, _transaction_of(transactional_id, _VALUE.decode(value_body, version))
-    )
+    version, value_body = split_number(value)
+    stored = decode(TransactionLogValue, version, value_body)
+    return TransactionRecord(transactional_id, _transaction_of(transactional_id, stored))
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -148,7 +114,7 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
     try:
         state = TransactionState(value.transaction_status)
     except ValueError as error:
-        raise MalformedMessage(f"transaction status {value.transaction_status}") from error
+        raise MalformedRequest(f"transaction status {value.transaction_status}") from error
     following = None
     if value.next_producer_id != NO_PRODUCER_ID:
         following = ProducerIdAndEpoch(value.next_producer_id, max(0, value.next_producer_epoch))
@@ -168,10 +134,3 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
         updated_ms=value.transaction_last_update_timestamp_ms,
         client_version=value.client_transaction_version,
     )
-
-
-def _split(data: bytes) -> tuple[int, memoryview]:
-    if len(data) < _INT16.size:
-        raise MalformedMessage(f"{len(data)} bytes are no key or value of a coordinator")
-    (number,) = _INT16.unpack_from(data)
-    return number, memoryview(data)[_INT16.size :]

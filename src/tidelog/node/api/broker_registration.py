@@ -6,7 +6,6 @@ from typing import Any
 
 from tidelog.controller.brokers import RegisterBroker
 from tidelog.controller.controller import Controller
-from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_EPOCH, ZERO_UUID
@@ -14,6 +13,10 @@ from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.control.decision_events import REGISTERED
 from tidelog.node.core.request import Fields, Reply, Request
 from tidelog.protocol.entity_messages import field
+from tidelog.protocol.stored.metadata import (
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 
 
 def handle(context: ControllerContext, request: Request[Any]) -> Reply:
@@ -41,7 +44,7 @@ def _registration(body: Any) -> RegisterBroker:
         cluster_id=body.cluster_id,
         incarnation_id=body.incarnation_id or ZERO_UUID,
         endpoints=tuple(
-            Endpoint(
+            RegisteredEndpoint(
                 name=point.name,
                 host=point.host,
                 port=point.port,
@@ -50,7 +53,7 @@ def _registration(body: Any) -> RegisterBroker:
             for point in body.listeners
         ),
         features=tuple(
-            FeatureRange(
+            RegisteredFeature(
                 name=feature.name,
                 min_supported_version=feature.min_supported_version,
                 max_supported_version=feature.max_supported_version,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.controller.brokers import RegisterController
-from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.protocol.stored.metadata import (
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 
 
 def handle(context: ControllerContext, request: Request[Any]) -> Reply:
@@ -25,7 +28,7 @@ def _joining(body: Any) -> RegisterController:
         body.controller_id,
         body.incarnation_id or ZERO_UUID,
         tuple(
-            Endpoint(
+            RegisteredEndpoint(
                 name=point.name,
                 host=point.host,
                 port=point.port,
@@ -34,7 +37,7 @@ def _joining(body: Any) -> RegisterController:
             for point in body.listeners
         ),
         tuple(
-            FeatureRange(
+            RegisteredFeature(
                 name=feature.name,
                 min_supported_version=feature.min_supported_version,
                 max_supported_version=feature.max_supported_version,

@@ -8,10 +8,7 @@ from typing import Any, Final
 from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.heartbeats import FENCE, UNFENCE
 from tidelog.controller.records import (
-    BrokerRegistrationChangeRecord,
     MetadataRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 from tidelog.controller.result import Cause, ControllerResult, PartitionLeaderChange
 from tidelog.model.ids import TopicPartition
@@ -25,6 +22,11 @@ from tidelog.observe.cluster_events import (
     LeaderElected,
 )
 from tidelog.observe.events import Event
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 
 REGISTERED: Final = "its process joined the cluster"
 UNREGISTERED: Final = "somebody asked for it"

@@ -6,17 +6,22 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidelog.controller.features import NODE_FEATURES
-from tidelog.controller.records import Endpoint, FeatureRange
 from tidelog.model.settings.endpoints import Endpoint as Listener
+from tidelog.protocol.stored.metadata import (
+    RegisteredEndpoint,
+    RegisteredFeature,
+)
 from tidelog.quorum.control_records import VoterEndpoint
 
 PLAINTEXT: Final = 0
 
 
-def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple[Endpoint, ...]:
+def registered_endpoints(
+    endpoints: Iterable[Listener | VoterEndpoint],
+) -> tuple[RegisteredEndpoint, ...]:
     """Where others find the listeners of this node."""
     return tuple(
-        Endpoint(
+        RegisteredEndpoint(
             name=endpoint.name,
             host=endpoint.host or "localhost",
             port=endpoint.port,
@@ -26,9 +31,9 @@ def registered_endpoints(endpoints: Iterable[Listener | VoterEndpoint]) -> tuple
     )
 
 
-def supported_features() -> tuple[FeatureRange, ...]:
+def supported_features() -> tuple[RegisteredFeature, ...]:
     """What a node of this version can live with: the cluster's features, and the quorum's own."""
     return tuple(
-        FeatureRange(name=name, min_supported_version=low, max_supported_version=high)
+        RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in sorted(NODE_FEATURES.items())
     )

@@ -27,7 +27,7 @@ from tidelog.node.coordination.shard_timers import ShardTimers
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
-from tidelog.protocol.schema import MalformedMessage
+from tidelog.protocol.struct_writer import Unwritable
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
@@ -188,7 +188,7 @@ class CoordinatedPartition(Generic[S]):
         producer = decision.producer or NO_PRODUCER
         try:
             encoded = [self.shard.encode(record) for record in decision.records]
-        except MalformedMessage as error:  # a client may say more than a record can hold
+        except Unwritable as error:  # a client may say more than a record can hold
             return Refusal(ErrorCode.unknown_server_error, str(error))
         batch = build_batch(
             [NewRecord(key, value, now.wall_ms) for key, value in encoded],

@@ -12,7 +12,9 @@ from typing import Any, Final
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.shard import CoordinatorShard, Marker
 from tidelog.model.errors import DiskError
-from tidelog.protocol.schema import MalformedMessage
+from tidelog.protocol.primitives import (
+    MalformedRequest,
+)
 from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
 from tidelog.records.control_batch import ControlKind, control_kind
 from tidelog.records.record import records_of
@@ -42,7 +44,7 @@ class ReplayedLog:
             return True
         try:
             self._next = self._replay_from(self._next)
-        except (CorruptBatch, DiskError, MalformedMessage) as error:
+        except (CorruptBatch, DiskError, MalformedRequest) as error:
             self.damage = f"{self._log.partition} cannot be read at {self._next}: {error}"
             return True
         return self._next >= self._end

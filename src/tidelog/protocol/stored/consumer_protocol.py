@@ -11,55 +11,7 @@ from typing import Final
 from tidelog.protocol.message import Field, RecordMessage, Struct
 
 
-class ConsumerProtocolSubscriptionTopicPartition(Struct):
-    __slots__ = ("topic", "partitions")
-
-    FIELDS = (
-        Field("topic", "string", since=1),
-        Field("partitions", "int32", is_array=True, since=1),
-    )
-
-    def __init__(self, *, topic: str = "", partitions: tuple[int, ...] = ()) -> None:
-        self.topic: Final = topic
-        self.partitions: Final = partitions
-
-
-class ConsumerProtocolSubscription(RecordMessage):
-    __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
-
-    VERSIONS = (0, 3)
-
-    FIELDS = (
-        Field("topics", "string", is_array=True),
-        Field("user_data", "bytes", nullable_since=0),
-        Field(
-            "owned_partitions",
-            ConsumerProtocolSubscriptionTopicPartition,
-            is_array=True,
-            since=1,
-            ignorable=True,
-        ),
-        Field("generation_id", "int32", since=2, ignorable=True),
-        Field("rack_id", "string", since=3, nullable_since=3, ignorable=True),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: tuple[str, ...] = (),
-        user_data: bytes | None = None,
-        owned_partitions: tuple[ConsumerProtocolSubscriptionTopicPartition, ...] = (),
-        generation_id: int = -1,
-        rack_id: str | None = None,
-    ) -> None:
-        self.topics: Final = topics
-        self.user_data: Final = user_data
-        self.owned_partitions: Final = owned_partitions
-        self.generation_id: Final = generation_id
-        self.rack_id: Final = rack_id
-
-
-class ConsumerProtocolAssignmentTopicPartition(Struct):
+class NamedPartitions(Struct):
     __slots__ = ("topic", "partitions")
 
     FIELDS = (
@@ -78,15 +30,44 @@ class ConsumerProtocolAssignment(RecordMessage):
     VERSIONS = (0, 3)
 
     FIELDS = (
-        Field("assigned_partitions", ConsumerProtocolAssignmentTopicPartition, is_array=True),
+        Field("assigned_partitions", NamedPartitions, is_array=True),
         Field("user_data", "bytes", nullable_since=0),
     )
 
     def __init__(
         self,
         *,
-        assigned_partitions: tuple[ConsumerProtocolAssignmentTopicPartition, ...] = (),
+        assigned_partitions: tuple[NamedPartitions, ...] = (),
         user_data: bytes | None = None,
     ) -> None:
         self.assigned_partitions: Final = assigned_partitions
         self.user_data: Final = user_data
+
+
+class ConsumerProtocolSubscription(RecordMessage):
+    __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
+
+    VERSIONS = (0, 3)
+
+    FIELDS = (
+        Field("topics", "string", is_array=True),
+        Field("user_data", "bytes", nullable_since=0),
+        Field("owned_partitions", NamedPartitions, is_array=True, since=1, ignorable=True),
+        Field("generation_id", "int32", since=2, ignorable=True),
+        Field("rack_id", "string", since=3, nullable_since=3, ignorable=True),
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: tuple[str, ...] = (),
+        user_data: bytes | None = None,
+        owned_partitions: tuple[NamedPartitions, ...] = (),
+        generation_id: int = -1,
+        rack_id: str | None = None,
+    ) -> None:
+        self.topics: Final = topics
+        self.user_data: Final = user_data
+        self.owned_partitions: Final = owned_partitions
+        self.generation_id: Final = generation_id
+        self.rack_id: Final = rack_id

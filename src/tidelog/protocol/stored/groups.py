@@ -157,8 +157,8 @@ class GroupMetadataValue(RecordMessage):
         *,
         protocol_type: str = "",
         generation: int = 0,
-        protocol: str | None = "",
-        leader: str | None = "",
+        protocol: str | None = None,
+        leader: str | None = None,
         current_state_timestamp: int = -1,
         members: tuple[MemberMetadata, ...] = (),
     ) -> None:
@@ -275,14 +275,14 @@ class ConsumerGroupMemberMetadataValue(RecordMessage):
     def __init__(
         self,
         *,
-        instance_id: str | None = "",
-        rack_id: str | None = "",
+        instance_id: str | None = None,
+        rack_id: str | None = None,
         client_id: str = "",
         client_host: str = "",
         subscribed_topic_names: tuple[str, ...] = (),
-        subscribed_topic_regex: str | None = "",
+        subscribed_topic_regex: str | None = None,
         rebalance_timeout_ms: int = -1,
-        server_assignor: str | None = "",
+        server_assignor: str | None = None,
         classic_member_metadata: ClassicMemberMetadata | None = ClassicMemberMetadata(),
     ) -> None:
         self.instance_id: Final = instance_id
@@ -341,7 +341,7 @@ class ConsumerGroupTargetAssignmentMemberKey(RecordMessage):
         self.member_id: Final = member_id
 
 
-class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct):
+class TargetPartitions(Struct):
     __slots__ = ("topic_id", "partitions")
 
     FIELDS = (
@@ -361,19 +361,9 @@ class ConsumerGroupTargetAssignmentMemberValue(RecordMessage):
     VERSIONS = (0, 0)
     FLEXIBLE_SINCE = 0
 
-    FIELDS = (
-        Field(
-            "topic_partitions",
-            ConsumerGroupTargetAssignmentMemberValueTopicPartition,
-            is_array=True,
-        ),
-    )
+    FIELDS = (Field("topic_partitions", TargetPartitions, is_array=True),)
 
-    def __init__(
-        self,
-        *,
-        topic_partitions: tuple[ConsumerGroupTargetAssignmentMemberValueTopicPartition, ...] = (),
-    ) -> None:
+    def __init__(self, *, topic_partitions: tuple[TargetPartitions, ...] = ()) -> None:
         self.topic_partitions: Final = topic_partitions
 
 
@@ -393,7 +383,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(RecordMessage):
         self.member_id: Final = member_id
 
 
-class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
+class CurrentPartitions(Struct):
     __slots__ = ("topic_id", "partitions", "assignment_epochs")
 
     FIELDS = (
@@ -431,16 +421,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(RecordMessage):
         Field("member_epoch", "int32"),
         Field("previous_member_epoch", "int32"),
         Field("state", "int8"),
-        Field(
-            "assigned_partitions",
-            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,
-            is_array=True,
-        ),
-        Field(
-            "partitions_pending_revocation",
-            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,
-            is_array=True,
-        ),
+        Field("assigned_partitions", CurrentPartitions, is_array=True),
+        Field("partitions_pending_revocation", CurrentPartitions, is_array=True),
     )
 
     def __init__(
@@ -449,12 +431,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(RecordMessage):
         member_epoch: int = 0,
         previous_member_epoch: int = 0,
         state: int = 0,
-        assigned_partitions: tuple[
-            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...
-        ] = (),
-        partitions_pending_revocation: tuple[
-            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, ...
-        ] = (),
+        assigned_partitions: tuple[CurrentPartitions, ...] = (),
+        partitions_pending_revocation: tuple[CurrentPartitions, ...] = (),
     ) -> None:
         self.member_epoch: Final = member_epoch
         self.previous_member_epoch: Final = previous_member_epoch

@@ -13,7 +13,7 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.protocol.message import Field, RecordMessage, Struct
 
 
-class BrokerEndpoint(Struct):
+class RegisteredEndpoint(Struct):
     __slots__ = ("name", "host", "port", "security_protocol")
 
     FIELDS = (
@@ -32,7 +32,7 @@ class BrokerEndpoint(Struct):
         self.security_protocol: Final = security_protocol
 
 
-class BrokerFeature(Struct):
+class RegisteredFeature(Struct):
     __slots__ = ("name", "min_supported_version", "max_supported_version")
 
     FIELDS = (
@@ -73,8 +73,8 @@ class RegisterBrokerRecord(RecordMessage):
         Field("is_migrating_zk_broker", "bool", since=2),
         Field("incarnation_id", "uuid"),
         Field("broker_epoch", "int64"),
-        Field("end_points", BrokerEndpoint, is_array=True),
-        Field("features", BrokerFeature, is_array=True),
+        Field("end_points", RegisteredEndpoint, is_array=True),
+        Field("features", RegisteredFeature, is_array=True),
         Field("rack", "string", nullable_since=0),
         Field("fenced", "bool"),
         Field("in_controlled_shutdown", "bool", since=1),
@@ -89,9 +89,9 @@ class RegisterBrokerRecord(RecordMessage):
         is_migrating_zk_broker: bool = False,
         incarnation_id: UUID = ZERO_UUID,
         broker_epoch: int = 0,
-        end_points: tuple[BrokerEndpoint, ...] = (),
-        features: tuple[BrokerFeature, ...] = (),
-        rack: str | None = "",
+        end_points: tuple[RegisteredEndpoint, ...] = (),
+        features: tuple[RegisteredFeature, ...] = (),
+        rack: str | None = None,
         fenced: bool = True,
         in_controlled_shutdown: bool = False,
         log_dirs: tuple[UUID, ...] = (),
@@ -699,42 +699,6 @@ class RemoveDelegationTokenRecord(RecordMessage):
         self.token_id: Final = token_id
 
 
-class ControllerEndpoint(Struct):
-    __slots__ = ("name", "host", "port", "security_protocol")
-
-    FIELDS = (
-        Field("name", "string"),
-        Field("host", "string"),
-        Field("port", "uint16"),
-        Field("security_protocol", "int16"),
-    )
-
-    def __init__(
-        self, *, name: str = "", host: str = "", port: int = 0, security_protocol: int = 0
-    ) -> None:
-        self.name: Final = name
-        self.host: Final = host
-        self.port: Final = port
-        self.security_protocol: Final = security_protocol
-
-
-class ControllerFeature(Struct):
-    __slots__ = ("name", "min_supported_version", "max_supported_version")
-
-    FIELDS = (
-        Field("name", "string"),
-        Field("min_supported_version", "int16"),
-        Field("max_supported_version", "int16"),
-    )
-
-    def __init__(
-        self, *, name: str = "", min_supported_version: int = 0, max_supported_version: int = 0
-    ) -> None:
-        self.name: Final = name
-        self.min_supported_version: Final = min_supported_version
-        self.max_supported_version: Final = max_supported_version
-
-
 class RegisterControllerRecord(RecordMessage):
     __slots__ = ("controller_id", "incarnation_id", "zk_migration_ready", "end_points", "features")
 
@@ -746,8 +710,8 @@ class RegisterControllerRecord(RecordMessage):
         Field("controller_id", "int32"),
         Field("incarnation_id", "uuid"),
         Field("zk_migration_ready", "bool"),
-        Field("end_points", ControllerEndpoint, is_array=True),
-        Field("features", ControllerFeature, is_array=True),
+        Field("end_points", RegisteredEndpoint, is_array=True),
+        Field("features", RegisteredFeature, is_array=True),
     )
 
     def __init__(
@@ -756,8 +720,8 @@ class RegisterControllerRecord(RecordMessage):
         controller_id: int = 0,
         incarnation_id: UUID = ZERO_UUID,
         zk_migration_ready: bool = False,
-        end_points: tuple[ControllerEndpoint, ...] = (),
-        features: tuple[ControllerFeature, ...] = (),
+        end_points: tuple[RegisteredEndpoint, ...] = (),
+        features: tuple[RegisteredFeature, ...] = (),
     ) -> None:
         self.controller_id: Final = controller_id
         self.incarnation_id: Final = incarnation_id

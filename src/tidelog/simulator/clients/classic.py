@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from tidelog.coordinator.groups.consumer_protocol import (
     CONSUMER,
-    NamedPartitions,
     read_assignment,
     write_assignment,
     write_subscription,
 )
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.stored.consumer_protocol import (
+    NamedPartitions,
+)
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.groups import SESSION_MS, GroupMember
 from tidelog.simulator.clients.offset_history import NOBODY, Membership, OffsetHistory

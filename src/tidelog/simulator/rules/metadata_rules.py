@@ -12,12 +12,14 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.records import (
     RECOVERED,
-    BrokerRegistrationChangeRecord,
     MetadataRecord,
-    RegisterBrokerRecord,
 )
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.model.ids import DIRECTORY_UNASSIGNED, NO_LEADER, TopicPartition
+from tidelog.protocol.stored.metadata import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
 from tidelog.quorum.quorum import Quorum
 from tidelog.simulator.rules.broker_rules import BrokerRules
 from tidelog.simulator.rules.ghost import Ghost, PartitionGhost

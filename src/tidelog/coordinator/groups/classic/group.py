@@ -19,11 +19,14 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 
 from tidelog.coordinator.groups.classic.member import ClassicMember, Protocols, restored_member
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey, GroupMetadataValue
 from tidelog.coordinator.groups.consumer_protocol import CONSUMER, read_subscription
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
 
 
 class ClassicGroupState(Enum):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidelog.coordinator.groups.classic_records import MemberMetadata
 from tidelog.coordinator.result import Answer
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol.stored.groups import (
+    MemberMetadata,
+)
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the member's metadata for it."""

@@ -17,13 +17,7 @@ from tidelog.coordinator.groups.consumer.migration import assignment_bytes, by_i
 from tidelog.coordinator.groups.consumer.sessions import Downgrade, Sessions
 from tidelog.coordinator.groups.consumer_protocol import (
     CONSUMER,
-    ConsumerProtocolSubscription,
     read_subscription,
-)
-from tidelog.coordinator.groups.consumer_records import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
-    ConsumerGroupMemberMetadataValue,
 )
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import Topics
@@ -32,6 +26,14 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
+from tidelog.protocol.stored.consumer_protocol import (
+    ConsumerProtocolSubscription,
+)
+from tidelog.protocol.stored.groups import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
 
 
 class ClassicMembers:

@@ -20,7 +20,9 @@ from typing import Final
 
 from tidelog.coordinator.groups.consumer.member import NOBODY, ConsumerMember, MemberState
 from tidelog.coordinator.groups.consumer_protocol import CONSUMER
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.protocol.stored.groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -34,8 +36,6 @@ from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from tidelog.coordinator.groups.records import GroupRecord
-from tidelog.coordinator.groups.topics import IdPartition
 
 NOT_LOOKED: Final = -1
 

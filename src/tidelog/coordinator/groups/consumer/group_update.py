@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from tidelog.coordinator.groups.consumer.assignors import ASSIGNORS, Subscriber
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.member import ConsumerMember, target_by_topic
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.groups.records import GroupKey, GroupRecord, GroupValue
+from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
+from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
@@ -22,9 +25,6 @@ from tidelog.coordinator.groups.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from tidelog.coordinator.groups.records import GroupKey, GroupRecord, GroupValue
-from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
-from tidelog.model.time import Now
 
 
 class ConsumerGroupUpdate:

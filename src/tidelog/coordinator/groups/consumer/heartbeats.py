@@ -31,13 +31,15 @@ from tidelog.coordinator.groups.consumer.messages import (
 from tidelog.coordinator.groups.consumer.reconciliation import reconcile
 from tidelog.coordinator.groups.consumer.regex import malformed, resolve_all
 from tidelog.coordinator.groups.consumer.sessions import Sessions, TimesOf
-from tidelog.coordinator.groups.consumer_records import ConsumerGroupMemberMetadataValue
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition, Topics
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    ConsumerGroupMemberMetadataValue,
+)
 
 HeartbeatResult: TypeAlias = CoordinatorResult[GroupRecord, ConsumerGroupHeartbeatReply]
 
@@ -202,8 +204,7 @@ def told(
     before = NOBODY if known is None else known.metadata
     names, expression = beat.subscribed_topic_names, beat.subscribed_topic_regex
     timeout_ms = beat.rebalance_timeout_ms
-    return replace(
-        before,
+    return ConsumerGroupMemberMetadataValue(
         instance_id=beat.instance_id or before.instance_id,
         rack_id=beat.rack_id or before.rack_id,
         client_id=beat.client_id,

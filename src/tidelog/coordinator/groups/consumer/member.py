@@ -14,14 +14,14 @@ from enum import IntEnum
 from itertools import groupby
 from typing import Final
 
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.groups.topics import IdPartition
+from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     CurrentPartitions,
     TargetPartitions,
 )
-from tidelog.coordinator.groups.topics import IdPartition
 
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1

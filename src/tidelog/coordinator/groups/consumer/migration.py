@@ -15,29 +15,31 @@ from typing import Final
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup
 from tidelog.coordinator.groups.classic.member import ClassicMember
-from tidelog.coordinator.groups.classic_records import GroupMetadataKey
 from tidelog.coordinator.groups.consumer.group import ConsumerGroup
 from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate, tombstones
 from tidelog.coordinator.groups.consumer.member import ConsumerMember
 from tidelog.coordinator.groups.consumer_protocol import (
     CONSUMER,
-    NamedPartitions,
     read_assignment,
     read_subscription,
     version_of,
     write_assignment,
 )
-from tidelog.coordinator.groups.consumer_records import (
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
+from tidelog.model.config import NodeConfig
+from tidelog.model.time import Now
+from tidelog.protocol.stored.consumer_protocol import (
+    NamedPartitions,
+)
+from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    GroupMetadataKey,
 )
-from tidelog.coordinator.groups.records import GroupRecord
-from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
-from tidelog.model.config import NodeConfig
-from tidelog.model.time import Now
 
 UPGRADES: Final = ("bidirectional", "upgrade")
 DOWNGRADES: Final = ("bidirectional", "downgrade")

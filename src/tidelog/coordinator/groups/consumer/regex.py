@@ -6,13 +6,13 @@ from functools import lru_cache
 
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
 from tidelog.coordinator.groups.consumer.group_update import ConsumerGroupUpdate
-from tidelog.coordinator.groups.consumer_records import (
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-)
 from tidelog.coordinator.groups.topics import Topics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
+from tidelog.protocol.stored.groups import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
 
 
 def malformed(expression: str) -> Refusal | None:
