@@ -144,6 +144,7 @@ def test_a_batch_that_only_overlaps_an_earlier_one_is_no_repeat() -> None:
 def test_sequences_go_on_with_zero_after_the_last_number() -> None:
     log = Log()
     log.send(batch(LAST_SEQUENCE))
+    assert log.send(batch(1)) == ErrorCode.out_of_order_sequence_number
     assert log.send(batch(0)) == 1
 
     wrapping = Log()
@@ -281,6 +282,15 @@ def test_a_marker_with_a_new_epoch_makes_sequences_start_over() -> None:
 
     assert log.send(in_transaction(1, epoch=1)) == ErrorCode.out_of_order_sequence_number
     assert log.send(in_transaction(0, epoch=1)) == 2
+    assert log.send(in_transaction(1, epoch=0)) == ErrorCode.invalid_producer_epoch
+
+
+def test_a_marker_with_a_new_epoch_ends_the_one_before_at_once() -> None:
+    log = Log()
+    log.send(in_transaction(0))
+    log.mark(COMMIT, epoch=1)
+
+    assert log.producer().epoch == 1
     assert log.send(in_transaction(1, epoch=0)) == ErrorCode.invalid_producer_epoch
 
 

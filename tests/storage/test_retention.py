@@ -67,6 +67,25 @@ def test_segments_below_the_log_start_go_whatever_the_policy(new_bench: NewBench
     bench.check()
 
 
+def test_a_log_that_starts_at_its_end_keeps_its_last_segment(new_bench: NewBench) -> None:
+    bench = new_bench(cleanup_delete=False, cleanup_compact=True)
+    fill(bench)
+    bench.log.raise_start_to(40)
+
+    assert removed(bench) == [0, 10, 20]
+    assert bench.bases() == [30]
+    assert (bench.log.start_offset, bench.log.end_offset) == (40, 40)
+
+
+def test_an_empty_log_is_left_as_it_is(new_bench: NewBench) -> None:
+    bench = new_bench(retention_bytes=0, retention_ms=0)
+    fill(bench, 2)
+    assert removed(bench) == [0, 10]
+
+    assert removed(bench) == []
+    assert bench.bases() == [20]
+
+
 def test_nothing_at_or_above_the_high_watermark_goes(new_bench: NewBench) -> None:
     bench = new_bench(retention_ms=0)
     fill(bench)

@@ -187,11 +187,27 @@ def test_flushes_are_due_by_number_of_records_and_by_time(new_bench: NewBench) -
 
     by_time = new_bench(flush_ms=100)
     assert not by_time.log.needs_flush(by_time.pass_ms(500))
+    assert not by_time.log.needs_flush(by_time.pass_ms(500)), "nothing waits"
     by_time.append()
     assert not by_time.log.needs_flush(by_time.now)
     assert by_time.log.needs_flush(by_time.pass_ms(100))
     by_time.log.sync()
     assert not by_time.log.needs_flush(by_time.pass_ms(500))
+
+
+def test_a_flush_leaves_alone_what_is_durable(bench: LogBench) -> None:
+    bench.append()
+    bench.log.roll(bench.now)
+    bench.append()
+    bench.log.sync()
+    bench.append()
+    before = len(bench.files.trace)
+
+    bench.log.sync()
+
+    synced = [each.path for each in bench.files.trace[before:] if isinstance(each, FileSynced)]
+    assert bench.path(1) in synced
+    assert bench.path(0) not in synced
 
 
 def test_nothing_to_flush_is_no_job(bench: LogBench) -> None:

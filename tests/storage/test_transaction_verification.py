@@ -133,6 +133,22 @@ def test_with_an_epoch_per_transaction_an_unknown_producer_begins_with_zero() ->
     assert verdict(state, batch(0), verification) is None
 
 
+def test_without_an_epoch_per_transaction_a_producer_forgotten_here_goes_on() -> None:
+    state = verifying_state()
+    verification = asked(state, batch(5))
+
+    assert verdict(state, batch(5), verification) is None
+
+
+def test_with_an_epoch_per_transaction_a_producer_known_in_its_epoch_goes_on() -> None:
+    state = verifying_state()
+    for sequence in range(5):
+        state.update(batch(sequence, transactional=False), sequence, sequence)
+    verification = asked(state, batch(5), epoch_per_transaction=True)
+
+    assert verdict(state, batch(5), verification) is None
+
+
 def test_a_question_nobody_waits_for_any_more_is_forgotten() -> None:
     state = verifying_state()
     verification = asked(state, batch(0))
