@@ -59,10 +59,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def make_topic(peer: Peer, name: str, **settings: str) -> Topic:
+def make_topic(peer: Peer, name: str, **configs: str) -> Topic:
     """One whose appends are durable when they are answered, so that also its first segment, which
     ends only after that, has as many batches as any other."""
-    return create_topic(peer, name, 1, flush_messages="1", **settings)
+    return create_topic(peer, name, 1, flush_messages="1", **configs)
 
 
 def directory_of(cluster: Cluster, topic: Topic) -> Path:
