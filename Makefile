@@ -12,7 +12,6 @@ PYTEST = $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 # Compiled modules are kept, whatever the environment says: brokers and commands of tests start with them.
 export PYTHONDONTWRITEBYTECODE :=
-export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
