@@ -54,7 +54,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/pytest -q tests/tidiness
 
 test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
-	$(PYTEST)
+	$(PYTEST) --ignore=tests/tidiness
 
 quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients
 	@TIDELOG_TIER=quick $(PYTEST)
