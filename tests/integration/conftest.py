@@ -14,18 +14,18 @@ from tidelog.testing.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 JAVA = ROOT / ".cache" / "java"
+SETTINGS = {
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "200",
+    "log.retention.ms": "-1",
+}
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One running broker for all tests of a worker that leave it as it is, but for topics and
     groups of their own; it looks for expired segments often."""
-    settings = {
-        "log.retention.check.interval.ms": "200",
-        "log.initial.task.delay.ms": "200",
-        "log.retention.ms": "-1",
-    }
-    with Cluster(tmp_path_factory.mktemp("cluster"), settings=settings) as running:
+    with Cluster(tmp_path_factory.mktemp("cluster"), settings=SETTINGS) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 PROGRAM = Path(__file__).parents[1] / "java" / "Resident.java"
-JVM = ("java", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", str(PROGRAM))
+JVM = ("java", "-Xmx768m", str(PROGRAM))
 
 
 @dataclass(frozen=True)

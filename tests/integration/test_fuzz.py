@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.integration.conftest import SETTINGS
 from tests.integration.raw import (
     HungUp,
     Peer,
@@ -27,18 +28,26 @@ from tests.integration.raw import (
 )
 from tests.integration.samples import listener_of, sample, sample_fields, versions_of
 from tests.integration.variations import variations
+from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.testing.cluster import Cluster
 
 MIB = 1 << 20
 SEED = int(os.environ.get("TIDELOG_FUZZ_SEED", "20260114"))
-MUTATIONS_PER_REQUEST = int(os.environ.get("TIDELOG_FUZZ_MUTATIONS", "30"))
+MUTATIONS_PER_REQUEST = int(os.environ.get("TIDELOG_FUZZ_MUTATIONS", examples(30)))
 LAST = 0x7ABCDEF0
 """The correlation id of the request behind a changed one: its answer shows that all is well."""
 ODD_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)
 
 pytestmark = pytest.mark.usefixtures("others_are_served")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One of its own: nobody else meets what odd requests have changed."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), settings=SETTINGS) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -65,11 +65,11 @@ def test_dump_log_segments_reads_our_segments_and_indexes_without_complaint(
 
 
 def test_dump_log_segments_decodes_our_metadata_log(
-    java: Java, cluster: Cluster, topic: str
+    java: Java, own_cluster: Cluster, topic: str
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin = AdminClient({"bootstrap.servers": own_cluster.bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
-    directory = data_of(cluster, "__cluster_metadata-0")
+    directory = data_of(own_cluster, "__cluster_metadata-0")
     log = str(directory / "00000000000000000000.log")
     dumped = java(DUMP, "--cluster-metadata-decoder", "--files", log)
     for kind in ("LeaderChange", "FEATURE_LEVEL_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD"):

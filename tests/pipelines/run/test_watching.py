@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from tests.pipelines.conftest import Describe
@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from tidelog.cli.main import app
 from tidelog.cli.pipelines import spark_for
 from tidelog.pipelines.description.mistakes import NotYet, PipelineTrouble
-from tidelog.pipelines.run import running, spark_process, watching
+from tidelog.pipelines.run import running, spark_process
 from tidelog.pipelines.run.spark_process import SparkGone, SparkProcess
 from tidelog.pipelines.run.summary import TableSummary
+from tidelog.pipelines.run.watching import Steps, runs, wait_until_prepared
 from tidelog.spark.errors import SourceError
 
 ONE = "name: x\ntables: {a: {topics: o}}"
@@ -40,15 +41,22 @@ class Script:
         return result
 
 
-def test_what_goes_by_is_told_and_waited_out(
-    describe: Describe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class NoSpark:
+    """Nobody asks it here."""
+
+    def run(self, project: Path) -> None:
+        raise AssertionError(project)
+
+
+def test_what_goes_by_is_told_and_waited_out(describe: Describe) -> None:
     empty = NotYet("its topics hold no JSON object yet")
-    monkeypatch.setattr(watching, "run_once", Script(AWAY, SUMMARY, SUMMARY, SparkGone("gone")))
-    monkeypatch.setattr(watching, "prepare", Script(empty, None, AWAY, None, None))
-    monkeypatch.setattr(watching, "lag_of", Script(0, AWAY, 3, 1))
+    steps = Steps(
+        run_once=Script(AWAY, SUMMARY, SUMMARY, SparkGone("gone")),
+        prepare=Script(empty, None, AWAY, None, None),
+        lag_of=Script(0, AWAY, 3, 1),
+    )
     told: list[str] = []
-    found = watching.runs(describe(ONE), cast(SparkProcess, None), 0, told.append)
+    found = runs(describe(ONE), NoSpark(), 0, told.append, steps)
     assert [next(found), next(found)] == [SUMMARY, SUMMARY]
     with pytest.raises(SparkGone):
         next(found)
@@ -56,15 +64,13 @@ def test_what_goes_by_is_told_and_waited_out(
     assert told == [away, f"waiting: {empty}", away, away]
 
 
-def test_what_stays_wrong_ends_a_watch(describe: Describe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stays_wrong_ends_a_watch(describe: Describe) -> None:
     wrong = PipelineTrouble("column id of a is string and would be long")
     told: list[str] = []
-    monkeypatch.setattr(watching, "run_once", Script(wrong))
     with pytest.raises(PipelineTrouble, match="would be long"):
-        next(watching.runs(describe(ONE), cast(SparkProcess, None), 0, told.append))
-    monkeypatch.setattr(watching, "prepare", Script(wrong))
+        next(runs(describe(ONE), NoSpark(), 0, told.append, Steps(run_once=Script(wrong))))
     with pytest.raises(PipelineTrouble, match="would be long"):
-        watching.wait_until_prepared(describe(ONE), 0, told.append)
+        wait_until_prepared(describe(ONE), 0, told.append, Steps(prepare=Script(wrong)))
     assert told == []
 
 

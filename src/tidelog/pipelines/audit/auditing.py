@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from tidelog.model.nearest import nearest
 from tidelog.pipelines.audit.comparing import TableAudit, audit_table
@@ -21,9 +23,16 @@ from tidelog.pipelines.run.spark_failures import failure_in
 from tidelog.pipelines.run.spark_process import Tell
 from tidelog.spark.session import spark_session
 
+OpenSpark: TypeAlias = Callable[[str, str | None, Mapping[str, str]], SparkSession]
+"""A Spark with this name, master and these settings."""
+
 
 def audit_pipeline(
-    pipeline: Pipeline, tables: Collection[str], master: str | None, tell: Tell
+    pipeline: Pipeline,
+    tables: Collection[str],
+    master: str | None,
+    tell: Tell,
+    open_spark: OpenSpark = spark_session,
 ) -> list[TableAudit]:
     """Audit these tables, or all; no run is at work meanwhile, and no decision waits."""
     known = [each.name for each in pipeline.stored_tables()]
@@ -37,9 +46,7 @@ def audit_pipeline(
         _require_a_run(pipeline, tables or known)
         project = Path(tempfile.mkdtemp(prefix="tidelog-audit-"))
         tell("starting Spark")
-        spark = spark_session(
-            "tidelog pipelines audit", master, {**CONFIGURATION, **pipeline.spark}
-        )
+        spark = open_spark("tidelog pipelines audit", master, {**CONFIGURATION, **pipeline.spark})
         try:
             write_project(pipeline, project)
             return [audit_table(spark, pipeline, project, name) for name in tables or known]
