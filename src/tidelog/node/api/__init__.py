@@ -77,8 +77,17 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
-from tidelog.node.core.routes import Route, untyped
+from tidelog.node.core.routes import Route, route, untyped
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tidelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.messages.heartbeat import HeartbeatRequest
+from tidelog.protocol.messages.join_group import JoinGroupRequest
+from tidelog.protocol.messages.leave_group import LeaveGroupRequest
+from tidelog.protocol.messages.list_groups import ListGroupsRequest
+from tidelog.protocol.messages.sync_group import SyncGroupRequest
 
 Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
 
@@ -168,18 +177,22 @@ def _transactions_apis(context: TransactionsContext) -> Routes:
 
 def _groups_apis(context: GroupsContext) -> Routes:
     return {
-        ApiKey.JOIN_GROUP: untyped(join_group.handle, context),
-        ApiKey.SYNC_GROUP: untyped(sync_group.handle, context),
-        ApiKey.HEARTBEAT: untyped(heartbeat.handle, context),
-        ApiKey.LEAVE_GROUP: untyped(leave_group.handle, context),
+        ApiKey.JOIN_GROUP: route(JoinGroupRequest, join_group.handle, context),
+        ApiKey.SYNC_GROUP: route(SyncGroupRequest, sync_group.handle, context),
+        ApiKey.HEARTBEAT: route(HeartbeatRequest, heartbeat.handle, context),
+        ApiKey.LEAVE_GROUP: route(LeaveGroupRequest, leave_group.handle, context),
         ApiKey.OFFSET_COMMIT: untyped(offset_commit.handle, context),
         ApiKey.OFFSET_FETCH: untyped(offset_fetch.handle, context),
         ApiKey.OFFSET_DELETE: untyped(offset_delete.handle, context),
-        ApiKey.LIST_GROUPS: untyped(list_groups.handle, context),
-        ApiKey.DESCRIBE_GROUPS: untyped(describe_groups.handle, context),
-        ApiKey.DELETE_GROUPS: untyped(delete_groups.handle, context),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: untyped(consumer_group_heartbeat.handle, context),
-        ApiKey.CONSUMER_GROUP_DESCRIBE: untyped(consumer_group_describe.handle, context),
+        ApiKey.LIST_GROUPS: route(ListGroupsRequest, list_groups.handle, context),
+        ApiKey.DESCRIBE_GROUPS: route(DescribeGroupsRequest, describe_groups.handle, context),
+        ApiKey.DELETE_GROUPS: route(DeleteGroupsRequest, delete_groups.handle, context),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: route(
+            ConsumerGroupHeartbeatRequest, consumer_group_heartbeat.handle, context
+        ),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: route(
+            ConsumerGroupDescribeRequest, consumer_group_describe.handle, context
+        ),
     }
 
 
