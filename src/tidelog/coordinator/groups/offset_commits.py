@@ -23,6 +23,7 @@ from tidelog.model.time import Now
 
 LATEST_MS: Final = (1 << 63) - 1
 MEMBER_EPOCHS_SINCE: Final = 9
+MEMBER_EPOCHS_IN_TRANSACTIONS_SINCE: Final = 6
 
 
 class OffsetWish(NamedTuple):
@@ -94,7 +95,7 @@ def _commit_refused(group: Group | None, wish: CommitWish) -> ErrorCode | None:
     if group is None:
         if wish.generation < 0:
             return None
-        by_epoch = wish.producer is None and wish.version >= MEMBER_EPOCHS_SINCE
+        by_epoch = _knows_member_epochs(wish)
         return ErrorCode.group_id_not_found if by_epoch else ErrorCode.illegal_generation
     if isinstance(group, ConsumerGroup):
         return _consumer_refused(group, wish)
@@ -112,12 +113,19 @@ def _consumer_refused(group: ConsumerGroup, wish: CommitWish) -> ErrorCode | Non
         return ErrorCode.unknown_member_id
     if member.classic is not None:
         return None if wish.generation == member.epoch else ErrorCode.illegal_generation
-    if wish.producer is None and wish.version < MEMBER_EPOCHS_SINCE:
+    by_epoch = _knows_member_epochs(wish)
+    if wish.producer is None and not by_epoch:
         return ErrorCode.unsupported_version
     if wish.generation == member.epoch or _had_all(member, wish):
         return None
-    stale = ErrorCode.stale_member_epoch
-    return stale if wish.producer is None else ErrorCode.illegal_generation
+    return ErrorCode.stale_member_epoch if by_epoch else ErrorCode.illegal_generation
+
+
+def _knows_member_epochs(wish: CommitWish) -> bool:
+    """Whether the version of the request has the errors of groups with member epochs."""
+    if wish.producer is None:
+        return wish.version >= MEMBER_EPOCHS_SINCE
+    return wish.version >= MEMBER_EPOCHS_IN_TRANSACTIONS_SINCE
 
 
 def _had_all(member: ConsumerMember, wish: CommitWish) -> bool:
