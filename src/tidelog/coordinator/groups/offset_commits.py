@@ -26,6 +26,7 @@ from tidelog.protocol.stored.groups import (
 
 LATEST_MS: Final = (1 << 63) - 1
 MEMBER_EPOCHS_SINCE: Final = 9
+MEMBER_EPOCHS_IN_TRANSACTIONS_SINCE: Final = 6
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -97,7 +98,7 @@ def _commit_refused(group: Group | None, request: OffsetCommit) -> ErrorCode | N
     if group is None:
         if request.generation < 0:
             return None
-        by_epoch = request.producer is None and request.version >= MEMBER_EPOCHS_SINCE
+        by_epoch = _knows_member_epochs(request)
         return ErrorCode.group_id_not_found if by_epoch else ErrorCode.illegal_generation
     if isinstance(group, ConsumerGroup):
         return _consumer_refused(group, request)
@@ -115,12 +116,19 @@ def _consumer_refused(group: ConsumerGroup, request: OffsetCommit) -> ErrorCode 
         return ErrorCode.unknown_member_id
     if member.classic is not None:
         return None if request.generation == member.epoch else ErrorCode.illegal_generation
-    if request.producer is None and request.version < MEMBER_EPOCHS_SINCE:
+    by_epoch = _knows_member_epochs(request)
+    if request.producer is None and not by_epoch:
         return ErrorCode.unsupported_version
     if request.generation == member.epoch or _had_all(member, request):
         return None
-    stale = ErrorCode.stale_member_epoch
-    return stale if request.producer is None else ErrorCode.illegal_generation
+    return ErrorCode.stale_member_epoch if by_epoch else ErrorCode.illegal_generation
+
+
+def _knows_member_epochs(request: OffsetCommit) -> bool:
+    """Whether the version of the request has the errors of groups with member epochs."""
+    if request.producer is None:
+        return request.version >= MEMBER_EPOCHS_SINCE
+    return request.version >= MEMBER_EPOCHS_IN_TRANSACTIONS_SINCE
 
 
 def _had_all(member: ConsumerMember, request: OffsetCommit) -> bool:

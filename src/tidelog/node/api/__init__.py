@@ -77,8 +77,28 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
-from tidelog.node.core.routes import Route, untyped
+from tidelog.node.core.routes import Route, route, untyped
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from tidelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from tidelog.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tidelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tidelog.protocol.messages.end_txn import EndTxnRequest
+from tidelog.protocol.messages.heartbeat import HeartbeatRequest
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
+from tidelog.protocol.messages.join_group import JoinGroupRequest
+from tidelog.protocol.messages.leave_group import LeaveGroupRequest
+from tidelog.protocol.messages.list_groups import ListGroupsRequest
+from tidelog.protocol.messages.list_transactions import ListTransactionsRequest
+from tidelog.protocol.messages.offset_commit import OffsetCommitRequest
+from tidelog.protocol.messages.offset_delete import OffsetDeleteRequest
+from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest
+from tidelog.protocol.messages.sync_group import SyncGroupRequest
+from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from tidelog.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
 
@@ -155,31 +175,41 @@ def _admin_apis(context: AdminContext) -> Routes:
 
 def _transactions_apis(context: TransactionsContext) -> Routes:
     return {
-        ApiKey.INIT_PRODUCER_ID: untyped(init_producer_id.handle, context),
-        ApiKey.ADD_PARTITIONS_TO_TXN: untyped(add_partitions_to_txn.handle, context),
-        ApiKey.ADD_OFFSETS_TO_TXN: untyped(add_offsets_to_txn.handle, context),
-        ApiKey.END_TXN: untyped(end_txn.handle, context),
-        ApiKey.WRITE_TXN_MARKERS: untyped(write_txn_markers.handle, context),
-        ApiKey.TXN_OFFSET_COMMIT: untyped(txn_offset_commit.handle, context),
-        ApiKey.DESCRIBE_TRANSACTIONS: untyped(describe_transactions.handle, context),
-        ApiKey.LIST_TRANSACTIONS: untyped(list_transactions.handle, context),
+        ApiKey.INIT_PRODUCER_ID: route(InitProducerIdRequest, init_producer_id.handle, context),
+        ApiKey.ADD_PARTITIONS_TO_TXN: route(
+            AddPartitionsToTxnRequest, add_partitions_to_txn.handle, context
+        ),
+        ApiKey.ADD_OFFSETS_TO_TXN: route(
+            AddOffsetsToTxnRequest, add_offsets_to_txn.handle, context
+        ),
+        ApiKey.END_TXN: route(EndTxnRequest, end_txn.handle, context),
+        ApiKey.WRITE_TXN_MARKERS: route(WriteTxnMarkersRequest, write_txn_markers.handle, context),
+        ApiKey.TXN_OFFSET_COMMIT: route(TxnOffsetCommitRequest, txn_offset_commit.handle, context),
+        ApiKey.DESCRIBE_TRANSACTIONS: route(
+            DescribeTransactionsRequest, describe_transactions.handle, context
+        ),
+        ApiKey.LIST_TRANSACTIONS: route(ListTransactionsRequest, list_transactions.handle, context),
     }
 
 
 def _groups_apis(context: GroupsContext) -> Routes:
     return {
-        ApiKey.JOIN_GROUP: untyped(join_group.handle, context),
-        ApiKey.SYNC_GROUP: untyped(sync_group.handle, context),
-        ApiKey.HEARTBEAT: untyped(heartbeat.handle, context),
-        ApiKey.LEAVE_GROUP: untyped(leave_group.handle, context),
-        ApiKey.OFFSET_COMMIT: untyped(offset_commit.handle, context),
-        ApiKey.OFFSET_FETCH: untyped(offset_fetch.handle, context),
-        ApiKey.OFFSET_DELETE: untyped(offset_delete.handle, context),
-        ApiKey.LIST_GROUPS: untyped(list_groups.handle, context),
-        ApiKey.DESCRIBE_GROUPS: untyped(describe_groups.handle, context),
-        ApiKey.DELETE_GROUPS: untyped(delete_groups.handle, context),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: untyped(consumer_group_heartbeat.handle, context),
-        ApiKey.CONSUMER_GROUP_DESCRIBE: untyped(consumer_group_describe.handle, context),
+        ApiKey.JOIN_GROUP: route(JoinGroupRequest, join_group.handle, context),
+        ApiKey.SYNC_GROUP: route(SyncGroupRequest, sync_group.handle, context),
+        ApiKey.HEARTBEAT: route(HeartbeatRequest, heartbeat.handle, context),
+        ApiKey.LEAVE_GROUP: route(LeaveGroupRequest, leave_group.handle, context),
+        ApiKey.OFFSET_COMMIT: route(OffsetCommitRequest, offset_commit.handle, context),
+        ApiKey.OFFSET_FETCH: route(OffsetFetchRequest, offset_fetch.handle, context),
+        ApiKey.OFFSET_DELETE: route(OffsetDeleteRequest, offset_delete.handle, context),
+        ApiKey.LIST_GROUPS: route(ListGroupsRequest, list_groups.handle, context),
+        ApiKey.DESCRIBE_GROUPS: route(DescribeGroupsRequest, describe_groups.handle, context),
+        ApiKey.DELETE_GROUPS: route(DeleteGroupsRequest, delete_groups.handle, context),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: route(
+            ConsumerGroupHeartbeatRequest, consumer_group_heartbeat.handle, context
+        ),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: route(
+            ConsumerGroupDescribeRequest, consumer_group_describe.handle, context
+        ),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.coordinator.result import ProducerIdAndEpoch
@@ -11,17 +11,23 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.transaction_joining import Verdicts
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
 
 FENCED_SINCE: Final = 2
 
 
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: TransactionsContext, request: Request[AddOffsetsToTxnRequest]
+) -> AddOffsetsToTxnResponse | Later:
     """Add the partition that keeps the offsets of the group."""
     body = request.body
     if not context.groups.topic_exists:
         context.groups.create_topic(request.now)
-        return {"error_code": ErrorCode.coordinator_not_available}
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.coordinator_not_available)
     partition = TopicPartition(OFFSETS_TOPIC, context.groups.partition_of(body.group_id))
     asked = AddPartitionsToTxn(
         body.transactional_id,
@@ -34,7 +40,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
         code = verdicts[partition]
         if code is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
             code = ErrorCode.invalid_producer_epoch
-        request.answer({"error_code": code})
+        request.answer(AddOffsetsToTxnResponse(error_code=code))
 
     context.joining.ask_here(request.now, asked, adds=True, then=known)
     return later

@@ -7,7 +7,7 @@ partition on behalf of a client or only to ask whether it takes part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
@@ -18,7 +18,16 @@ from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
 
 MANY_SINCE: Final = 4
 FENCED_SINCE: Final = 2
@@ -28,7 +37,9 @@ _NOT_ASKED: Final = frozenset(
 """Verdicts on partitions on whose account the coordinator was not asked."""
 
 
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: TransactionsContext, request: Request[AddPartitionsToTxnRequest]
+) -> AddPartitionsToTxnResponse | Later:
     """Let the coordinator decide about each transaction."""
     if request.api_version >= MANY_SINCE:
         return _handle_many(context, request)
@@ -36,7 +47,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     topics = body.v3_and_below_topics
     refused = _refused(topics)
     if refused:
-        return {"results_by_topic_v3_and_below": _told(topics, refused)}
+        return _of_one_transaction(topics, refused)
     later = request.park()
     asked = AddPartitionsToTxn(
         body.v3_and_below_transactional_id,
@@ -47,17 +58,19 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     def known(outcomes: Verdicts) -> None:
         if request.api_version < FENCED_SINCE:
             outcomes = {name: _as_old(code) for name, code in outcomes.items()}
-        request.answer({"results_by_topic_v3_and_below": _told(topics, outcomes)})
+        request.answer(_of_one_transaction(topics, outcomes))
 
     context.joining.ask_here(request.now, asked, adds=True, then=known)
     return later
 
 
-def _handle_many(context: TransactionsContext, request: Request[Any]) -> Reply:
+def _handle_many(
+    context: TransactionsContext, request: Request[AddPartitionsToTxnRequest]
+) -> Later:
     transactions = request.body.transactions
     later = request.park()
 
-    def ask(transaction: Any, then: Callable[[Verdicts], None]) -> None:
+    def ask(transaction: AddPartitionsToTxnTransaction, then: Callable[[Verdicts], None]) -> None:
         asked = AddPartitionsToTxn(
             transaction.transactional_id,
             ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
@@ -68,19 +81,19 @@ def _handle_many(context: TransactionsContext, request: Request[Any]) -> Reply:
 
     def known(outcomes: list[Verdicts]) -> None:
         results = [
-            {
-                "transactional_id": transaction.transactional_id,
-                "topic_results": _told(transaction.topics, verdicts),
-            }
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=_results(transaction.topics, verdicts),
+            )
             for transaction, verdicts in zip(transactions, outcomes, strict=True)
         ]
-        request.answer({"error_code": ErrorCode.none, "results_by_transaction": results})
+        request.answer(AddPartitionsToTxnResponse(results_by_transaction=results))
 
     gather(transactions, ask, known)
     return later
 
 
-def _refused(topics: Sequence[Any]) -> Verdicts:
+def _refused(topics: Sequence[AddPartitionsToTxnTopic]) -> Verdicts:
     """Whom only brokers may write to is not for clients, nor is anything asked for beside it."""
     names = _names(topics)
     if not any(name.topic in INTERNAL_TOPICS for name in names):
@@ -97,11 +110,19 @@ def _as_old(code: ErrorCode) -> ErrorCode:
     return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced else code
 
 
-def _names(topics: Sequence[Any]) -> list[TopicPartition]:
+def _names(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _told(topics: Sequence[Any], outcomes: Verdicts) -> list[Fields]:
+def _of_one_transaction(
+    topics: Sequence[AddPartitionsToTxnTopic], outcomes: Verdicts
+) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, outcomes))
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], outcomes: Verdicts
+) -> list[AddPartitionsToTxnTopicResult]:
     """Everything as it was named; or once, if the coordinator was not asked."""
     if not _NOT_ASKED.isdisjoint(outcomes.values()):
         return [
@@ -110,14 +131,16 @@ def _told(topics: Sequence[Any], outcomes: Verdicts) -> list[Fields]:
     return [_topic(topic.name, topic.partitions, outcomes) for topic in topics]
 
 
-def _topic(topic: str, partitions: Iterable[int], outcomes: Verdicts) -> Fields:
-    return {
-        "name": topic,
-        "results_by_partition": [
-            {
-                "partition_index": index,
-                "partition_error_code": outcomes[TopicPartition(topic, index)],
-            }
+def _topic(
+    topic: str, partitions: Iterable[int], outcomes: Verdicts
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(
+        name=topic,
+        results_by_partition=[
+            AddPartitionsToTxnPartitionResult(
+                partition_index=index,
+                partition_error_code=outcomes[TopicPartition(topic, index)],
+            )
             for index in partitions
         ],
-    }
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsumerGroup
@@ -13,20 +13,31 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.api.describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseAssignment,
+    ConsumerGroupDescribeResponseDescribedGroup,
+    ConsumerGroupDescribeResponseMember,
+    ConsumerGroupDescribeResponseTopicPartitions,
+)
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[ConsumerGroupDescribeRequest]
+) -> ConsumerGroupDescribeResponse | Later:
     """Describe each group for itself."""
     group_ids = request.body.group_ids
     if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         unsupported = Refusal(ErrorCode.unsupported_version, why)
-        return {"groups": [_refused(group_id, unsupported) for group_id in group_ids]}
+        refused = [_refused(group_id, unsupported) for group_id in group_ids]
+        return ConsumerGroupDescribeResponse(groups=refused)
     later = request.park()
     operations = OPERATIONS_NOT_ASKED
     if request.body.include_authorized_operations:
@@ -39,7 +50,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
             else _group(context, group_id, outcome, operations)
             for group_id, outcome in zip(group_ids, outcomes, strict=True)
         ]
-        request.answer({"groups": groups})
+        request.answer(ConsumerGroupDescribeResponse(groups=groups))
 
     def ask(group_id: str, then: Callable[[DescribedConsumerGroup | Refusal], None]) -> None:
         if not group_id:
@@ -53,58 +64,59 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _refused(group_id: str, refusal: Refusal) -> Fields:
-    return {
-        "error_code": refusal.code,
-        "error_message": refusal.why,
-        "group_id": group_id,
-        "members": [],
-        "authorized_operations": OPERATIONS_NOT_ASKED,
-    }
+def _refused(group_id: str, refusal: Refusal) -> ConsumerGroupDescribeResponseDescribedGroup:
+    return ConsumerGroupDescribeResponseDescribedGroup(
+        error_code=refusal.code,
+        error_message=refusal.why,
+        group_id=group_id,
+        authorized_operations=OPERATIONS_NOT_ASKED,
+    )
 
 
 def _group(
     context: GroupsContext, group_id: str, group: DescribedConsumerGroup, operations: int
-) -> Fields:
-    return {
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "group_id": group_id,
-        "group_state": group.state,
-        "group_epoch": group.epoch,
-        "assignment_epoch": group.target_epoch,
-        "assignor_name": group.assignor,
-        "members": [_member(context, member) for member in group.members],
-        "authorized_operations": operations,
-    }
+) -> ConsumerGroupDescribeResponseDescribedGroup:
+    return ConsumerGroupDescribeResponseDescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor,
+        members=[_member(context, member) for member in group.members],
+        authorized_operations=operations,
+    )
 
 
-def _member(context: GroupsContext, member: DescribedConsumer) -> Fields:
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.instance_id,
-        "rack_id": member.rack_id,
-        "member_epoch": member.epoch,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "subscribed_topic_names": list(member.topics),
-        "subscribed_topic_regex": member.expression,
-        "assignment": _assignment(context, member.assigned),
-        "target_assignment": _assignment(context, member.target),
-        "member_type": CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
-    }
+def _member(
+    context: GroupsContext, member: DescribedConsumer
+) -> ConsumerGroupDescribeResponseMember:
+    return ConsumerGroupDescribeResponseMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        subscribed_topic_regex=member.expression,
+        assignment=_assignment(context, member.assigned),
+        target_assignment=_assignment(context, member.target),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
 
 
-def _assignment(context: GroupsContext, places: Iterable[IdPartition]) -> Fields:
+def _assignment(
+    context: GroupsContext, partitions: Iterable[IdPartition]
+) -> ConsumerGroupDescribeResponseAssignment:
     """Partitions of topics that still exist."""
-    return {
-        "topic_partitions": [
-            {
-                "topic_id": topic_id,
-                "topic_name": name,
-                "partitions": [place.partition for place in group],
-            }
-            for topic_id, group in groupby(sorted(places), key=lambda each: each.topic_id)
+    return ConsumerGroupDescribeResponseAssignment(
+        topic_partitions=[
+            ConsumerGroupDescribeResponseTopicPartitions(
+                topic_id=topic_id,
+                topic_name=name,
+                partitions=[each.partition for each in of_topic],
+            )
+            for topic_id, of_topic in groupby(sorted(partitions), key=lambda each: each.topic_id)
             if (name := context.cluster.topic_name(topic_id)) is not None
         ]
-    }
+    )

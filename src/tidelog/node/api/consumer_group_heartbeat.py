@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
 
 from tidelog.controller.features import GROUP_VERSION
 from tidelog.coordinator.groups.consumer.messages import (
@@ -15,11 +15,19 @@ from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field, milliseconds
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatResponseAssignment,
+    ConsumerGroupHeartbeatResponseTopicPartitions,
+)
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[ConsumerGroupHeartbeatRequest]
+) -> ConsumerGroupHeartbeatResponse | Later:
     """Join, stay or leave; hear what to read."""
     if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
@@ -33,7 +41,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     later = request.park()
 
     def answer(outcome: ConsumerGroupHeartbeatReply | Refusal) -> None:
-        request.answer(_refused(outcome) if isinstance(outcome, Refusal) else _fields(outcome))
+        request.answer(_refused(outcome) if isinstance(outcome, Refusal) else _response(outcome))
 
     context.groups.ask(
         request.now,
@@ -44,7 +52,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _heartbeat(request: Request[Any]) -> ConsumerGroupHeartbeat:
+def _heartbeat(request: Request[ConsumerGroupHeartbeatRequest]) -> ConsumerGroupHeartbeat:
     body = request.body
     names, owned = body.subscribed_topic_names, body.topic_partitions
     return ConsumerGroupHeartbeat(
@@ -53,9 +61,9 @@ def _heartbeat(request: Request[Any]) -> ConsumerGroupHeartbeat:
         member_epoch=body.member_epoch,
         instance_id=body.instance_id,
         rack_id=body.rack_id,
-        rebalance_timeout_ms=milliseconds(body.rebalance_timeout),
+        rebalance_timeout_ms=body.rebalance_timeout_ms,
         subscribed_topic_names=None if names is None else tuple(names),
-        subscribed_topic_regex=field(body, "subscribed_topic_regex", None),
+        subscribed_topic_regex=body.subscribed_topic_regex,
         server_assignor=body.server_assignor,
         owned=None if owned is None else _owned(owned),
         client_id=request.client_id or "",
@@ -63,7 +71,9 @@ def _heartbeat(request: Request[Any]) -> ConsumerGroupHeartbeat:
     )
 
 
-def _owned(topics: Any) -> frozenset[IdPartition]:
+def _owned(
+    topics: Iterable[ConsumerGroupHeartbeatRequestTopicPartitions],
+) -> frozenset[IdPartition]:
     return frozenset(
         IdPartition(topic.topic_id or ZERO_UUID, partition)
         for topic in topics
@@ -71,25 +81,25 @@ def _owned(topics: Any) -> frozenset[IdPartition]:
     )
 
 
-def _refused(refusal: Refusal) -> Fields:
-    return {"error_code": refusal.code, "error_message": refusal.why, "assignment": None}
+def _refused(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.why)
 
 
-def _fields(reply: ConsumerGroupHeartbeatReply) -> Fields:
-    assignment = None
-    if reply.assignment is not None:
-        assignment = {
-            "topic_partitions": [
-                {"topic_id": topic_id, "partitions": [place.partition for place in places]}
-                for topic_id, places in groupby(
-                    sorted(reply.assignment), key=lambda each: each.topic_id
-                )
-            ]
-        }
-    return {
-        "error_code": ErrorCode.none,
-        "member_id": reply.member_id,
-        "member_epoch": reply.member_epoch,
-        "heartbeat_interval": reply.heartbeat_interval_ms,
-        "assignment": assignment,
-    }
+def _response(reply: ConsumerGroupHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=None if reply.assignment is None else _assignment(reply.assignment),
+    )
+
+
+def _assignment(partitions: Iterable[IdPartition]) -> ConsumerGroupHeartbeatResponseAssignment:
+    return ConsumerGroupHeartbeatResponseAssignment(
+        topic_partitions=[
+            ConsumerGroupHeartbeatResponseTopicPartitions(
+                topic_id=topic_id, partitions=[each.partition for each in of_topic]
+            )
+            for topic_id, of_topic in groupby(sorted(partitions), key=lambda each: each.topic_id)
+        ]
+    )

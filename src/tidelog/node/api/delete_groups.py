@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[DeleteGroupsRequest]
+) -> DeleteGroupsResponse | Later:
     """Forget each group for itself."""
     group_ids = list(dict.fromkeys(request.body.groups_names))
     later = request.park()
 
     def answer(outcomes: list[Refusal | None]) -> None:
         request.answer(
-            {
-                "results": [
-                    {
-                        "group_id": group_id,
-                        "error_code": ErrorCode.none if refused is None else refused.code,
-                    }
+            DeleteGroupsResponse(
+                results=[
+                    DeletableGroupResult(
+                        group_id=group_id,
+                        error_code=ErrorCode.none if refused is None else refused.code,
+                    )
                     for group_id, refused in zip(group_ids, outcomes, strict=True)
                 ]
-            }
+            )
         )
 
     gather(group_ids, partial(_delete, context, request.now), answer)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.groups.listing import DescribedGroup
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.describe_groups import (
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseDescribedGroup,
+)
 
 DEAD: Final = "Dead"
 NOT_FOUND_SINCE: Final = 6
@@ -18,19 +23,21 @@ GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[DescribeGroupsRequest]
+) -> DescribeGroupsResponse | Later:
     """Describe each group; one that does not exist is dead."""
     group_ids = request.body.groups
     later = request.park()
 
     def answer(outcomes: list[DescribedGroup | Refusal]) -> None:
         request.answer(
-            {
-                "groups": [
+            DescribeGroupsResponse(
+                groups=[
                     _group(request, group_id, outcome)
                     for group_id, outcome in zip(group_ids, outcomes, strict=True)
                 ]
-            }
+            )
         )
 
     gather(
@@ -44,39 +51,39 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
 
 
 def _group(
-    request: Request[Any], group_id: str, outcome: DescribedGroup | Refusal
-) -> dict[str, Any]:
+    request: Request[DescribeGroupsRequest], group_id: str, outcome: DescribedGroup | Refusal
+) -> DescribeGroupsResponseDescribedGroup:
     if isinstance(outcome, Refusal):
         error, why, state = outcome.code, outcome.why, ""
         if error is ErrorCode.group_id_not_found:
             state = DEAD
             if request.api_version < NOT_FOUND_SINCE:
                 error = ErrorCode.none
-        return {
-            "error_code": error,
-            "error_message": why,
-            "group_id": group_id,
-            "group_state": state,
-            "members": [],
-            "authorized_operations": OPERATIONS_NOT_ASKED,
-        }
-    with_operations = field(request.body, "include_authorized_operations", False)
-    return {
-        "error_code": ErrorCode.none,
-        "group_id": group_id,
-        "group_state": outcome.state,
-        "protocol_type": outcome.protocol_type,
-        "protocol_data": outcome.protocol,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "client_host": member.client_host,
-                "member_metadata": member.metadata,
-                "member_assignment": member.assignment,
-            }
+        return DescribeGroupsResponseDescribedGroup(
+            error_code=error,
+            error_message=why,
+            group_id=group_id,
+            group_state=state,
+            authorized_operations=OPERATIONS_NOT_ASKED,
+        )
+    operations = OPERATIONS_NOT_ASKED
+    if request.body.include_authorized_operations:
+        operations = GROUP_OPERATIONS
+    return DescribeGroupsResponseDescribedGroup(
+        group_id=group_id,
+        group_state=outcome.state,
+        protocol_type=outcome.protocol_type,
+        protocol_data=outcome.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
             for member in outcome.members
         ],
-        "authorized_operations": GROUP_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED,
-    }
+        authorized_operations=operations,
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
@@ -13,10 +12,18 @@ from tidelog.coordinator.transactions.transaction import Transaction
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsResponseTopicData,
+    DescribeTransactionsResponseTransactionState,
+)
 
 
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: TransactionsContext, request: Request[DescribeTransactionsRequest]
+) -> DescribeTransactionsResponse | Later:
     """Describe each of them."""
     wanted = request.body.transactional_ids
     later = request.park()
@@ -30,7 +37,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
 
     def known(outcomes: list[Transaction | Refusal | None]) -> None:
         described = [_describe(*each) for each in zip(wanted, outcomes, strict=True)]
-        request.answer({"transaction_states": described})
+        request.answer(DescribeTransactionsResponse(transaction_states=described))
 
     gather(wanted, ask, known)
     return later
@@ -42,29 +49,24 @@ def _look_up(
     return CoordinatorResult((), shard.describe(transactional_id))
 
 
-def _describe(transactional_id: str, outcome: Transaction | Refusal | None) -> Fields:
+def _describe(
+    transactional_id: str, outcome: Transaction | Refusal | None
+) -> DescribeTransactionsResponseTransactionState:
     if outcome is None or isinstance(outcome, Refusal):
         missing = ErrorCode.transactional_id_not_found
-        return {
-            "error_code": missing if outcome is None else outcome.code,
-            "transactional_id": transactional_id,
-            "transaction_state": "",
-            "transaction_timeout": 0,
-            "transaction_start_time": 0,
-            "producer_id": 0,
-            "producer_epoch": 0,
-            "topics": [],
-        }
-    return {
-        "error_code": ErrorCode.none,
-        "transactional_id": transactional_id,
-        "transaction_state": outcome.state.title,
-        "transaction_timeout": outcome.timeout_ms,
-        "transaction_start_time": outcome.started_ms,
-        "producer_id": outcome.producer.producer_id,
-        "producer_epoch": outcome.producer.producer_epoch,
-        "topics": [
-            {"topic": topic, "partitions": numbers}
+        return DescribeTransactionsResponseTransactionState(
+            error_code=missing if outcome is None else outcome.code,
+            transactional_id=transactional_id,
+        )
+    return DescribeTransactionsResponseTransactionState(
+        transactional_id=transactional_id,
+        transaction_state=outcome.state.title,
+        transaction_timeout_ms=outcome.timeout_ms,
+        transaction_start_time_ms=outcome.started_ms,
+        producer_id=outcome.producer.producer_id,
+        producer_epoch=outcome.producer.producer_epoch,
+        topics=[
+            DescribeTransactionsResponseTopicData(topic=topic, partitions=numbers)
             for topic, numbers in by_topic(outcome.partitions).items()
         ],
-    }
+    )

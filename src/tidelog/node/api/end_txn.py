@@ -8,7 +8,7 @@ does that need an id from the controller.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.ending import EndTxn
@@ -16,17 +16,18 @@ from tidelog.coordinator.transactions.shard import NO_PRODUCER_ID_AT_HAND
 from tidelog.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_SINCE: Final = 2
 BUMPS_SINCE: Final = 5
 
 
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(context: TransactionsContext, request: Request[EndTxnRequest]) -> EndTxnResponse | Later:
     """Let the coordinator decide."""
     body = request.body
     if not body.transactional_id:
-        return {"error_code": ErrorCode.invalid_request}
+        return EndTxnResponse(error_code=ErrorCode.invalid_request)
     asked = EndTxn(
         body.transactional_id,
         ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
@@ -38,17 +39,15 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
     def known(outcome: ProducerIdAndEpoch | Refusal) -> None:
         if not isinstance(outcome, Refusal):
             request.answer(
-                {
-                    "error_code": ErrorCode.none,
-                    "producer_id": outcome.producer_id,
-                    "producer_epoch": outcome.producer_epoch,
-                }
+                EndTxnResponse(
+                    producer_id=outcome.producer_id, producer_epoch=outcome.producer_epoch
+                )
             )
             return
         code = outcome.code
         if code is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
             code = ErrorCode.invalid_producer_epoch
-        request.answer({"error_code": code})
+        request.answer(EndTxnResponse(error_code=code))
 
     def ask(then: Callable[[ProducerIdAndEpoch | Refusal], None]) -> None:
         context.transactions.ask(

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(context: GroupsContext, request: Request[HeartbeatRequest]) -> HeartbeatResponse | Later:
     """Note it, and say whether the member must join again."""
     body = request.body
     if not body.group_id:
-        return {"error_code": ErrorCode.invalid_group_id}
+        return HeartbeatResponse(error_code=ErrorCode.invalid_group_id)
     later = request.park()
 
     def answer(outcome: ErrorCode | Refusal) -> None:
         error = outcome.code if isinstance(outcome, Refusal) else outcome
         if error is ErrorCode.coordinator_load_in_progress:
             error = ErrorCode.none  # sessions begin anew when the coordinator has loaded
-        request.answer({"error_code": error})
+        request.answer(HeartbeatResponse(error_code=error))
 
     context.groups.ask(
         request.now,
@@ -29,7 +27,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
         lambda shard: shard.heartbeat(
             body.group_id,
             body.member_id,
-            field(body, "group_instance_id", None),
+            body.group_instance_id,
             body.generation_id,
             request.now,
         ),

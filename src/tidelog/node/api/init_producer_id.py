@@ -8,35 +8,48 @@ it before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.initialisation import InitProducerId, InitProducerIdReply
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
-from tidelog.node.core.request import Fields, Later, Reply, Request
-from tidelog.protocol.entity_messages import field, milliseconds
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 FENCED_SINCE: Final = 4
 NOBODY: Final = ProducerIdAndEpoch(-1, -1)
 
 
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: TransactionsContext, request: Request[InitProducerIdRequest]
+) -> InitProducerIdResponse | Later:
     """Give the next free id, or let the coordinator of a transactional id decide."""
-    transactional_id = request.body.transactional_id
-    if transactional_id is None:
+    body = request.body
+    if body.transactional_id is None:
         return _give_any(context, request)
-    knows_id = field(request.body, "producer_id", -1) >= 0
-    knows_epoch = field(request.body, "producer_epoch", -1) >= 0
-    if not transactional_id or knows_id != knows_epoch:
+    knows_id, knows_epoch = body.producer_id >= 0, body.producer_epoch >= 0
+    if not body.transactional_id or knows_id != knows_epoch:
         return _refused(request, ErrorCode.invalid_request)
+    asked = InitProducerId(
+        body.transactional_id,
+        body.transaction_timeout_ms,
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch) if knows_id else None,
+        two_phase=body.enable2_pc,
+        keep_prepared=body.keep_prepared_txn,
+    )
     later = request.park()
-    _with_producer_id_at_hand(context, request, lambda: _ask(context, request))
+    _with_producer_id_at_hand(context, request, lambda: _ask(context, request, asked))
     return later
 
 
 def _with_producer_id_at_hand(
-    context: TransactionsContext, request: Request[Any], then: Callable[[], None]
+    context: TransactionsContext,
+    request: Request[InitProducerIdRequest],
+    then: Callable[[], None],
 ) -> None:
     """Go on once the coordinator can give out a producer id; without one it refuses."""
     if context.producer_ids.has_any:
@@ -45,20 +58,9 @@ def _with_producer_id_at_hand(
         context.producer_ids.refill(request.now, lambda refusal: then())
 
 
-def _ask(context: TransactionsContext, request: Request[Any]) -> None:
-    body = request.body
-    producer_id = field(body, "producer_id", -1)
-    expected = None
-    if producer_id >= 0:
-        expected = ProducerIdAndEpoch(producer_id, body.producer_epoch)
-    asked = InitProducerId(
-        body.transactional_id,
-        milliseconds(body.transaction_timeout),
-        expected,
-        two_phase=field(body, "enable2_pc", False),
-        keep_prepared=field(body, "keep_prepared_txn", False),
-    )
-
+def _ask(
+    context: TransactionsContext, request: Request[InitProducerIdRequest], asked: InitProducerId
+) -> None:
     def known(outcome: InitProducerIdReply | Refusal) -> None:
         if isinstance(outcome, Refusal):
             request.answer(_refused(request, outcome.code))
@@ -73,7 +75,9 @@ def _ask(context: TransactionsContext, request: Request[Any]) -> None:
     )
 
 
-def _give_any(context: TransactionsContext, request: Request[Any]) -> Fields | Later:
+def _give_any(
+    context: TransactionsContext, request: Request[InitProducerIdRequest]
+) -> InitProducerIdResponse | Later:
     producer_id = context.producer_ids.take()
     if producer_id is not None:
         return _given(ProducerIdAndEpoch(producer_id, 0))
@@ -90,18 +94,19 @@ def _give_any(context: TransactionsContext, request: Request[Any]) -> Fields | L
     return later
 
 
-def _given(producer: ProducerIdAndEpoch, ongoing: ProducerIdAndEpoch | None = None) -> Fields:
+def _given(
+    producer: ProducerIdAndEpoch, ongoing: ProducerIdAndEpoch | None = None
+) -> InitProducerIdResponse:
     ongoing = ongoing or NOBODY
-    return {
-        "error_code": ErrorCode.none,
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.producer_epoch,
-        "ongoing_txn_producer_id": ongoing.producer_id,
-        "ongoing_txn_producer_epoch": ongoing.producer_epoch,
-    }
+    return InitProducerIdResponse(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        ongoing_txn_producer_id=ongoing.producer_id,
+        ongoing_txn_producer_epoch=ongoing.producer_epoch,
+    )
 
 
-def _refused(request: Request[Any], error: ErrorCode) -> Fields:
+def _refused(request: Request[InitProducerIdRequest], error: ErrorCode) -> InitProducerIdResponse:
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_SINCE:
         error = ErrorCode.invalid_producer_epoch
-    return {"error_code": error, "producer_id": -1, "producer_epoch": -1}
+    return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

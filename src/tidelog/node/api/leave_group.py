@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.coordinator.groups.classic.syncing import LeavingMember
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
 
 MANY_SINCE: Final = 3
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[LeaveGroupRequest]
+) -> LeaveGroupResponse | Later:
     """Let each of them go."""
     body = request.body
     leavers = _leavers(request)
     if not body.group_id:
-        return {"error_code": ErrorCode.invalid_group_id, "members": []}
+        return LeaveGroupResponse(error_code=ErrorCode.invalid_group_id)
     later = request.park()
 
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
-        request.answer(_fields(request, leavers, outcome))
+        request.answer(_response(request, leavers, outcome))
 
     context.groups.ask(
         request.now,
@@ -33,30 +39,30 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _leavers(request: Request[Any]) -> list[LeavingMember]:
+def _leavers(request: Request[LeaveGroupRequest]) -> list[LeavingMember]:
     if request.api_version < MANY_SINCE:
         return [LeavingMember(request.body.member_id, None)]
     return [
-        LeavingMember(member.member_id, field(member, "group_instance_id", None))
-        for member in request.body.members
+        LeavingMember(member.member_id, member.group_instance_id) for member in request.body.members
     ]
 
 
-def _fields(
-    request: Request[Any], leavers: list[LeavingMember], outcome: tuple[ErrorCode, ...] | Refusal
-) -> Fields:
+def _response(
+    request: Request[LeaveGroupRequest],
+    leavers: list[LeavingMember],
+    outcome: tuple[ErrorCode, ...] | Refusal,
+) -> LeaveGroupResponse:
     if isinstance(outcome, Refusal):
-        return {"error_code": outcome.code, "members": []}
+        return LeaveGroupResponse(error_code=outcome.code)
     if request.api_version < MANY_SINCE:
-        return {"error_code": outcome[0]}
-    return {
-        "error_code": ErrorCode.none,
-        "members": [
-            {
-                "member_id": leaver.member_id,
-                "group_instance_id": leaver.instance_id,
-                "error_code": error,
-            }
+        return LeaveGroupResponse(error_code=outcome[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=leaver.member_id,
+                group_instance_id=leaver.instance_id,
+                error_code=error,
+            )
             for leaver, error in zip(leavers, outcome, strict=True)
-        ],
-    }
+        ]
+    )

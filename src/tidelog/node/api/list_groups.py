@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Request
+from tidelog.protocol.messages.list_groups import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseListedGroup,
+)
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(context: GroupsContext, request: Request[ListGroupsRequest]) -> ListGroupsResponse:
     """List them all, or those of some states and types."""
     if context.groups.are_loading:
-        return {"error_code": ErrorCode.coordinator_load_in_progress, "groups": []}
-    states = {state.lower() for state in field(request.body, "states_filter", ())}
-    kinds = {kind.lower() for kind in field(request.body, "types_filter", ())}
-    return {
-        "error_code": ErrorCode.none,
-        "groups": [
-            {
-                "group_id": group.group_id,
-                "protocol_type": group.protocol_type,
-                "group_state": group.state,
-                "group_type": group.kind,
-            }
+        return ListGroupsResponse(error_code=ErrorCode.coordinator_load_in_progress)
+    states = {state.lower() for state in request.body.states_filter}
+    kinds = {kind.lower() for kind in request.body.types_filter}
+    return ListGroupsResponse(
+        groups=[
+            ListGroupsResponseListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.kind,
+            )
             for shard in context.groups.active()
             for group in shard.list_groups()
             if (not states or group.state.lower() in states)
             and (not kinds or group.kind.lower() in kinds)
-        ],
-    }
+        ]
+    )

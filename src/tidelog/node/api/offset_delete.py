@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.coordination.offset_verdicts import offset_verdicts
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[OffsetDeleteRequest]
+) -> OffsetDeleteResponse | Later:
     """Forget what can be forgotten."""
     body = request.body
     if not body.group_id:
-        return {"error_code": ErrorCode.invalid_group_id, "topics": []}
+        return OffsetDeleteResponse(error_code=ErrorCode.invalid_group_id)
     asked = [
         TopicPartition(topic.name, partition.partition_index)
         for topic in body.topics
@@ -32,10 +40,9 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
 
     def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
         if isinstance(outcome, Refusal):
-            request.answer({"error_code": outcome.code, "topics": []})
+            request.answer(OffsetDeleteResponse(error_code=outcome.code))
         else:
-            verdicts = offset_verdicts(body.topics, refused, outcome)
-            request.answer({"error_code": ErrorCode.none, **verdicts})
+            request.answer(_response(body, refused, outcome))
 
     context.groups.ask(
         request.now,
@@ -44,3 +51,21 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
         answer,
     )
     return later
+
+
+def _response(
+    body: OffsetDeleteRequest, refused: Iterable[ErrorCode | None], decided: Iterable[ErrorCode]
+) -> OffsetDeleteResponse:
+    verdicts = offset_verdicts(body.topics, lambda topic: topic.name, refused, decided)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=error)
+                    for index, error in partitions
+                ],
+            )
+            for topic, partitions in verdicts
+        ]
+    )

@@ -1,10 +1,14 @@
-"""OffsetFetch (key 9, versions 1-10): how far groups have come."""
+"""OffsetFetch (key 9, versions 1-10): how far groups have come.
+
+Versions below 8 ask for one group: they are read as the one group of a later version, and its
+answer is put into their form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, islice
-from typing import Any, Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.coordinator.groups.offset_reads import FetchedOffset, RequestedOffset
@@ -12,8 +16,18 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.gathering import gather
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
 
 GROUP_ERROR_SINCE: Final = 2
 MANY_SINCE: Final = 8
@@ -23,10 +37,12 @@ BY_ID_SINCE: Final = 10
 class _Question:
     """What is asked of one group."""
 
-    def __init__(self, context: GroupsContext, asked: Any) -> None:
-        self.group_id: str = asked.group_id
-        self.member_id: str | None = field(asked, "member_id", None)
-        self.member_epoch: int = field(asked, "member_epoch", -1)
+    def __init__(
+        self, context: GroupsContext, asked: OffsetFetchRequestGroup, *, by_id: bool
+    ) -> None:
+        self.group_id = asked.group_id
+        self.member_id = asked.member_id
+        self.member_epoch = asked.member_epoch
         self._topics: list[list[RequestedOffset]] | None = None
         """As they were named; None when all that the group has are asked for."""
         self._unknown: list[list[FetchedOffset]] = []
@@ -34,16 +50,18 @@ class _Question:
         if asked.topics is not None:
             self._topics = []
             for topic in asked.topics:
-                self._ask_for(self._topics, context, topic)
+                topic_id = topic.topic_id or ZERO_UUID
+                name = context.cluster.topic_name(topic_id) if by_id else topic.name
+                self._ask_for(self._topics, name, topic_id, topic.partition_indexes)
 
     def _ask_for(
-        self, topics: list[list[RequestedOffset]], context: GroupsContext, topic: Any
+        self,
+        topics: list[list[RequestedOffset]],
+        name: str | None,
+        topic_id: UUID,
+        partition_indexes: Iterable[int],
     ) -> None:
-        topic_id: UUID = field(topic, "topic_id", None) or ZERO_UUID
-        name = field(topic, "name", None)
-        if name is None:
-            name = context.cluster.topic_name(topic_id)
-        partitions = [TopicPartition(name or "", index) for index in topic.partition_indexes]
+        partitions = [TopicPartition(name or "", index) for index in partition_indexes]
         if name is None:
             error = ErrorCode.unknown_topic_id
             self._unknown.append(
@@ -65,23 +83,23 @@ class _Question:
         return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._unknown]
 
 
-def handle(context: GroupsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: GroupsContext, request: Request[OffsetFetchRequest]
+) -> OffsetFetchResponse | Later:
     """Answer for every group once what it tells is safe."""
-    body = request.body
-    asked = body.groups if request.api_version >= MANY_SINCE else [body]
-    questions = [_Question(context, each) for each in asked]
-    stable_only = field(body, "require_stable", False)
+    by_id = request.api_version >= BY_ID_SINCE
+    questions = [_Question(context, group, by_id=by_id) for group in _groups(request)]
     later = request.park()
 
     def answer(outcomes: list[list[FetchedOffset] | Refusal]) -> None:
-        if request.api_version < MANY_SINCE:
-            request.answer(_group(context, request, questions[0], outcomes[0]))
-            return
         groups = [
-            {"group_id": question.group_id, **_group(context, request, question, outcome)}
+            _group(context, request, question, outcome)
             for question, outcome in zip(questions, outcomes, strict=True)
         ]
-        request.answer({"groups": groups})
+        if request.api_version >= MANY_SINCE:
+            request.answer(OffsetFetchResponse(groups=groups))
+        else:
+            request.answer(_of_one_group(groups[0]))
 
     gather(
         questions,
@@ -91,7 +109,7 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
             lambda shard: shard.fetch_offsets(
                 question.group_id,
                 question.wanted,
-                stable_only=stable_only,
+                stable_only=request.body.require_stable,
                 member_id=question.member_id,
                 member_epoch=question.member_epoch,
             ),
@@ -102,45 +120,98 @@ def handle(context: GroupsContext, request: Request[Any]) -> Reply:
     return later
 
 
+def _groups(request: Request[OffsetFetchRequest]) -> Sequence[OffsetFetchRequestGroup]:
+    body = request.body
+    if request.api_version >= MANY_SINCE:
+        return body.groups
+    topics = None
+    if body.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in body.topics
+        ]
+    return [OffsetFetchRequestGroup(group_id=body.group_id, topics=topics)]
+
+
 def _group(
     context: GroupsContext,
-    request: Request[Any],
+    request: Request[OffsetFetchRequest],
     question: _Question,
     outcome: list[FetchedOffset] | Refusal,
-) -> Fields:
+) -> OffsetFetchResponseGroup:
     error = ErrorCode.none
     if isinstance(outcome, Refusal):
-        if request.api_version >= GROUP_ERROR_SINCE:
-            return {"error_code": outcome.code, "topics": []}
         error = outcome.code
+        if request.api_version >= GROUP_ERROR_SINCE:
+            return OffsetFetchResponseGroup(group_id=question.group_id, error_code=error)
         outcome = [FetchedOffset(*each, error=error) for each in question.wanted or ()]
-    return {
-        "error_code": error,
-        "topics": [
-            {**identity, "partitions": [_partition(each) for each in offsets]}
+    by_id = request.api_version >= BY_ID_SINCE
+    return OffsetFetchResponseGroup(
+        group_id=question.group_id,
+        error_code=error,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=identity.name,
+                topic_id=identity.topic_id,
+                partitions=[_partition(each) for each in offsets],
+            )
             for topic in question.by_topic(outcome)
-            for identity, offsets in groupby(topic, lambda each: _identity(context, request, each))
-            if identity
+            for identity, offsets in groupby(
+                topic, lambda each: _topic_id(context, each) if by_id else _topic_name(each)
+            )
+            if identity is not None
         ],
-    }
+    )
 
 
-def _identity(context: GroupsContext, request: Request[Any], fetched: FetchedOffset) -> Fields:
-    """What a topic goes by; nothing if that is an id, and it has none any more."""
+class _Identity(NamedTuple):
+    """What a topic goes by in an answer."""
+
+    name: str = ""
+    topic_id: UUID | None = None
+
+
+def _topic_name(fetched: FetchedOffset) -> _Identity:
+    return _Identity(name=fetched.partition.topic)
+
+
+def _topic_id(context: GroupsContext, fetched: FetchedOffset) -> _Identity | None:
+    """None for a topic that has no id any more."""
     name = fetched.partition.topic
-    if request.api_version < BY_ID_SINCE:
-        return {"name": name}
     if fetched.topic_id != ZERO_UUID or not name:
-        return {"topic_id": fetched.topic_id}
+        return _Identity(topic_id=fetched.topic_id)
     known = context.cluster.image.topics_by_name.get(name)
-    return {} if known is None else {"topic_id": known.topic_id}
+    return None if known is None else _Identity(topic_id=known.topic_id)
 
 
-def _partition(fetched: FetchedOffset) -> Fields:
-    return {
-        "partition_index": fetched.partition.partition,
-        "committed_offset": fetched.offset,
-        "committed_leader_epoch": fetched.leader_epoch,
-        "metadata": fetched.metadata,
-        "error_code": fetched.error,
-    }
+def _partition(fetched: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=fetched.partition.partition,
+        committed_offset=fetched.offset,
+        committed_leader_epoch=fetched.leader_epoch,
+        metadata=fetched.metadata,
+        error_code=fetched.error,
+    )
+
+
+def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """The answer in the form of the versions that ask for one group."""
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )

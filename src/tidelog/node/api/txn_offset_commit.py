@@ -1,15 +1,16 @@
-"""TxnOffsetCommit (key 28, versions 0-5): offsets that count once a transaction commits.
+"""TxnOffsetCommit (key 28, versions 0-6): offsets that count once a transaction commits.
 
 The coordinator of the transaction is asked first, as for any other write that begins one in a
-partition; from version 5 on the offsets' partition is added on behalf of the client.
+partition; from version 5 on the offsets' partition is added on behalf of the client. From version
+6 on topics go by their ids, and groups of the consumer protocol by member epochs (KIP-1319).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata, OffsetCommit
+from tidelog.coordinator.groups.offset_commits import OffsetCommit
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
@@ -18,11 +19,19 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import TransactionsContext
-from tidelog.node.coordination.offset_verdicts import offset_verdicts
+from tidelog.node.coordination.committed_offsets import CommittedOffsets
+from tidelog.node.coordination.offset_verdicts import TopicVerdicts
 from tidelog.node.coordination.transaction_joining import Verdicts
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
+BY_ID_SINCE: Final = 6
 ADDS_SINCE: Final = 5
 ABORTABLE_SINCE: Final = 4
 LOADING_SINCE: Final = 2
@@ -35,41 +44,20 @@ _COORDINATOR_IS_AWAY: Final = (
 """Or it has not heard yet of the partition that keeps the offsets."""
 
 
-class _Question:
-    """What can be committed of a request, and why the rest cannot."""
-
-    def __init__(self, context: TransactionsContext, request: Request[Any]) -> None:
-        self._topics = request.body.topics
-        self._refused: list[ErrorCode | None] = []
-        self.wishes: list[OffsetAndMetadata] = []
-        for topic in self._topics:
-            for partition in topic.partitions:
-                exists = (
-                    context.cluster.image.partition(topic.name, partition.partition_index)
-                    is not None
-                )
-                self._refused.append(None if exists else ErrorCode.unknown_topic_or_partition)
-                if exists:
-                    self.wishes.append(_wish(context, topic.name, partition))
-
-    def answer(self, outcome: tuple[ErrorCode, ...] | ErrorCode) -> Fields:
-        """The verdicts on the wishes, or the one on all of them, beside what was refused."""
-        codes = outcome if isinstance(outcome, tuple) else (outcome,) * len(self.wishes)
-        return offset_verdicts(self._topics, self._refused, codes)
-
-
-def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: TransactionsContext, request: Request[TxnOffsetCommitRequest]
+) -> TxnOffsetCommitResponse | Later:
     """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
+    committed = _committed(context, request)
     if not body.group_id:
-        return _refuse_all(body.topics, ErrorCode.invalid_group_id)
-    asked = _Question(context, request)
-    if not asked.wishes:
-        return asked.answer(())
+        return _response(committed.refuse_all(ErrorCode.invalid_group_id))
+    if not committed.offsets:
+        return _response(committed.verdicts(()))
     group_partition = context.groups.partition_of(body.group_id)
     partition = context.replicas.get(TopicPartition(OFFSETS_TOPIC, group_partition))
     if partition is None or not partition.is_leader:
-        return asked.answer(ErrorCode.not_coordinator)
+        return _response(committed.verdicts(ErrorCode.not_coordinator))
     later = request.park()
     producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     adds = request.api_version >= ADDS_SINCE
@@ -81,7 +69,7 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
             *producer, request.now.wall_ms, epoch_per_transaction=adds
         )
     if isinstance(question, Refusal):
-        request.answer(asked.answer(question.code))
+        request.answer(_response(committed.verdicts(question.code)))
         return later
     if question is None:
         _commit(context, request, producer)
@@ -91,9 +79,10 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
         request.now = now
         (code,) = verdicts.values()
         if code:
-            request.answer(asked.answer(_told(code, request.api_version)))
+            refused = _in_version(code, request.api_version)
+            request.answer(_response(committed.verdicts(refused)))
         elif not producers.is_confirmed(*producer, question):
-            request.answer(asked.answer(ErrorCode.invalid_txn_state))
+            request.answer(_response(committed.verdicts(ErrorCode.invalid_txn_state)))
         else:
             _commit(context, request, producer)
 
@@ -106,49 +95,44 @@ def handle(context: TransactionsContext, request: Request[Any]) -> Reply:
 
 
 def _commit(
-    context: TransactionsContext, request: Request[Any], producer: ProducerIdAndEpoch
+    context: TransactionsContext,
+    request: Request[TxnOffsetCommitRequest],
+    producer: ProducerIdAndEpoch,
 ) -> None:
     body = request.body
-    asked = _Question(context, request)
-    wish = OffsetCommit(
+    committed = _committed(context, request)
+    commit = OffsetCommit(
         version=request.api_version,
         group_id=body.group_id,
-        generation=field(body, "generation_id", -1),
-        member_id=field(body, "member_id", ""),
-        instance_id=field(body, "group_instance_id", None),
-        offsets=asked.wishes,
+        generation=body.generation_id_or_member_epoch,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        offsets=committed.offsets,
         producer=producer,
     )
 
-    def committed(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
-        if isinstance(outcome, Refusal):
-            code = outcome.code
-            if code is ErrorCode.coordinator_load_in_progress:
-                code = _told(code, request.api_version)
-            request.answer(asked.answer(code))
-        else:
-            request.answer(asked.answer(outcome))
+    def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
+        verdicts = outcome.code if isinstance(outcome, Refusal) else outcome
+        if verdicts is ErrorCode.coordinator_load_in_progress:
+            verdicts = _in_version(verdicts, request.api_version)
+        request.answer(_response(committed.verdicts(verdicts)))
 
     context.groups.ask(
         request.now,
         body.group_id,
-        lambda shard: shard.commit_offsets(wish, request.now),
-        committed,
+        lambda shard: shard.commit_offsets(commit, request.now),
+        answer,
     )
 
 
-def _wish(context: TransactionsContext, topic: str, partition: Any) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        topic,
-        partition.partition_index,
-        partition.committed_offset,
-        field(partition, "committed_leader_epoch", -1),
-        partition.committed_metadata,
-        context.cluster.image.topics_by_name[topic].topic_id,
-    )
+def _committed(
+    context: TransactionsContext, request: Request[TxnOffsetCommitRequest]
+) -> CommittedOffsets[TxnOffsetCommitRequestTopic]:
+    by_id = request.api_version >= BY_ID_SINCE
+    return CommittedOffsets(context.cluster, request.body.topics, by_id=by_id)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     """What a client of that version understands."""
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
@@ -161,6 +145,19 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _refuse_all(topics: Sequence[Any], code: ErrorCode) -> Fields:
-    partitions = [partition for topic in topics for partition in topic.partitions]
-    return offset_verdicts(topics, [None] * len(partitions), [code] * len(partitions))
+def _response(
+    verdicts: Iterable[TopicVerdicts[TxnOffsetCommitRequestTopic]],
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+                    for index, error in partitions
+                ],
+            )
+            for topic, partitions in verdicts
+        ]
+    )

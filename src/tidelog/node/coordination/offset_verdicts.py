@@ -7,37 +7,73 @@ Invariant  So is every topic; but once a partition was refused before the coordi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.core.request import Fields
 
 
-class _Verdict(NamedTuple):
+class NamedPartition(Protocol):
+    """A partition in a request."""
+
+    @property
+    def partition_index(self) -> int: ...
+
+
+class NamedTopic(Protocol):
+    """A topic in a request, and its partitions."""
+
+    @property
+    def partitions(self) -> Sequence[NamedPartition]: ...
+
+
+TopicT = TypeVar("TopicT", bound=NamedTopic)
+
+
+class PartitionVerdict(NamedTuple):
+    """What became of one partition."""
+
+    partition_index: int
+    error_code: ErrorCode
+
+
+class TopicVerdicts(NamedTuple, Generic[TopicT]):
+    """A topic as the request calls it, and what became of its partitions."""
+
+    topic: TopicT
+    partitions: list[PartitionVerdict]
+
+
+class _Verdict(NamedTuple, Generic[TopicT]):
     """One partition of a topic, as it was named."""
 
     place: int
-    topic: Any
+    topic: TopicT
     partition_index: int
     is_refused: bool
     error_code: ErrorCode
 
 
 def offset_verdicts(
-    topics: Sequence[Any], refused: Iterable[ErrorCode | None], decided: Iterable[ErrorCode]
-) -> Fields:
-    """Verdicts in the order of the request: why a partition was refused, or what was decided."""
+    topics: Sequence[TopicT],
+    identity: Callable[[TopicT], Hashable],
+    refused: Iterable[ErrorCode | None],
+    decided: Iterable[ErrorCode],
+) -> list[TopicVerdicts[TopicT]]:
+    """Verdicts in the order of the request: why a partition was refused, or what was decided.
+
+    `identity` is what a topic goes by, its name or its id.
+    """
     verdicts = _verdicts(topics, iter(refused), iter(decided))
     if not any(verdict.is_refused for verdict in verdicts):
         return _by_topic((verdict.place, verdict) for verdict in verdicts)
     verdicts.sort(key=lambda verdict: not verdict.is_refused)
-    return _by_topic((tuple(_identity(verdict.topic).values()), verdict) for verdict in verdicts)
+    return _by_topic((identity(verdict.topic), verdict) for verdict in verdicts)
 
 
 def _verdicts(
-    topics: Sequence[Any], refused: Iterator[ErrorCode | None], decided: Iterator[ErrorCode]
-) -> list[_Verdict]:
+    topics: Sequence[TopicT], refused: Iterator[ErrorCode | None], decided: Iterator[ErrorCode]
+) -> list[_Verdict[TopicT]]:
     verdicts = []
     for place, topic in enumerate(topics):
         for partition in topic.partitions:
@@ -48,15 +84,11 @@ def _verdicts(
     return verdicts
 
 
-def _by_topic(verdicts: Iterable[tuple[Hashable, _Verdict]]) -> Fields:
-    answers: dict[Hashable, dict[str, Any]] = {}
+def _by_topic(
+    verdicts: Iterable[tuple[Hashable, _Verdict[TopicT]]],
+) -> list[TopicVerdicts[TopicT]]:
+    answers: dict[Hashable, TopicVerdicts[TopicT]] = {}
     for key, verdict in verdicts:
-        answer = answers.setdefault(key, {**_identity(verdict.topic), "partitions": []})
-        told = {"partition_index": verdict.partition_index, "error_code": verdict.error_code}
-        answer["partitions"].append(told)
-    return {"topics": list(answers.values())}
-
-
-def _identity(topic: Any) -> Fields:
-    """What the request calls it: its name or, from some version on, its id."""
-    return {each: getattr(topic, each) for each in ("name", "topic_id") if hasattr(topic, each)}
+        answer = answers.setdefault(key, TopicVerdicts(verdict.topic, []))
+        answer.partitions.append(PartitionVerdict(verdict.partition_index, verdict.error_code))
+    return list(answers.values())

@@ -9,11 +9,11 @@ Invariant  Only partitions that the coordinator knows of are added: one that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.coordinator.result import CoordinatorResult, once
 from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
-from tidelog.coordinator.transactions.records import by_topic
+from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
 from tidelog.coordinator.transactions.shard import ReplyDeferred, TransactionShard
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
@@ -22,9 +22,15 @@ from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 
 ADD_PARTITIONS_VERSION: Final = 5
+_NO_ID: Final = Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
 
 Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
 Then: TypeAlias = Callable[[Verdicts, Now], None]
@@ -80,12 +86,20 @@ class TransactionJoining:
             elif not isinstance(outcome, ReplyDeferred):
                 tell(outcome)
 
-        def decide(shard: TransactionShard) -> CoordinatorResult[Any, Any] | Refusal:
-            if not asked.transactional_id:
-                return Refusal(ErrorCode.invalid_request, "a transactional id is not empty")
-            return shard.add_partitions(asked, known, now) if adds else shard.verify(asked)
+        def join(
+            shard: TransactionShard,
+        ) -> CoordinatorResult[TransactionRecord, ReplyDeferred | None] | Refusal:
+            return shard.add_partitions(asked, known, now) if asked.transactional_id else _NO_ID
 
-        self._transactions.ask(now, asked.transactional_id, decide, known)
+        def verify(
+            shard: TransactionShard,
+        ) -> CoordinatorResult[TransactionRecord, Verdicts] | Refusal:
+            return shard.verify(asked) if asked.transactional_id else _NO_ID
+
+        if adds:
+            self._transactions.ask(now, asked.transactional_id, join, known)
+        else:
+            self._transactions.ask(now, asked.transactional_id, verify, known)
 
     def _unknown(self, asked: AddPartitionsToTxn) -> Verdicts:
         return {
@@ -110,7 +124,7 @@ class TransactionJoining:
             then(_same(asked, ErrorCode.coordinator_not_available), now)
             return
 
-        def answered(answer: Any, later: Now) -> None:
+        def answered(answer: AddPartitionsToTxnResponse | LinkLost, later: Now) -> None:
             if isinstance(answer, LinkLost):
                 then(_same(asked, ErrorCode.network_exception), later)
             elif answer.error_code:
@@ -118,36 +132,34 @@ class TransactionJoining:
             else:
                 then(_read(asked, answer), later)
 
-        producer = asked.producer
-        transaction = {
-            "transactional_id": asked.transactional_id,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.producer_epoch,
-            "verify_only": not adds,
-            "topics": [
-                {"name": topic, "partitions": numbers}
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=asked.transactional_id,
+            producer_id=asked.producer.producer_id,
+            producer_epoch=asked.producer.producer_epoch,
+            verify_only=not adds,
+            topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=numbers)
                 for topic, numbers in by_topic(asked.partitions).items()
             ],
-        }
-        self._runtime.links.to(address, "transactions").ask_fields(
+        )
+        self._runtime.links.to(address, "transactions").ask(
             now,
-            ApiKey.ADD_PARTITIONS_TO_TXN,
+            AddPartitionsToTxnRequest(transactions=[transaction]),
             ADD_PARTITIONS_VERSION,
-            {"transactions": [transaction]},
             answered,
             timeout_ms=config.request_timeout_ms,
         )
 
 
-def _read(asked: AddPartitionsToTxn, answer: Any) -> Verdicts:
-    told = {
+def _read(asked: AddPartitionsToTxn, answer: AddPartitionsToTxnResponse) -> Verdicts:
+    results = {
         TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
         for result in answer.results_by_transaction
         for topic in result.topic_results
         for partition in topic.results_by_partition
     }
     missing = ErrorCode.unknown_server_error
-    return {partition: told.get(partition, missing) for partition in asked.partitions}
+    return {partition: results.get(partition, missing) for partition in asked.partitions}
 
 
 def _same(asked: AddPartitionsToTxn, code: ErrorCode) -> Verdicts:

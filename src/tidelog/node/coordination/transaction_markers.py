@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.coordinator.transactions.ending import EndedTransaction
 from tidelog.coordinator.transactions.records import by_topic
@@ -25,7 +25,12 @@ from tidelog.node.coordination.marker_writing import (
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from tidelog.replication.written_ends import TransactionEnd
 
 WRITE_MARKERS_VERSION: Final = 2
@@ -130,43 +135,48 @@ class TransactionMarkers:
                 pending.asked.difference_update(partitions)
             self._again_later(now)
             return
-        self._runtime.links.to(address, "transaction markers").ask_fields(
+        markers = [self._marker(pending.ended, names) for pending, names in orders]
+        self._runtime.links.to(address, "transaction markers").ask(
             now,
-            ApiKey.WRITE_TXN_MARKERS,
+            WriteTxnMarkersRequest(markers=markers),
             WRITE_MARKERS_VERSION,
-            {"markers": [self._marker(pending.ended, names) for pending, names in orders]},
             lambda answer, later: self._heard(orders, answer, later),
             timeout_ms=self._cluster.config.request_timeout_ms,
         )
 
-    def _marker(self, ended: EndedTransaction, partitions: list[TopicPartition]) -> dict[str, Any]:
-        return {
-            "producer_id": ended.producer.producer_id,
-            "producer_epoch": ended.producer.producer_epoch,
-            "transaction_result": ended.commit,
-            "coordinator_epoch": ended.coordinator_epoch,
-            "transaction_version": ended.version,
-            "decided_ms": ended.decided_ms,
-            "topics": [
-                {
-                    "name": topic,
-                    "partition_indexes": numbers,
-                    "leader_epochs": [self._leader_epoch(topic, number) for number in numbers],
-                }
+    def _marker(
+        self, ended: EndedTransaction, partitions: list[TopicPartition]
+    ) -> WritableTxnMarker:
+        return WritableTxnMarker(
+            producer_id=ended.producer.producer_id,
+            producer_epoch=ended.producer.producer_epoch,
+            transaction_result=ended.commit,
+            coordinator_epoch=ended.coordinator_epoch,
+            transaction_version=ended.version,
+            decided_ms=ended.decided_ms,
+            topics=[
+                WritableTxnMarkerTopic(
+                    name=topic,
+                    partition_indexes=numbers,
+                    leader_epochs=[self._leader_epoch(topic, number) for number in numbers],
+                )
                 for topic, numbers in by_topic(partitions).items()
             ],
-        }
+        )
 
     def _leader_epoch(self, topic: str, number: int) -> int:
         known = self._cluster.image.partition(topic, number)
         return ANY_LEADER_EPOCH if known is None else known.leader_epoch
 
     def _heard(
-        self, orders: list[tuple[_Pending, list[TopicPartition]]], answer: Any, now: Now
+        self,
+        orders: list[tuple[_Pending, list[TopicPartition]]],
+        answer: WriteTxnMarkersResponse | LinkLost,
+        now: Now,
     ) -> None:
-        told: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
         if not isinstance(answer, LinkLost):
-            told = {
+            outcomes = {
                 (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): (
                     partition.error_code
                 )
@@ -177,7 +187,7 @@ class TransactionMarkers:
         for pending, partitions in orders:
             producer_id = pending.ended.producer.producer_id
             for name in partitions:
-                code = told.get((producer_id, name), ErrorCode.network_exception)
+                code = outcomes.get((producer_id, name), ErrorCode.network_exception)
                 self._answered(pending, name, code, now)
 
     def _answered(self, pending: _Pending, name: TopicPartition, code: ErrorCode, now: Now) -> None:
