@@ -9,7 +9,7 @@ Invariant  What the quorum promises is on disk before it is said to anybody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
@@ -22,7 +22,7 @@ from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
-from tidelog.node.metadata.quorum_letters import answer_in, request_of
+from tidelog.node.metadata.quorum_requests import ask_voter
 from tidelog.quorum.messages import Address, EpochBegun, EpochEnded, Letter, QuorumAnswer, VoteAsked
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS
@@ -176,24 +176,26 @@ class QuorumMember:
                 lambda later: self._answered(letter, LinkLost("it listens nowhere"), later),
             )
             return
-        api_key, version, fields = request_of(letter, self._cluster.cluster_id, self._listener)
-        self._runtime.links.to(address, PURPOSE).ask_fields(
-            now,
-            api_key,
-            version,
-            fields,
+        ask_voter(
+            self._runtime.links.to(address, PURPOSE),
+            letter,
+            self._cluster.cluster_id,
+            self._listener,
             lambda answer, later: self._heard(letter, address, answer, later),
-            timeout_ms=self._cluster.config.controller_quorum_request_timeout_ms,
+            now,
+            self._cluster.config.controller_quorum_request_timeout_ms,
         )
 
-    def _heard(self, letter: Letter, address: Address, answer: Any, now: Now) -> None:
+    def _heard(
+        self, letter: Letter, address: Address, answer: QuorumAnswer | LinkLost, now: Now
+    ) -> None:
         if not isinstance(answer, LinkLost):
             self._controller_watch.answered(address, now)
         self._answered(letter, answer, now)
 
-    def _answered(self, letter: Letter, answer: Any, now: Now) -> None:
+    def _answered(self, letter: Letter, answer: QuorumAnswer | LinkLost, now: Now) -> None:
         if isinstance(answer, LinkLost):
             self._quorum.unanswered(letter, now)
         else:
-            self._quorum.answered(letter, answer_in(answer), now)
+            self._quorum.answered(letter, answer, now)
         self.settle(now)
