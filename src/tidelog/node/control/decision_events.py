@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from tidelog.controller.brokers import Heartbeat
 from tidelog.controller.decision import Cause, Decision, LeaderChange
@@ -26,6 +26,8 @@ from tidelog.observe.cluster_events import (
 )
 from tidelog.observe.events import Event
 
+R = TypeVar("R")
+
 REGISTERED: Final = "its process joined the cluster"
 UNREGISTERED: Final = "somebody asked for it"
 
@@ -39,7 +41,7 @@ def heartbeat_words(heartbeat: Heartbeat) -> str:
     return f"it has applied the metadata up to offset {heartbeat.metadata_offset}"
 
 
-def events_of(decision: Decision[Any], why: str, unclean_before: int = 0) -> Iterator[Event]:
+def events_of(decision: Decision[R], why: str, unclean_before: int = 0) -> Iterator[Event]:
     """Who came, went, leads; `why` is the reason for what happens to brokers."""
     unclean = unclean_before
     for cause in decision.causes:
