@@ -41,7 +41,6 @@ from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.control.controller_joining import ControllersJoining
 from tidelog.node.control.directory_assignments import DirectoryAssignments
 from tidelog.node.control.forwarding import Forwarding
-from tidelog.node.control.local_controller import LocalController
 from tidelog.node.control.producer_ids import ProducerIds
 from tidelog.node.control.remote_controller import RemoteController
 from tidelog.node.coordination.coordinators import Coordinators
@@ -207,19 +206,19 @@ def _build_control(base: Base, metadata: MetadataRoom) -> ControlRoom:
     heartbeats_lost: Signal[[Now]] = Signal()
     became_active: Signal[[Now]] = Signal()
     forwarding = Forwarding(runtime, cluster, watch, locator)
-    remote = RemoteController(runtime, cluster, feed, locator, forwarding, heartbeats_lost)
+    remote = RemoteController(runtime, cluster, locator, forwarding, heartbeats_lost)
     follower = MetadataFollower(runtime, cluster, watch, quorum, member, feed, locator)
     member.leader_changed.hear(remote.leader_changed)
-    channel: ControllerChannel = remote
+    channel = ControllerChannel(cluster, feed, remote)
     plane, joining = None, None
     if cluster.config.is_controller:
         bootstrap = bootstrap_records(runtime, cluster.config, directories)
         plane = ControlPlane(runtime, cluster, quorum, member, feed, bootstrap, became_active.tell)
+        active = ActiveController(plane, remote, base.listeners.controller_names)
+        channel = ControllerChannel(cluster, feed, active)
         joining = ControllersJoining(
-            runtime, cluster, plane, locator, quorum.endpoints, base.incarnation
+            runtime, cluster, plane, locator, channel, quorum.endpoints, base.incarnation
         )
-        local = LocalController(cluster, plane)
-        channel = ActiveController(plane, local, remote, base.listeners.controller_names)
         member.changed.hear(plane.quorum_changed)
         member.changed.hear(follower.look)
         member.changed.hear(VoterUpdates(runtime, cluster, quorum).look)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from tests.node.replicated_bench import Follower, ReplicatedBench
@@ -11,7 +11,8 @@ from tests.node.replicated_bench import Follower, ReplicatedBench
 from tidelog.controller.alter_partition import AlteredPartition, AlteredTopics, IsrProposal
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.node.control.controller_channel import Proposals
+from tidelog.node.control.calls.alter_partition import Proposals
+from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
@@ -29,15 +30,11 @@ class Sent(NamedTuple):
         return {each.partition: each for _, proposals in self.topics for each in proposals}
 
 
-class Controller:
+class Controller(ControllerChannel):
     """Stands in for the channel to the controller, and answers when the test says so."""
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def __init__(self) -> None:
         self.sent: list[Sent] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
 
     def alter_partitions(
         self,
@@ -59,7 +56,7 @@ class Leading:
         self.bench.beat(101, want_fence=True)
         self.bench.beat(101)
         self.follower = Follower(self.bench, 101, self.topic_id)
-        self.controller = Controller(self.bench.node.rooms.control.channel)
+        self.controller = Controller()
         self.bench.node.rooms.control.alter_partitions._control = self.controller
 
     def take(self) -> Sent:

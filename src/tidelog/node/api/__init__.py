@@ -81,23 +81,50 @@ from tidelog.node.core.routes import Route, route, untyped
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from tidelog.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from tidelog.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from tidelog.protocol.messages.alter_configs import AlterConfigsRequest
+from tidelog.protocol.messages.alter_partition import AlterPartitionRequest
+from tidelog.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from tidelog.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from tidelog.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from tidelog.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from tidelog.protocol.messages.broker_registration import BrokerRegistrationRequest
 from tidelog.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.protocol.messages.controller_registration import ControllerRegistrationRequest
+from tidelog.protocol.messages.create_partitions import CreatePartitionsRequest
+from tidelog.protocol.messages.create_topics import CreateTopicsRequest
 from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest
 from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
+from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from tidelog.protocol.messages.end_txn import EndTxnRequest
+from tidelog.protocol.messages.envelope import EnvelopeRequest
+from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from tidelog.protocol.messages.heartbeat import HeartbeatRequest
+from tidelog.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.messages.join_group import JoinGroupRequest
 from tidelog.protocol.messages.leave_group import LeaveGroupRequest
 from tidelog.protocol.messages.list_groups import ListGroupsRequest
+from tidelog.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.protocol.messages.list_transactions import ListTransactionsRequest
 from tidelog.protocol.messages.offset_commit import OffsetCommitRequest
 from tidelog.protocol.messages.offset_delete import OffsetDeleteRequest
 from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest
+from tidelog.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tidelog.protocol.messages.sync_group import SyncGroupRequest
 from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from tidelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from tidelog.protocol.messages.update_features import UpdateFeaturesRequest
+from tidelog.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
+from tidelog.protocol.messages.vote import VoteRequest
 from tidelog.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
@@ -155,21 +182,25 @@ def _cluster_apis(context: ClusterContext) -> Routes:
 
 def _admin_apis(context: AdminContext) -> Routes:
     return {
-        ApiKey.CREATE_TOPICS: untyped(create_topics.handle, context),
-        ApiKey.DELETE_TOPICS: untyped(delete_topics.handle, context),
-        ApiKey.ALTER_CONFIGS: untyped(alter_configs.handle, context),
-        ApiKey.CREATE_PARTITIONS: untyped(create_partitions.handle, context),
-        ApiKey.ELECT_LEADERS: untyped(elect_leaders.handle, context),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: untyped(incremental_alter_configs.handle, context),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: untyped(
-            alter_partition_reassignments.handle, context
+        ApiKey.CREATE_TOPICS: route(CreateTopicsRequest, create_topics.handle, context),
+        ApiKey.DELETE_TOPICS: route(DeleteTopicsRequest, delete_topics.handle, context),
+        ApiKey.ALTER_CONFIGS: route(AlterConfigsRequest, alter_configs.handle, context),
+        ApiKey.CREATE_PARTITIONS: route(CreatePartitionsRequest, create_partitions.handle, context),
+        ApiKey.ELECT_LEADERS: route(ElectLeadersRequest, elect_leaders.handle, context),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: route(
+            IncrementalAlterConfigsRequest, incremental_alter_configs.handle, context
         ),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: untyped(list_partition_reassignments.handle, context),
-        ApiKey.DESCRIBE_QUORUM: untyped(describe_quorum.handle, context),
-        ApiKey.UPDATE_FEATURES: untyped(update_features.handle, context),
-        ApiKey.UNREGISTER_BROKER: untyped(unregister_broker.handle, context),
-        ApiKey.ADD_RAFT_VOTER: untyped(add_raft_voter.handle, context),
-        ApiKey.REMOVE_RAFT_VOTER: untyped(remove_raft_voter.handle, context),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: route(
+            AlterPartitionReassignmentsRequest, alter_partition_reassignments.handle, context
+        ),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: route(
+            ListPartitionReassignmentsRequest, list_partition_reassignments.handle, context
+        ),
+        ApiKey.DESCRIBE_QUORUM: route(DescribeQuorumRequest, describe_quorum.handle, context),
+        ApiKey.UPDATE_FEATURES: route(UpdateFeaturesRequest, update_features.handle, context),
+        ApiKey.UNREGISTER_BROKER: route(UnregisterBrokerRequest, unregister_broker.handle, context),
+        ApiKey.ADD_RAFT_VOTER: route(AddRaftVoterRequest, add_raft_voter.handle, context),
+        ApiKey.REMOVE_RAFT_VOTER: route(RemoveRaftVoterRequest, remove_raft_voter.handle, context),
     }
 
 
@@ -221,17 +252,27 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
     table: dict[ApiKey, Route[Any]] = {
         **of_brokers,
         ApiKey.FETCH: untyped(metadata_fetch.handle, context),
-        ApiKey.VOTE: untyped(vote.handle, context),
-        ApiKey.BEGIN_QUORUM_EPOCH: untyped(begin_quorum_epoch.handle, context),
-        ApiKey.END_QUORUM_EPOCH: untyped(end_quorum_epoch.handle, context),
-        ApiKey.ALTER_PARTITION: untyped(alter_partition.handle, context),
-        ApiKey.FETCH_SNAPSHOT: untyped(fetch_snapshot.handle, context),
-        ApiKey.BROKER_REGISTRATION: untyped(broker_registration.handle, context),
-        ApiKey.BROKER_HEARTBEAT: untyped(broker_heartbeat.handle, context),
-        ApiKey.ALLOCATE_PRODUCER_IDS: untyped(allocate_producer_ids.handle, context),
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS: untyped(assign_replicas_to_dirs.handle, context),
-        ApiKey.CONTROLLER_REGISTRATION: untyped(controller_registration.handle, context),
-        ApiKey.UPDATE_RAFT_VOTER: untyped(update_raft_voter.handle, context),
+        ApiKey.VOTE: route(VoteRequest, vote.handle, context),
+        ApiKey.BEGIN_QUORUM_EPOCH: route(
+            BeginQuorumEpochRequest, begin_quorum_epoch.handle, context
+        ),
+        ApiKey.END_QUORUM_EPOCH: route(EndQuorumEpochRequest, end_quorum_epoch.handle, context),
+        ApiKey.ALTER_PARTITION: route(AlterPartitionRequest, alter_partition.handle, context),
+        ApiKey.FETCH_SNAPSHOT: route(FetchSnapshotRequest, fetch_snapshot.handle, context),
+        ApiKey.BROKER_REGISTRATION: route(
+            BrokerRegistrationRequest, broker_registration.handle, context
+        ),
+        ApiKey.BROKER_HEARTBEAT: route(BrokerHeartbeatRequest, broker_heartbeat.handle, context),
+        ApiKey.ALLOCATE_PRODUCER_IDS: route(
+            AllocateProducerIdsRequest, allocate_producer_ids.handle, context
+        ),
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS: route(
+            AssignReplicasToDirsRequest, assign_replicas_to_dirs.handle, context
+        ),
+        ApiKey.CONTROLLER_REGISTRATION: route(
+            ControllerRegistrationRequest, controller_registration.handle, context
+        ),
+        ApiKey.UPDATE_RAFT_VOTER: route(UpdateRaftVoterRequest, update_raft_voter.handle, context),
     }
-    table[ApiKey.ENVELOPE] = Route(None, partial(envelope.handle, context, of_brokers))
+    table[ApiKey.ENVELOPE] = Route(EnvelopeRequest, partial(envelope.handle, context, of_brokers))
     return table

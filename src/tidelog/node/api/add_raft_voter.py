@@ -6,7 +6,7 @@ Invariant  Who is to vote is reached first, where it says that it listens: the o
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog import __version__
 from tidelog.controller.features import KRAFT_VERSION
@@ -16,10 +16,10 @@ from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.links import LinkLost
-from tidelog.node.core.request import Fields, Later, Reply, Request
+from tidelog.node.core.request import Later, Request
 from tidelog.node.replicas.opening import quorum_listener
-from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import field
+from tidelog.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from tidelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.voters import AddVoter
 
@@ -27,11 +27,13 @@ PURPOSE: Final = "quorum"
 PROBE_VERSION: Final = 4
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[AddRaftVoterRequest]
+) -> AddRaftVoterResponse | Later:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
-        return voter_answer(wrong_cluster(body.cluster_id))
+        return _answer(wrong_cluster(body.cluster_id))
     voter = Voter(
         voter_id=body.voter_id,
         voter_directory_id=body.voter_directory_id or ZERO_UUID,
@@ -44,21 +46,20 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
     if address is None or not _decides(context):
         return _add(context, request, voter)
     if context.cluster.image.controllers.get(voter.voter_id) is None:
-        return voter_answer(not_a_controller(voter.voter_id))
+        return _answer(not_a_controller(voter.voter_id))
     reply = request.park()
 
-    def reached(answer: Any, now: Now) -> None:
+    def reached(answer: ApiVersionsResponse | LinkLost, now: Now) -> None:
         request.now = now
         refused = _unfit(context, voter, answer)
-        outcome = voter_answer(refused) if refused is not None else _add(context, request, voter)
+        outcome = _answer(refused) if refused is not None else _add(context, request, voter)
         if not isinstance(outcome, Later):
             request.answer(outcome)
 
-    context.runtime.links.to(address, PURPOSE).ask_fields(
+    context.runtime.links.to(address, PURPOSE).ask(
         request.now,
-        ApiKey.API_VERSIONS,
+        ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__),
         PROBE_VERSION,
-        {"client_software_name": "tidelog", "client_software_version": __version__},
         reached,
         timeout_ms=context.cluster.config.controller_quorum_request_timeout_ms,
     )
@@ -69,7 +70,9 @@ def _decides(context: AdminContext) -> bool:
     return context.plane is not None and context.plane.is_active
 
 
-def _unfit(context: AdminContext, voter: Voter, answer: Any) -> Refusal | None:
+def _unfit(
+    context: AdminContext, voter: Voter, answer: ApiVersionsResponse | LinkLost
+) -> Refusal | None:
     """Why a node that was asked what it supports cannot vote."""
     if isinstance(answer, LinkLost):
         why = f"Node {voter.voter_id} could not be reached: {answer.reason}."
@@ -84,8 +87,10 @@ def _unfit(context: AdminContext, voter: Voter, answer: Any) -> Refusal | None:
     return Refusal(ErrorCode.invalid_request, why)
 
 
-def _add(context: AdminContext, request: Request[Any], voter: Voter) -> Reply:
-    await_commit = field(request.body, "ack_when_committed", True)
+def _add(
+    context: AdminContext, request: Request[AddRaftVoterRequest], voter: Voter
+) -> AddRaftVoterResponse | Later:
+    await_commit = request.body.ack_when_committed
     return context.control.decide(
         request,
         lambda controller: ControllerResult(
@@ -94,8 +99,8 @@ def _add(context: AdminContext, request: Request[Any], voter: Voter) -> Reply:
                 AddVoter(voter), request.now, await_commit=await_commit
             ),
         ),
-        voter_answer,
-        voter_answer,
+        _answer,
+        _answer,
     )
 
 
@@ -109,8 +114,7 @@ def wrong_cluster(cluster_id: str) -> Refusal:
     return Refusal(ErrorCode.inconsistent_cluster_id, f"This is not cluster {cluster_id}.")
 
 
-def voter_answer(outcome: Refusal | None) -> Fields:
-    """The answer to a change of the voters."""
+def _answer(outcome: Refusal | None) -> AddRaftVoterResponse:
     if outcome is None:
-        return {"error_code": ErrorCode.none, "error_message": None}
-    return {"error_code": outcome.code, "error_message": outcome.why}
+        return AddRaftVoterResponse(error_message=None)
+    return AddRaftVoterResponse(error_code=outcome.code, error_message=outcome.why)

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidelog.controller.producer_ids import ProducerIdBlock
-from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.control.calls.producer_ids import AllocateProducerIdsCall
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ControllerContext, request: Request[AllocateProducerIdsRequest]
+) -> AllocateProducerIdsResponse | Later:
     """Give the next block away."""
-    body = request.body
-    return context.plane.decide(
-        request,
-        lambda controller: controller.allocate_producer_ids(body.broker_id, body.broker_epoch),
-        _answer,
-        _answer,
-    )
-
-
-def _answer(outcome: ProducerIdBlock | Refusal) -> Fields:
-    if isinstance(outcome, Refusal):
-        return {"error_code": outcome.code}
-    return {
-        "error_code": ErrorCode.none,
-        "producer_id_start": outcome.first,
-        "producer_id_len": outcome.length,
-    }
+    return context.plane.answer(request, AllocateProducerIdsCall.asked_in(request.body))

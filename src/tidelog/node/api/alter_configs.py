@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.api.incremental_alter_configs import alter
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterConfigsResponseAlterConfigsResourceResponse,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[AlterConfigsRequest]
+) -> AlterConfigsResponse | Later:
     """What is not named goes back to its default."""
-    return alter(
-        context,
+    body = request.body
+    changes = [
+        ResourceChange(
+            resource.resource_type,
+            resource.resource_name,
+            [ConfigChange(config.name, ConfigOp.SET, config.value) for config in resource.configs],
+        )
+        for resource in body.resources
+    ]
+    return context.control.decide(
         request,
-        lambda controller, wishes, validate_only: controller.alter_configs(
-            wishes, validate_only=validate_only
-        ),
+        lambda controller: controller.alter_configs(changes, validate_only=body.validate_only),
+        _answer,
+        lambda refusal: _answer([(change.resource, refusal) for change in changes]),
+    )
+
+
+def _answer(outcome: Sequence[tuple[tuple[int, str], Refusal | None]]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResponseAlterConfigsResourceResponse(
+                error_code=ErrorCode.none if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.why,
+                resource_type=kind,
+                resource_name=name,
+            )
+            for (kind, name), refusal in outcome
+        ]
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.controller.reassignment import NewPartitionReassignment, ReassignedTopics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[AlterPartitionReassignmentsRequest]
+) -> AlterPartitionReassignmentsResponse | Later:
     """Begin, change or cancel a reassignment of each partition that is named."""
-    body = request.body
-    factor_may_change = field(body, "allow_replication_factor_change", True)
-    wishes = [
+    factor_may_change = request.body.allow_replication_factor_change
+    topics = [
         (
             topic.name,
             [
@@ -25,37 +29,42 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
                 for each in topic.partitions
             ],
         )
-        for topic in body.topics
+        for topic in request.body.topics
     ]
 
-    def answer(outcome: ReassignedTopics | Refusal) -> Fields:
+    def answer(outcome: ReassignedTopics | Refusal) -> AlterPartitionReassignmentsResponse:
         if isinstance(outcome, Refusal):
-            return {"error_code": outcome.code, "error_message": outcome.why, "responses": []}
-        return {
-            "allow_replication_factor_change": factor_may_change,
-            "error_code": ErrorCode.none,
-            "error_message": None,
-            "responses": [
-                {
-                    "name": topic,
-                    "partitions": [
-                        {
-                            "partition_index": index,
-                            "error_code": ErrorCode.none if refusal is None else refusal.code,
-                            "error_message": None if refusal is None else refusal.why,
-                        }
-                        for index, refusal in partitions
-                    ],
-                }
-                for topic, partitions in outcome
-            ],
-        }
+            return AlterPartitionReassignmentsResponse(
+                error_code=outcome.code, error_message=outcome.why
+            )
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=factor_may_change,
+            error_message=None,
+            responses=_responses(outcome),
+        )
 
     return context.control.decide(
         request,
         lambda controller: controller.alter_partition_reassignments(
-            wishes, allow_replication_factor_change=factor_may_change
+            topics, allow_replication_factor_change=factor_may_change
         ),
         answer,
         answer,
     )
+
+
+def _responses(topics: ReassignedTopics) -> list[ReassignableTopicResponse]:
+    return [
+        ReassignableTopicResponse(
+            name=topic,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=index,
+                    error_code=ErrorCode.none if refusal is None else refusal.code,
+                    error_message=None if refusal is None else refusal.why,
+                )
+                for index, refusal in partitions
+            ],
+        )
+        for topic, partitions in topics
+    ]

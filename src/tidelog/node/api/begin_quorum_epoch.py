@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Reply, Request
-from tidelog.node.metadata.quorum_letters import epoch_begun, epoch_response
+from tidelog.node.core.request import Later, Request
+from tidelog.node.metadata.quorum_requests import begin_epoch_response, epoch_begun
+from tidelog.protocol.messages.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ControllerContext, request: Request[BeginQuorumEpochRequest]
+) -> BeginQuorumEpochResponse | Later:
     """Follow it, unless a later epoch is known."""
     begun = epoch_begun(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(begun, ErrorCode):
-        return epoch_response(begun)
-    reply = request.park()
+        return BeginQuorumEpochResponse(error_code=begun)
+    later = request.park()
     context.plane.member.epoch_begun(
-        begun, request.now, lambda answer: request.answer(epoch_response(answer))
+        begun, request.now, lambda answer: request.answer(begin_epoch_response(answer))
     )
-    return reply
+    return later

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply
 from tidelog.controller.controller import Controller
 from tidelog.controller.result import ControllerResult
-from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.model.ids import ZERO_UUID
+from tidelog.model.errors import Refusal
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.control.decision_events import heartbeat_words
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.control.calls.broker_heartbeat import BrokerHeartbeatCall
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ControllerContext, request: Request[BrokerHeartbeatRequest]
+) -> BrokerHeartbeatResponse | Later:
     """Note the heartbeat; its connection stands for the broker from now on."""
     plane = context.plane
-    heartbeat = _heartbeat(request.body)
+    call = BrokerHeartbeatCall.asked_in(request.body)
+    heartbeat = call.heartbeat
 
     def decide(controller: Controller) -> ControllerResult[BrokerHeartbeatReply | Refusal]:
         if plane.chores is not None and plane.chores.is_late(heartbeat, request.connection):
             return ControllerResult((), _unchanged(controller, heartbeat))
-        decision = controller.broker_heartbeat(
-            heartbeat, next_offset=plane.next_offset, now=request.now
-        )
+        decision = call.decide(controller, plane.next_offset, request.now)
         if not isinstance(decision.reply, Refusal) and plane.chores is not None:
             plane.chores.heard_from(
                 heartbeat.broker_id, heartbeat.broker_epoch, request.connection, request.now
             )
         return decision
 
-    return plane.decide(request, decide, _answer, _answer, heartbeat_words(heartbeat))
+    return plane.decide(request, decide, call.answer, call.answer, call.cause)
 
 
 def _unchanged(controller: Controller, heartbeat: BrokerHeartbeat) -> BrokerHeartbeatReply:
@@ -43,29 +44,3 @@ def _unchanged(controller: Controller, heartbeat: BrokerHeartbeat) -> BrokerHear
         is_fenced=broker.fenced,
         should_shut_down=False,
     )
-
-
-def _heartbeat(body: Any) -> BrokerHeartbeat:
-    cordoned = field(body, "cordoned_log_dirs", None)
-    return BrokerHeartbeat(
-        broker_id=body.broker_id,
-        broker_epoch=body.broker_epoch,
-        metadata_offset=body.current_metadata_offset,
-        want_fence=body.want_fence,
-        want_shut_down=body.want_shut_down,
-        offline_log_dirs=tuple(each or ZERO_UUID for each in field(body, "offline_log_dirs", ())),
-        cordoned_log_dirs=None
-        if cordoned is None
-        else tuple(each or ZERO_UUID for each in cordoned),
-    )
-
-
-def _answer(outcome: BrokerHeartbeatReply | Refusal) -> Fields:
-    if isinstance(outcome, Refusal):
-        return {"error_code": outcome.code}
-    return {
-        "error_code": ErrorCode.none,
-        "is_caught_up": outcome.is_caught_up,
-        "is_fenced": outcome.is_fenced,
-        "should_shut_down": outcome.should_shut_down,
-    }

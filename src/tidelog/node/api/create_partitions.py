@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tidelog.controller.partitions import NewPartitions
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[CreatePartitionsRequest]
+) -> CreatePartitionsResponse | Later:
     """Add partitions to every topic that can have more."""
     body = request.body
-    wishes = [
+    growing = [
         NewPartitions(
             topic.name,
             topic.count,
@@ -24,20 +30,20 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
     ]
     return context.control.decide(
         request,
-        lambda controller: controller.create_partitions(wishes, validate_only=body.validate_only),
+        lambda controller: controller.create_partitions(growing, validate_only=body.validate_only),
         _answer,
-        lambda refusal: _answer([(wish.topic, refusal) for wish in wishes]),
+        lambda refusal: _answer([(each.topic, refusal) for each in growing]),
     )
 
 
-def _answer(outcome: Sequence[tuple[str, Refusal | None]]) -> Fields:
-    return {
-        "results": [
-            {
-                "name": name,
-                "error_code": ErrorCode.none if refusal is None else refusal.code,
-                "error_message": None if refusal is None else refusal.why,
-            }
+def _answer(outcome: Sequence[tuple[str, Refusal | None]]) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=name,
+                error_code=ErrorCode.none if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.why,
+            )
             for name, refusal in dict(outcome).items()  # one named twice is answered for once
         ]
-    }
+    )

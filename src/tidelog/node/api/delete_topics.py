@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from tidelog.controller.topics import TopicDeletion
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 
 DELETION_DISABLED_SINCE: Final = 3
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[DeleteTopicsRequest]
+) -> DeleteTopicsResponse | Later:
     """Delete every topic that exists; the others get their refusal."""
     body = request.body
-    wishes: list[tuple[str | None, UUID]]
-    if request.api_version >= 6:
-        wishes = [(topic.name, topic.topic_id or ZERO_UUID) for topic in body.topics]
-    else:
-        wishes = [(name, ZERO_UUID) for name in body.topic_names]
+    named: list[tuple[str | None, UUID]] = [
+        *((topic.name, topic.topic_id or ZERO_UUID) for topic in body.topics),
+        *((name, ZERO_UUID) for name in body.topic_names),
+    ]
+    answer = partial(_answer, request.api_version)
     return context.control.decide(
         request,
-        lambda controller: controller.delete_topics(wishes),
-        partial(_answer, request.api_version),
-        lambda refusal: _answer(
-            request.api_version, [TopicDeletion(*wish, refusal) for wish in wishes]
-        ),
+        lambda controller: controller.delete_topics(named),
+        answer,
+        lambda refusal: answer([TopicDeletion(*each, refusal) for each in named]),
     )
 
 
-def _answer(version: int, outcome: list[TopicDeletion]) -> Fields:
-    return {
-        "responses": [
-            {
-                "name": deletion.name,
-                "topic_id": deletion.topic_id,
-                "error_code": _code(version, deletion.refusal),
-                "error_message": None if deletion.refusal is None else deletion.refusal.why,
-            }
+def _answer(version: int, outcome: list[TopicDeletion]) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=deletion.name,
+                topic_id=deletion.topic_id,
+                error_code=_code(version, deletion.refusal),
+                error_message=None if deletion.refusal is None else deletion.refusal.why,
+            )
             for deletion in dict.fromkeys(outcome)  # one named twice is answered for once
         ]
-    }
+    )
 
 
 def _code(version: int, refusal: Refusal | None) -> ErrorCode:

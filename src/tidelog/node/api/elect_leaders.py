@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidelog.controller.elections import ElectedTopics, ElectionType
+from tidelog.controller.elections import ElectedTopics
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[ElectLeadersRequest]
+) -> ElectLeadersResponse | Later:
     """Hold an election in each partition that is named, or in all."""
     body = request.body
-    named = body.topic_partitions
-    wishes = None if named is None else [(topic.topic, topic.partitions) for topic in named]
-    kind = field(body, "election_type", ElectionType.PREFERRED)
+    topics = body.topic_partitions
+    named = None if topics is None else [(topic.topic, topic.partitions) for topic in topics]
 
-    def answer(outcome: ElectedTopics | Refusal) -> Fields:
+    def answer(outcome: ElectedTopics | Refusal) -> ElectLeadersResponse:
         if not isinstance(outcome, Refusal):
-            return {"error_code": ErrorCode.none, "replica_election_results": _results(outcome)}
+            return ElectLeadersResponse(replica_election_results=_results(outcome))
         # Version 0 has no place for one error; whoever named partitions finds it with each.
         everywhere: ElectedTopics = [
-            (topic, [(index, outcome) for index in partitions])
-            for topic, partitions in wishes or ()
+            (topic, [(index, outcome) for index in partitions]) for topic, partitions in named or ()
         ]
-        return {"error_code": outcome.code, "replica_election_results": _results(everywhere)}
+        return ElectLeadersResponse(
+            error_code=outcome.code, replica_election_results=_results(everywhere)
+        )
 
     return context.control.decide(
-        request, lambda controller: controller.elect_leaders(kind, wishes), answer, answer
+        request,
+        lambda controller: controller.elect_leaders(body.election_type, named),
+        answer,
+        answer,
     )
 
 
-def _results(topics: ElectedTopics) -> list[dict[str, Any]]:
+def _results(topics: ElectedTopics) -> list[ReplicaElectionResult]:
     return [
-        {
-            "topic": topic,
-            "partition_result": [
-                {
-                    "partition_id": index,
-                    "error_code": ErrorCode.none if refusal is None else refusal.code,
-                    "error_message": None if refusal is None else refusal.why,
-                }
+        ReplicaElectionResult(
+            topic=topic,
+            partition_result=[
+                PartitionResult(
+                    partition_id=index,
+                    error_code=ErrorCode.none if refusal is None else refusal.code,
+                    error_message=None if refusal is None else refusal.why,
+                )
                 for index, refusal in partitions
             ],
-        }
+        )
         for topic, partitions in topics
         if partitions
     ]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Reply, Request
-from tidelog.node.metadata.quorum_letters import epoch_ended, epoch_response
+from tidelog.node.core.request import Later, Request
+from tidelog.node.metadata.quorum_requests import end_epoch_response, epoch_ended
+from tidelog.protocol.messages.end_quorum_epoch import (
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+)
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ControllerContext, request: Request[EndQuorumEpochRequest]
+) -> EndQuorumEpochResponse | Later:
     """Stand for election: at once as the first of the successors, else after a while."""
     ended = epoch_ended(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(ended, ErrorCode):
-        return epoch_response(ended)
-    reply = request.park()
+        return EndQuorumEpochResponse(error_code=ended)
+    later = request.park()
     context.plane.member.epoch_ended(
-        ended, request.now, lambda answer: request.answer(epoch_response(answer))
+        ended, request.now, lambda answer: request.answer(end_epoch_response(answer))
     )
-    return reply
+    return later

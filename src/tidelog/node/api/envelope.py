@@ -9,29 +9,27 @@ Invariant  That this node is not the controller, or no longer, is said by the en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Answer, Fields, Later, Reply, Request
-from tidelog.node.core.requests import decode_body
-from tidelog.node.core.routes import Route
-from tidelog.protocol.apis import FORWARDED, ApiKey
+from tidelog.node.core.request import Answer, Later, Request
+from tidelog.node.core.requests import Routes, decode_body
+from tidelog.protocol.apis import FORWARDED
 from tidelog.protocol.frame import MalformedRequest, read_request_header
+from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.protocol.parts import joined
 
-NOT_HERE: Final[Fields] = {"error_code": ErrorCode.not_controller, "response_data": None}
+NOT_HERE: Final = EnvelopeResponse(error_code=ErrorCode.not_controller)
 
 
-class EnclosedRequest(Request[Any]):
+class EnclosedRequest(Request[object]):
     """The request in an envelope; its answer goes into the envelope's."""
 
     __slots__ = ("_outer",)
 
-    def __init__(
-        self, outer: Request[Any], routes: Mapping[ApiKey, Route[Any]], frame: memoryview
-    ) -> None:
+    def __init__(self, outer: Request[EnvelopeRequest], routes: Routes, frame: memoryview) -> None:
         header = read_request_header(frame)
         key, version = header.api_key, header.api_version
         if key not in FORWARDED:
@@ -61,20 +59,20 @@ class EnclosedRequest(Request[Any]):
         else:
             super().refuse(refusal, refused)
 
-    def enclosed(self, reply: Answer) -> Fields:
+    def enclosed(self, reply: Answer) -> EnvelopeResponse:
         """The envelope around an answer."""
-        return {"error_code": ErrorCode.none, "response_data": joined(self.encode(reply))}
+        return EnvelopeResponse(response_data=joined(self.encode(reply)))
 
 
 def handle(
-    context: ControllerContext, routes: Mapping[ApiKey, Route[Any]], request: Request[Any]
-) -> Reply:
+    context: ControllerContext, routes: Routes, request: Request[EnvelopeRequest]
+) -> EnvelopeResponse | Later:
     """Open the envelope and let the enclosed request be handled."""
     if not context.plane.is_active:
         return NOT_HERE
     try:
         enclosed = EnclosedRequest(request, routes, memoryview(request.body.request_data))
     except MalformedRequest:
-        return {"error_code": ErrorCode.invalid_request, "response_data": None}
+        return EnvelopeResponse(error_code=ErrorCode.invalid_request)
     reply = routes[enclosed.api_key].handle(enclosed)
     return reply if isinstance(reply, Later) else enclosed.enclosed(reply)

@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.controller.reassignment import OngoingTopics
-from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.errors import Refusal
 from tidelog.node.api.contexts import AdminContext
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[ListPartitionReassignmentsRequest]
+) -> ListPartitionReassignmentsResponse | Later:
     """What is under way in the partitions that are named, or in all."""
-    named = request.body.topics
-    wishes = None if named is None else [(topic.name, topic.partition_indexes) for topic in named]
+    topics = request.body.topics
+    named = None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]
     return context.control.decide(
         request,
-        lambda controller: controller.list_partition_reassignments(wishes),
+        lambda controller: controller.list_partition_reassignments(named),
         _answer,
         _refused,
     )
 
 
-def _answer(outcome: OngoingTopics) -> Fields:
-    return {
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": each.partition,
-                        "replicas": list(each.replicas),
-                        "adding_replicas": list(each.adding),
-                        "removing_replicas": list(each.removing),
-                    }
+def _answer(outcome: OngoingTopics) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic,
+                partitions=[
+                    OngoingPartitionReassignment(
+                        partition_index=each.partition,
+                        replicas=each.replicas,
+                        adding_replicas=each.adding,
+                        removing_replicas=each.removing,
+                    )
                     for each in partitions
                 ],
-            }
+            )
             for topic, partitions in outcome
         ],
-    }
+    )
 
 
-def _refused(refusal: Refusal) -> Fields:
-    return {"error_code": refusal.code, "error_message": refusal.why, "topics": []}
+def _refused(refusal: Refusal) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=refusal.code, error_message=refusal.why)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.errors import Refusal
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.control.decision_events import UNREGISTERED
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 
-def handle(context: AdminContext, request: Request[Any]) -> Reply:
+def handle(
+    context: AdminContext, request: Request[UnregisterBrokerRequest]
+) -> UnregisterBrokerResponse | Later:
     """Take the broker out of every in-sync set and drop its registration."""
     broker_id = request.body.broker_id
     return context.control.decide(
@@ -22,7 +26,7 @@ def handle(context: AdminContext, request: Request[Any]) -> Reply:
     )
 
 
-def _answer(outcome: Refusal | None) -> Fields:
+def _answer(outcome: Refusal | None) -> UnregisterBrokerResponse:
     if outcome is None:
-        return {"error_code": ErrorCode.none, "error_message": None}
-    return {"error_code": outcome.code, "error_message": outcome.why}
+        return UnregisterBrokerResponse(error_message=None)
+    return UnregisterBrokerResponse(error_code=outcome.code, error_message=outcome.why)

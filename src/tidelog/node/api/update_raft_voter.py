@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Fields, Reply, Request
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.update_raft_voter import (
+    CurrentLeader,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
 from tidelog.quorum.control_records import KRaftVersionRange, Voter, VoterEndpoint
 from tidelog.quorum.voters import UpdateVoter
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ControllerContext, request: Request[UpdateRaftVoterRequest]
+) -> UpdateRaftVoterResponse | Later:
     """Answer when that is committed, with who leads if it is not us."""
     body = request.body
 
-    def answer(outcome: Refusal | None) -> Fields:
+    def answer(outcome: Refusal | None) -> UpdateRaftVoterResponse:
         leader_id, leader_epoch = context.plane.fetches.leader
-        error = ErrorCode.none if outcome is None else outcome.code
-        return {
-            "error_code": error,
-            "current_leader": {"leader_id": leader_id, "leader_epoch": leader_epoch},
-        }
+        return UpdateRaftVoterResponse(
+            error_code=ErrorCode.none if outcome is None else outcome.code,
+            current_leader=CurrentLeader(leader_id=leader_id, leader_epoch=leader_epoch),
+        )
 
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return answer(Refusal(ErrorCode.inconsistent_cluster_id, "another cluster"))
-    supported = body.k_raft_version_feature
+    supported = body.kraft_version_feature
     voter = Voter(
         voter_id=body.voter_id,
         voter_directory_id=body.voter_directory_id or ZERO_UUID,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ControllerContext
-from tidelog.node.core.request import Reply, Request
-from tidelog.node.metadata.quorum_letters import vote_asked, vote_response
+from tidelog.node.core.request import Later, Request
+from tidelog.node.metadata.quorum_requests import vote_asked, vote_response
+from tidelog.protocol.messages.vote import VoteRequest, VoteResponse
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(context: ControllerContext, request: Request[VoteRequest]) -> VoteResponse | Later:
     """Give the vote or not; what is promised is on disk before the answer leaves."""
     asked = vote_asked(request.body, context.cluster.cluster_id)
     if isinstance(asked, ErrorCode):
-        return vote_response(asked)
-    reply = request.park()
+        return VoteResponse(error_code=asked)
+    later = request.park()
     context.plane.member.vote_asked(
         asked, request.now, lambda answer: request.answer(vote_response(answer))
     )
-    return reply
+    return later

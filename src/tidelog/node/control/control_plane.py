@@ -14,27 +14,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
+from tidelog.node.control.calls.controller_call import ControllerCall
 from tidelog.node.control.controller_chores import ControllerChores
 from tidelog.node.control.decision_events import events_of
-from tidelog.node.core.request import Answer, Reply, Request
+from tidelog.node.core.request import Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_fetches import MetadataFetches
 from tidelog.node.metadata.quorum_member import QuorumMember
-from tidelog.observe.cluster_events import ControllerActivated, ControllerDeactivated, LeaderElected
+from tidelog.observe.cluster_events import (
+    ControllerActivated,
+    ControllerDeactivated,
+    LeaderElected,
+)
 from tidelog.observe.events import Event
+from tidelog.protocol.message import RequestMessage, ResponseMessage
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.voters import VoterChange
 
-R = TypeVar("R")
+OutcomeT = TypeVar("OutcomeT")
+ResponseT = TypeVar("ResponseT", bound=ResponseMessage)
 
 
 class _Pending(NamedTuple):
@@ -101,13 +108,13 @@ class ControlPlane:
 
     def decide(
         self,
-        request: Request[Any],
-        decide: Callable[[Controller], ControllerResult[R]],
-        answer: Callable[[R], Answer],
-        refused: Callable[[Refusal], Answer],
+        request: Request[RequestMessage[ResponseT]],
+        decide: Callable[[Controller], ControllerResult[OutcomeT]],
+        answer: Callable[[OutcomeT], ResponseT],
+        refused: Callable[[Refusal], ResponseT],
         why: str = "",
         lost: Callable[[Now], None] | None = None,
-    ) -> Reply:
+    ) -> ResponseT | Later:
         """Let the controller decide on a request; answer it once the decision is committed.
 
         `why` is told as the cause of what the decision does to brokers. When the lead is lost
@@ -132,8 +139,8 @@ class ControlPlane:
     def propose(
         self,
         now: Now,
-        decide: Callable[[Controller], ControllerResult[R]],
-        then: Callable[[R | Refusal, Now], None],
+        decide: Callable[[Controller], ControllerResult[OutcomeT]],
+        then: Callable[[OutcomeT | Refusal, Now], None],
         why: str = "",
     ) -> None:
         """Let the controller decide on something of this node's own."""
@@ -153,6 +160,34 @@ class ControlPlane:
         else:
             then(decision.reply, now)
 
+    def ask(
+        self,
+        now: Now,
+        call: ControllerCall[ResponseT, OutcomeT],
+        then: Callable[[OutcomeT | Refusal, Now], None],
+    ) -> None:
+        """Let the controller decide on a call of this node's own."""
+        self.propose(
+            now,
+            lambda controller: call.decide(controller, self.next_offset, now),
+            then,
+            call.cause,
+        )
+
+    def answer(
+        self,
+        request: Request[RequestMessage[ResponseT]],
+        call: ControllerCall[ResponseT, OutcomeT],
+    ) -> ResponseT | Later:
+        """Let the controller decide on the call in a request; answer it then."""
+        return self.decide(
+            request,
+            lambda controller: call.decide(controller, self.next_offset, request.now),
+            call.answer,
+            call.answer,
+            call.cause,
+        )
+
     def append(self, records: tuple[MetadataRecord, ...], now: Now, *, atomic: bool = True) -> int:
         """Write records and let the controller see them at once; where they end."""
         controller = self._controller
@@ -170,7 +205,7 @@ class ControlPlane:
 
     def _submit(
         self,
-        decision: ControllerResult[R],
+        decision: ControllerResult[OutcomeT],
         now: Now,
         then: Callable[[Now], None],
         lost: Callable[[Now], None],

@@ -5,24 +5,21 @@ Invariant  It asks, again and again, until the log holds the incarnation of this
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from tidelog.controller.brokers import RegisterController
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
+from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.control.own_registration import registered_endpoints, supported_features
 from tidelog.node.core.deadlines import Deadline
-from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
-from tidelog.protocol.apis import ApiKey
 from tidelog.quorum.control_records import VoterEndpoint
 
-VERSION: Final = 0
-PURPOSE: Final = "control"
 AGAIN_MS: Final = 100
 
 
@@ -35,6 +32,7 @@ class ControllersJoining:
         cluster: ClusterView,
         plane: ControlPlane,
         locator: ControllerLocator,
+        control: ControllerChannel,
         endpoints: tuple[VoterEndpoint, ...],
         incarnation: UUID,
     ) -> None:
@@ -43,6 +41,7 @@ class ControllersJoining:
         self._cluster = cluster
         self._plane = plane
         self._locator = locator
+        self._control = control
         self._joining = RegisterController(
             cluster.node_id,
             incarnation,
@@ -63,58 +62,12 @@ class ControllersJoining:
         is_known = known is not None and known.incarnation_id == self._joining.incarnation_id
         if is_known or self._under_way:
             return
-        address = self._locator.address
-        if self._plane.is_active:
-            self._under_way = True
-            self._plane.propose(
-                now, lambda controller: controller.register_controller(self._joining), self._joined
-            )
-        elif address is None or self._locator.leader_id == self._cluster.node_id:
+        leads = self._locator.leader_id == self._cluster.node_id
+        if not self._plane.is_active and (leads or self._locator.address is None):
             self._wait(now)
         else:
             self._under_way = True
-            self._runtime.links.to(address, PURPOSE).ask_fields(
-                now,
-                ApiKey.CONTROLLER_REGISTRATION,
-                VERSION,
-                self._fields(),
-                self._answered,
-                timeout_ms=self._cluster.config.request_timeout_ms,
-            )
-
-    def _fields(self) -> dict[str, Any]:
-        joining = self._joining
-        return {
-            "controller_id": joining.controller_id,
-            "incarnation_id": joining.incarnation_id,
-            "zk_migration_ready": False,
-            "listeners": [
-                {
-                    "name": point.name,
-                    "host": point.host,
-                    "port": point.port,
-                    "security_protocol": point.security_protocol,
-                }
-                for point in joining.endpoints
-            ],
-            "features": [
-                {
-                    "name": feature.name,
-                    "min_supported_version": feature.min_supported_version,
-                    "max_supported_version": feature.max_supported_version,
-                }
-                for feature in joining.features
-            ],
-        }
-
-    def _answered(self, answer: Any, now: Now) -> None:
-        if isinstance(answer, LinkLost):
-            outcome: Refusal | None = Refusal(ErrorCode.network_exception, answer.reason)
-        elif answer.error_code:
-            outcome = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
-        else:
-            outcome = None
-        self._joined(outcome, now)
+            self._control.register_controller(now, self._joining, self._joined)
 
     def _joined(self, outcome: Refusal | None, now: Now) -> None:
         self._under_way = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.heartbeats import FENCE, UNFENCE
@@ -28,6 +28,8 @@ from tidelog.protocol.stored.metadata import (
     UnregisterBrokerRecord,
 )
 
+R = TypeVar("R")
+
 REGISTERED: Final = "its process joined the cluster"
 UNREGISTERED: Final = "somebody asked for it"
 
@@ -41,9 +43,7 @@ def heartbeat_words(heartbeat: BrokerHeartbeat) -> str:
     return f"it has applied the metadata up to offset {heartbeat.metadata_offset}"
 
 
-def events_of(
-    decision: ControllerResult[Any], why: str, unclean_before: int = 0
-) -> Iterator[Event]:
+def events_of(decision: ControllerResult[R], why: str, unclean_before: int = 0) -> Iterator[Event]:
     """Who came, went, leads; `why` is the reason for what happens to brokers."""
     unclean = unclean_before
     for cause in decision.causes:

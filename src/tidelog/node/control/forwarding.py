@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.links import LinkLost
-from tidelog.node.core.request import Answer, Later, Request
+from tidelog.node.core.request import Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import ResponseMessage
+from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.protocol.primitives import compact_string_bytes
 
 ENVELOPE_VERSION: Final = 0
@@ -51,20 +53,24 @@ class Forwarding:
         self._controller_watch = controller_watch
         self._locator = locator
 
-    def forward(self, request: Request[Any], refused: Callable[[Refusal], Answer]) -> Later:
+    def forward(
+        self, request: Request[object], refused: Callable[[Refusal], ResponseMessage]
+    ) -> Later:
         """Pass a request on; `refused` says to the client that it could not be."""
         later = request.park()
         self.hold(request, refused).send(request.now)
         return later
 
-    def hold(self, request: Request[Any], refused: Callable[[Refusal], Answer]) -> Forwarded:
+    def hold(
+        self, request: Request[object], refused: Callable[[Refusal], ResponseMessage]
+    ) -> Forwarded:
         """Keep what is needed to pass a request on later, should that be necessary."""
         request.hold(len(request.frame))
-        envelope = {
-            "request_data": bytes(request.frame),
-            "request_principal": ANONYMOUS,
-            "client_host_address": _address_bytes(request.connection.peer_host),
-        }
+        envelope = EnvelopeRequest(
+            request_data=bytes(request.frame),
+            request_principal=ANONYMOUS,
+            client_host_address=_address_bytes(request.connection.peer_host),
+        )
         due_ms = request.now.monotonic_ms + self._cluster.config.request_timeout_ms
         return Forwarded(
             self._runtime,
@@ -85,9 +91,9 @@ class Forwarded:
         runtime: Runtime,
         controller_watch: ControllerWatch,
         locator: ControllerLocator,
-        request: Request[Any],
-        refused: Callable[[Refusal], Answer],
-        envelope: dict[str, bytes],
+        request: Request[object],
+        refused: Callable[[Refusal], ResponseMessage],
+        envelope: EnvelopeRequest,
         due_ms: int,
     ) -> None:
         self._runtime = runtime
@@ -116,26 +122,25 @@ class Forwarded:
             return
         # It has a link of its own, since its impatience costs whatever else waits on the link.
         purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
-        self._runtime.links.to(address, purpose).ask_fields(
+        self._runtime.links.to(address, purpose).ask(
             now,
-            ApiKey.ENVELOPE,
-            ENVELOPE_VERSION,
             self._envelope,
+            ENVELOPE_VERSION,
             self._answered,
             timeout_ms=min(remaining_ms, DESCRIBED_WITHIN_MS) if asks_for_quorum else remaining_ms,
         )
 
-    def _answered(self, answer: Any, now: Now) -> None:
+    def _answered(self, answer: EnvelopeResponse | LinkLost, now: Now) -> None:
         if self._request.connection.closed:
             self._request.let_go()
             return
-        if isinstance(answer, LinkLost) or answer.error_code == ErrorCode.not_controller:
+        if isinstance(answer, LinkLost) or answer.error_code is ErrorCode.not_controller:
             self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
-        elif answer.error_code == ErrorCode.unsupported_version:
+        elif answer.error_code is ErrorCode.unsupported_version:
             self._request.let_go()
             self._request.connection.close("the controller does not know this version")
         elif answer.error_code or answer.response_data is None:
-            why = f"the controller answered {ErrorCode(answer.error_code).name}"
+            why = f"the controller answered {answer.error_code.name}"
             self._refuse(Refusal(ErrorCode.unknown_server_error, why))
         else:
             self._request.answer([answer.response_data])

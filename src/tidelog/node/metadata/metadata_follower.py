@@ -9,7 +9,7 @@ Invariant  Whatever goes wrong on the way, the follower goes on asking; it gives
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError, ErrorCode
@@ -34,8 +34,8 @@ from tidelog.node.metadata.quorum_messages import (
     snapshot_request,
 )
 from tidelog.observe.cluster_events import StrangeController
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchResponse
+from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import AfterFetch, Quorum
@@ -175,10 +175,8 @@ class MetadataFollower:
 
     def _fetch_piece(self, question: _UnderWay, download: SnapshotDownload, now: Now) -> None:
         config = self._cluster.config
-        self._runtime.links.to(question.address, PURPOSE).ask_fields(
+        self._runtime.links.to(question.address, PURPOSE).ask(
             now,
-            ApiKey.FETCH_SNAPSHOT,
-            SNAPSHOT_VERSION,
             snapshot_request(
                 download,
                 self._quorum.identity,
@@ -186,12 +184,17 @@ class MetadataFollower:
                 self._cluster.cluster_id,
                 config.controller_quorum_fetch_snapshot_max_bytes,
             ),
+            SNAPSHOT_VERSION,
             lambda answer, later: self._piece_arrived(question, download, answer, later),
             timeout_ms=config.controller_quorum_request_timeout_ms,
         )
 
     def _piece_arrived(
-        self, question: _UnderWay, download: SnapshotDownload, answer: Any, now: Now
+        self,
+        question: _UnderWay,
+        download: SnapshotDownload,
+        answer: FetchSnapshotResponse | LinkLost,
+        now: Now,
     ) -> None:
         piece = None if isinstance(answer, LinkLost) else snapshot_piece(answer)
         if question is not self._under_way:

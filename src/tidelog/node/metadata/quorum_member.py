@@ -9,7 +9,7 @@ Invariant  What the quorum promises is on disk before it is said to anybody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
@@ -22,7 +22,7 @@ from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
-from tidelog.node.metadata.quorum_letters import answer_in, request_of
+from tidelog.node.metadata.quorum_requests import ask_voter
 from tidelog.quorum.messages import (
     Address,
     BeginQuorumEpoch,
@@ -108,8 +108,8 @@ class QuorumMember:
     def settle(self, now: Now) -> None:
         """Something happened to the quorum: do what comes of it."""
         self._keep_promise()
-        for letter in self._quorum.elections.take_requests():
-            self._send(letter, now)
+        for outbound in self._quorum.elections.take_requests():
+            self._send(outbound, now)
         self.sync()
         self._lower()
         self.changed.tell(now)
@@ -175,32 +175,40 @@ class QuorumMember:
         self._quorum.elections.time_passed(now)
         self.settle(now)
 
-    def _send(self, letter: OutboundRequest, now: Now) -> None:
-        address = letter.to.address(self._listener)
+    def _send(self, outbound: OutboundRequest, now: Now) -> None:
+        address = outbound.to.address(self._listener)
         if address is None:
             self._runtime.deadlines.at(
                 now.monotonic_ms + self._cluster.config.controller_quorum_request_timeout_ms,
-                lambda later: self._answered(letter, LinkLost("it listens nowhere"), later),
+                lambda later: self._answered(outbound, LinkLost("it listens nowhere"), later),
             )
             return
-        api_key, version, fields = request_of(letter, self._cluster.cluster_id, self._listener)
-        self._runtime.links.to(address, PURPOSE).ask_fields(
+        ask_voter(
+            self._runtime.links.to(address, PURPOSE),
+            outbound,
+            self._cluster.cluster_id,
+            self._listener,
+            lambda answer, later: self._heard(outbound, address, answer, later),
             now,
-            api_key,
-            version,
-            fields,
-            lambda answer, later: self._heard(letter, address, answer, later),
-            timeout_ms=self._cluster.config.controller_quorum_request_timeout_ms,
+            self._cluster.config.controller_quorum_request_timeout_ms,
         )
 
-    def _heard(self, letter: OutboundRequest, address: Address, answer: Any, now: Now) -> None:
+    def _heard(
+        self,
+        outbound: OutboundRequest,
+        address: Address,
+        answer: QuorumResponse | LinkLost,
+        now: Now,
+    ) -> None:
         if not isinstance(answer, LinkLost):
             self._controller_watch.answered(address, now)
-        self._answered(letter, answer, now)
+        self._answered(outbound, answer, now)
 
-    def _answered(self, letter: OutboundRequest, answer: Any, now: Now) -> None:
+    def _answered(
+        self, outbound: OutboundRequest, answer: QuorumResponse | LinkLost, now: Now
+    ) -> None:
         if isinstance(answer, LinkLost):
-            self._quorum.elections.request_failed(letter, now)
+            self._quorum.elections.request_failed(outbound, now)
         else:
-            self._quorum.elections.handle_response(letter, answer_in(answer), now)
+            self._quorum.elections.handle_response(outbound, answer, now)
         self.settle(now)

@@ -5,7 +5,7 @@ Both ends are here, so that what one writes the other reads.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
@@ -20,6 +20,13 @@ from tidelog.protocol.fetch import (
     NodeEndpoint,
     Part,
     encode_fetch_response,
+)
+from tidelog.protocol.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotRequestPartitionSnapshot,
+    FetchSnapshotRequestSnapshotId,
+    FetchSnapshotRequestTopicSnapshot,
+    FetchSnapshotResponse,
 )
 from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse, SnapshotFetchResponse
 from tidelog.quorum.messages import ReplicaKey
@@ -136,24 +143,23 @@ def fetched(response: FetchResponse) -> MetadataFetchResponse[memoryview] | Erro
 
 def snapshot_request(
     download: SnapshotDownload, own: ReplicaKey, epoch: int, cluster_id: str, max_bytes: int
-) -> dict[str, Any]:
+) -> FetchSnapshotRequest:
     """The question for the next piece of a snapshot."""
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": epoch,
-        "snapshot_id": {"end_offset": download.id.offset, "epoch": download.id.epoch},
-        "position": download.position,
-        "replica_directory_id": own.directory_id,
-    }
-    return {
-        "cluster_id": cluster_id,
-        "replica_id": own.id,
-        "max_bytes": max_bytes,
-        "topics": [{"name": METADATA_TOPIC, "partitions": [partition]}],
-    }
+    partition = FetchSnapshotRequestPartitionSnapshot(
+        current_leader_epoch=epoch,
+        snapshot_id=FetchSnapshotRequestSnapshotId(
+            end_offset=download.id.offset, epoch=download.id.epoch
+        ),
+        position=download.position,
+        replica_directory_id=own.directory_id,
+    )
+    topic = FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
+    return FetchSnapshotRequest(
+        cluster_id=cluster_id, replica_id=own.id, max_bytes=max_bytes, topics=[topic]
+    )
 
 
-def snapshot_piece(answer: Any) -> SnapshotFetchResponse:
+def snapshot_piece(answer: FetchSnapshotResponse) -> SnapshotFetchResponse:
     """The piece in an answer."""
     if answer.error_code or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
         return SnapshotFetchResponse(answer.error_code or ErrorCode.unknown_server_error)

@@ -9,15 +9,25 @@ Invariant  It asks once in a fetch timeout at most, and only while it follows a 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.time import Now
-from tidelog.node.core.request import Fields
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.protocol.apis import ApiKey
-from tidelog.quorum.control_records import KRaftVersionRange
+from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.add_raft_voter import (
+    AddRaftVoterRequest,
+    AddRaftVoterRequestListener,
+)
+from tidelog.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tidelog.protocol.messages.update_raft_voter import (
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterRequestKRaftVersionFeature,
+    UpdateRaftVoterRequestListener,
+)
+from tidelog.quorum.control_records import KRaftVersionRange, Voter
+from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import Quorum
 
 UPDATE_VERSION: Final = 0
@@ -39,65 +49,72 @@ class VoterUpdates:
 
     def look(self, now: Now) -> None:
         """Tell the leader, if there is one, it is time, and there is something to say."""
-        address = self._quorum.leader_address
+        quorum, config = self._quorum, self._cluster.config
+        address = quorum.leader_address
         if address is None or now.monotonic_ms < self._next_ms:
             return
-        asking = self._asking()
-        if asking is None:
-            return
-        api_key, version, fields = asking
+        if quorum.is_described_wrongly:
+            self._ask(now, address, self._description(), UPDATE_VERSION)
+        elif config.controller_quorum_auto_join_enable and quorum.may_join:
+            before = quorum.voters.by_id(quorum.identity.id)
+            if before is None:
+                self._ask(now, address, self._joining(), ADD_VERSION)
+            else:
+                self._ask(now, address, self._leaving(before), REMOVE_VERSION)
+
+    def _ask(
+        self, now: Now, address: Address, request: RequestMessage[ResponseT], version: int
+    ) -> None:
         config = self._cluster.config
         self._next_ms = now.monotonic_ms + config.controller_quorum_fetch_timeout_ms
-        self._runtime.links.to(address, PURPOSE).ask_fields(
+        self._runtime.links.to(address, PURPOSE).ask(
             now,
-            api_key,
+            request,
             version,
-            {"cluster_id": self._cluster.cluster_id, **fields},
             _told,
             timeout_ms=config.controller_quorum_request_timeout_ms,
         )
 
-    def _asking(self) -> tuple[ApiKey, int, Fields] | None:
-        quorum = self._quorum
-        own = quorum.identity
-        if quorum.is_described_wrongly:
-            return ApiKey.UPDATE_RAFT_VOTER, UPDATE_VERSION, self._description()
-        if not self._cluster.config.controller_quorum_auto_join_enable or not quorum.may_join:
-            return None
-        before = quorum.voters.by_id(own.id)
-        if before is not None:
-            who = {"voter_id": own.id, "voter_directory_id": before.voter_directory_id}
-            return ApiKey.REMOVE_RAFT_VOTER, REMOVE_VERSION, who
-        joining = {
-            "timeout": self._cluster.config.controller_quorum_request_timeout_ms,
-            "voter_id": own.id,
-            "voter_directory_id": own.directory_id,
-            "listeners": self._listeners(),
-            # Who joins is needed to commit that it does, so it must not wait for that.
-            "ack_when_committed": False,
-        }
-        return ApiKey.ADD_RAFT_VOTER, ADD_VERSION, joining
-
-    def _description(self) -> Fields:
+    def _description(self) -> UpdateRaftVoterRequest:
         supported = KRaftVersionRange()
         own = self._quorum.identity
-        return {
-            "current_leader_epoch": self._quorum.epoch,
-            "voter_id": own.id,
-            "voter_directory_id": own.directory_id,
-            "listeners": self._listeners(),
-            "k_raft_version_feature": {
-                "min_supported_version": supported.min_supported_version,
-                "max_supported_version": supported.max_supported_version,
-            },
-        }
+        return UpdateRaftVoterRequest(
+            cluster_id=self._cluster.cluster_id,
+            current_leader_epoch=self._quorum.epoch,
+            voter_id=own.id,
+            voter_directory_id=own.directory_id,
+            listeners=[
+                UpdateRaftVoterRequestListener(name=point.name, host=point.host, port=point.port)
+                for point in self._quorum.endpoints
+            ],
+            kraft_version_feature=UpdateRaftVoterRequestKRaftVersionFeature(
+                min_supported_version=supported.min_supported_version,
+                max_supported_version=supported.max_supported_version,
+            ),
+        )
 
-    def _listeners(self) -> list[Fields]:
-        return [
-            {"name": point.name, "host": point.host, "port": point.port}
-            for point in self._quorum.endpoints
-        ]
+    def _leaving(self, before: Voter) -> RemoveRaftVoterRequest:
+        return RemoveRaftVoterRequest(
+            cluster_id=self._cluster.cluster_id,
+            voter_id=before.voter_id,
+            voter_directory_id=before.voter_directory_id,
+        )
+
+    def _joining(self) -> AddRaftVoterRequest:
+        own = self._quorum.identity
+        return AddRaftVoterRequest(
+            cluster_id=self._cluster.cluster_id,
+            timeout_ms=self._cluster.config.controller_quorum_request_timeout_ms,
+            voter_id=own.id,
+            voter_directory_id=own.directory_id,
+            listeners=[
+                AddRaftVoterRequestListener(name=point.name, host=point.host, port=point.port)
+                for point in self._quorum.endpoints
+            ],
+            # Who joins is needed to commit that it does, so it must not wait for that.
+            ack_when_committed=False,
+        )
 
 
-def _told(answer: Any, now: Now) -> None:
+def _told(answer: object, now: Now) -> None:
     """The log will say whether it worked; until it does, the leader is told again."""
