@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.protocol.pairs import PAIRS, name
+from tests.protocol.pairs import JUDGED, name
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import (
@@ -112,7 +112,7 @@ def with_a_harmful_length(message: bytes) -> Iterator[bytearray]:
             yield changed
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED, ids=name)
 def test_a_damaged_request_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_request_is_a_value_or_malformed(
         all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED, ids=name)
 def test_a_damaged_response_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_damaged_response_is_a_value_or_malformed(
             all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED, ids=name)
 def test_a_length_that_is_only_claimed_takes_no_memory(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -218,7 +218,7 @@ def test_what_was_built_to_do_harm_is_refused(frame: bytes) -> None:
     started = time.thread_time()
     with pytest.raises(MalformedRequest):
         decode_frame(frame)
-    assert time.perf_counter() - started < LONGEST_S
+    assert time.thread_time() - started < LONGEST_S
 
 
 def test_the_corpus_covers_every_outcome() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tidelog.node.api import (
     acls,
@@ -77,10 +76,24 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
-from tidelog.node.core.routes import Route, untyped
+from tidelog.node.core.routes import Route, Routes, decoded_route, route, untyped
 from tidelog.protocol.apis import ApiKey
-
-Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
+from tidelog.protocol.fetch import decode_fetch
+from tidelog.protocol.messages.create_acls import CreateAclsRequest
+from tidelog.protocol.messages.delete_acls import DeleteAclsRequest
+from tidelog.protocol.messages.delete_records import DeleteRecordsRequest
+from tidelog.protocol.messages.describe_acls import DescribeAclsRequest
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
+from tidelog.protocol.messages.describe_configs import DescribeConfigsRequest
+from tidelog.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.protocol.messages.describe_producers import DescribeProducersRequest
+from tidelog.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tidelog.protocol.messages.list_offsets import ListOffsetsRequest
+from tidelog.protocol.messages.metadata import MetadataRequest
+from tidelog.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tidelog.protocol.produce import decode_produce
 
 
 class Contexts(NamedTuple):
@@ -108,28 +121,36 @@ def routes(contexts: Contexts) -> Routes:
 
 def _records_apis(context: RecordsContext) -> Routes:
     return {
-        ApiKey.PRODUCE: untyped(produce.handle, context),
-        ApiKey.FETCH: untyped(fetch.handle, context),
-        ApiKey.LIST_OFFSETS: untyped(list_offsets.handle, context),
-        ApiKey.DELETE_RECORDS: untyped(delete_records.handle, context),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: untyped(offset_for_leader_epoch.handle, context),
-        ApiKey.DESCRIBE_LOG_DIRS: untyped(describe_log_dirs.handle, context),
-        ApiKey.DESCRIBE_PRODUCERS: untyped(describe_producers.handle, context),
+        ApiKey.PRODUCE: decoded_route(decode_produce, produce.handle, context),
+        ApiKey.FETCH: decoded_route(decode_fetch, fetch.handle, context),
+        ApiKey.LIST_OFFSETS: route(ListOffsetsRequest, list_offsets.handle, context),
+        ApiKey.DELETE_RECORDS: route(DeleteRecordsRequest, delete_records.handle, context),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: route(
+            OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle, context
+        ),
+        ApiKey.DESCRIBE_LOG_DIRS: route(DescribeLogDirsRequest, describe_log_dirs.handle, context),
+        ApiKey.DESCRIBE_PRODUCERS: route(
+            DescribeProducersRequest, describe_producers.handle, context
+        ),
     }
 
 
 def _cluster_apis(context: ClusterContext) -> Routes:
     return {
-        ApiKey.METADATA: untyped(metadata.handle, context),
-        ApiKey.API_VERSIONS: untyped(api_versions.handle, context),
-        ApiKey.DESCRIBE_ACLS: untyped(acls.describe, context),
-        ApiKey.CREATE_ACLS: untyped(acls.create, context),
-        ApiKey.DELETE_ACLS: untyped(acls.delete, context),
-        ApiKey.DESCRIBE_CONFIGS: untyped(describe_configs.handle, context),
-        ApiKey.DESCRIBE_CLUSTER: untyped(describe_cluster.handle, context),
-        ApiKey.FIND_COORDINATOR: untyped(find_coordinator.handle, context),
-        ApiKey.LIST_CONFIG_RESOURCES: untyped(list_config_resources.handle, context),
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: untyped(describe_topic_partitions.handle, context),
+        ApiKey.METADATA: route(MetadataRequest, metadata.handle, context),
+        ApiKey.API_VERSIONS: decoded_route(api_versions.decode, api_versions.handle, context),
+        ApiKey.DESCRIBE_ACLS: route(DescribeAclsRequest, acls.describe, context),
+        ApiKey.CREATE_ACLS: route(CreateAclsRequest, acls.create, context),
+        ApiKey.DELETE_ACLS: route(DeleteAclsRequest, acls.delete, context),
+        ApiKey.DESCRIBE_CONFIGS: route(DescribeConfigsRequest, describe_configs.handle, context),
+        ApiKey.DESCRIBE_CLUSTER: route(DescribeClusterRequest, describe_cluster.handle, context),
+        ApiKey.FIND_COORDINATOR: route(FindCoordinatorRequest, find_coordinator.handle, context),
+        ApiKey.LIST_CONFIG_RESOURCES: route(
+            ListConfigResourcesRequest, list_config_resources.handle, context
+        ),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: route(
+            DescribeTopicPartitionsRequest, describe_topic_partitions.handle, context
+        ),
     }
 
 
@@ -190,7 +211,7 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
         return {}
     table: dict[ApiKey, Route[Any]] = {
         **of_brokers,
-        ApiKey.FETCH: untyped(metadata_fetch.handle, context),
+        ApiKey.FETCH: decoded_route(decode_fetch, metadata_fetch.handle, context),
         ApiKey.VOTE: untyped(vote.handle, context),
         ApiKey.BEGIN_QUORUM_EPOCH: untyped(begin_quorum_epoch.handle, context),
         ApiKey.END_QUORUM_EPOCH: untyped(end_quorum_epoch.handle, context),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.node.api.contexts import ControllerContext
 from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.fetch import FetchRequest
 
 
-def handle(context: ControllerContext, request: Request[Any]) -> Reply:
+def handle(context: ControllerContext, request: Request[FetchRequest]) -> Reply:
     """Answer a follower of the log now, or when there is something new for it."""
     return context.plane.fetches.handle(request)

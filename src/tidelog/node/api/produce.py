@@ -9,7 +9,7 @@ that a topic asks for with `flush.messages` and `flush.ms`.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode, Refusal
@@ -59,7 +59,7 @@ class Held(NamedTuple):
             )
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
     if request.body.transactional_id is not None:
         later = context.transaction_gate.wait(request, partial(_produce, context))
@@ -68,8 +68,8 @@ def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     return _produce(context, request, OPEN)
 
 
-def _produce(context: RecordsContext, request: Request[Any], gate: Gate) -> Reply:
-    produce: ProduceRequest = request.body
+def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Gate) -> Reply:
+    produce = request.body
     answers: Answers = []
     held: list[Held] = []
     failed = False
@@ -111,7 +111,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 def _append_topic(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
@@ -150,7 +150,7 @@ def _append_topic(
             held.append(result)
 
 
-def _refuse_topic(request: Request[Any], acks: int, name: str | None) -> Refusal | None:
+def _refuse_topic(request: Request[ProduceRequest], acks: int, name: str | None) -> Refusal | None:
     if acks not in ACKS:
         why = f"acks must be -1, 0 or 1, not {acks}"
         return Refusal(ErrorCode.invalid_required_acks, why)
@@ -161,7 +161,7 @@ def _refuse_topic(request: Request[Any], acks: int, name: str | None) -> Refusal
 
 def _refused_unread(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     index: int,
     records: memoryview | None,
     target: TopicPartition | None,
@@ -185,7 +185,7 @@ def _refused_unread(
 
 
 def _append(
-    request: Request[Any],
+    request: Request[ProduceRequest],
     partition: Partition,
     index: int,
     records: memoryview | None,
@@ -215,13 +215,13 @@ def _refused(
 
 def _answer_later(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     answers: Answers,
     held: list[Held],
     timeout_ms: int,
 ) -> Later:
     later = request.park()
-    request.body = None  # the batches lie in a buffer that is not ours for that long
+    request.drop_body()  # the batches lie in a buffer that is not ours for that long
     waiting = len(held)
     deadline: Deadline | None = None
 
@@ -260,7 +260,7 @@ def _answer_later(
     return later
 
 
-def _encode(context: RecordsContext, request: Request[Any], answers: Answers) -> bytes:
+def _encode(context: RecordsContext, request: Request[ProduceRequest], answers: Answers) -> bytes:
     leaders = [
         result.current_leader[0]
         for _, _, results in answers

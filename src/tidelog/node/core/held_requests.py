@@ -13,7 +13,7 @@ Invariant  Nothing is held for longer than a second (`LONGEST_MS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
@@ -31,7 +31,7 @@ class HeldRequests:
 
     def hold(
         self,
-        request: Request[Any],
+        request: Request[object],
         must_wait: Callable[[], bool],
         answer: Callable[[], Answer],
         within_ms: int,

@@ -76,6 +76,10 @@ class Request(Generic[BodyT_co]):
             self._slot = self.connection.reserve()
         return Later.PARKED
 
+    def drop_body(self) -> None:
+        """What was asked is not needed any more; the answer goes to whoever asked it."""
+        del self.body
+
     def encode(self, reply: Answer) -> list[Part]:
         """The answer as bytes."""
         if isinstance(reply, list):

@@ -9,7 +9,6 @@ Invariant  Only the arrival of a fetch tells that its follower is there; to look
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode
@@ -31,7 +30,11 @@ class _Parked:
     __slots__ = ("asked", "deadline", "fetches", "request")
 
     def __init__(
-        self, fetches: MetadataFetches, request: Request[Any], asked: MetadataFetch, due_ms: int
+        self,
+        fetches: MetadataFetches,
+        request: Request[FetchRequest],
+        asked: MetadataFetch,
+        due_ms: int,
     ) -> None:
         self.fetches = fetches
         self.request = request
@@ -70,9 +73,9 @@ class MetadataFetches:
         """Something was appended or committed since the last look."""
         self._quorum = quorum
 
-    def handle(self, request: Request[Any]) -> Reply:
+    def handle(self, request: Request[FetchRequest]) -> Reply:
         """Answer a fetch now, or park it."""
-        fetch: FetchRequest = request.body
+        fetch = request.body
         asked = asked_for(fetch, self._cluster.cluster_id)
         if isinstance(asked, ErrorCode):
             version, correlation_id = request.api_version, request.correlation_id
@@ -111,5 +114,7 @@ class MetadataFetches:
             parked.request.connection.waiting.pop(parked, None)
             parked.request.answer(self._encode(parked.request, answer))
 
-    def _encode(self, request: Request[Any], answer: MetadataFetched[LogSlice]) -> list[Part]:
+    def _encode(
+        self, request: Request[FetchRequest], answer: MetadataFetched[LogSlice]
+    ) -> list[Part]:
         return fetch_response(request.api_version, request.correlation_id, answer)
