@@ -62,12 +62,12 @@ def _answer_when_decided(
         return _answer(context, request, {})
     departures = context.departures
     ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
-    return context.held.hold(
-        request,
+    decided = context.held.hold(
+        request.now,
         lambda: bool(_leaders_in_doubt(context, request)),
-        lambda: _answer(context, request, {}),
         max(ends_ms) - request.now.monotonic_ms,
     )
+    return request.answer_with(decided.map(lambda _: _answer(context, request, {})))
 
 
 def _leaders_in_doubt(context: ClusterContext, request: Request[MetadataRequest]) -> set[int]:

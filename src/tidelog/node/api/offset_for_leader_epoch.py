@@ -27,14 +27,12 @@ def handle(
     context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]
 ) -> OffsetForLeaderEpochResponse | Later:
     """Answer each partition on its own."""
-    if _is_ahead_of_us(context, request):
-        return context.held.hold(
-            request,
-            lambda: _is_ahead_of_us(context, request),
-            lambda: _answers(context, request),
-            CATCHES_UP_MS,
-        )
-    return _answers(context, request)
+    if not _is_ahead_of_us(context, request):
+        return _answers(context, request)
+    caught_up = context.held.hold(
+        request.now, lambda: _is_ahead_of_us(context, request), CATCHES_UP_MS
+    )
+    return request.answer_with(caught_up.map(lambda _: _answers(context, request)))
 
 
 def _is_ahead_of_us(context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]) -> bool:

@@ -27,6 +27,7 @@ from tidelog.protocol.produce import (
 )
 from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
+from tidelog.replication.parked import ParkedAnswer
 from tidelog.replication.partition import Partition
 from tidelog.storage.transaction_verification import Verification
 
@@ -47,6 +48,14 @@ class Held(NamedTuple):
     leader_epoch: int
     end_offset: int
     """What the mark must reach; -1 when a flush is enough."""
+
+    def flushed(self, error: str | None) -> ErrorCode:
+        """What it is worth that everything up to here was flushed, or was not."""
+        if error is not None:
+            return ErrorCode.kafka_storage_error
+        if self.partition.leads_in(self.leader_epoch):
+            return ErrorCode.none
+        return ErrorCode.not_leader_or_follower
 
     def turns_into(self, code: ErrorCode, context: RecordsContext) -> None:
         """The result is known."""
@@ -234,18 +243,11 @@ def _answer_later(
                 deadline.cancel()
             request.answer([_encode(context, request, answers)])
 
-    def flushed(result: Held, error: str | None) -> None:
-        if error is not None:
-            known(result, ErrorCode.kafka_storage_error)
-        elif result.partition.leads_in(result.leader_epoch):
-            known(result, ErrorCode.none)
-        else:
-            known(result, ErrorCode.not_leader_or_follower)
-
-    parked = []
+    parked: list[ParkedAnswer] = []
     for result in held:
         if result.end_offset == NO_OFFSET:
-            context.flushes.after_owed(result.partition, partial(flushed, result))
+            flushed = context.flushes.after_owed(result.partition)
+            flushed.map(result.flushed).then(partial(known, result))
         else:
             parked.append(result.partition.wait_for(result.end_offset, partial(known, result)))
     if parked:

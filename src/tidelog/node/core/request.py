@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
+from tidelog.node.core.promise import Promise
 from tidelog.protocol import codec
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.entity_messages import encode_response
@@ -29,6 +30,7 @@ Answer: TypeAlias = ResponseMessage | Fields | list[Part]
 Reply: TypeAlias = Answer | Later
 
 BodyT_co = TypeVar("BodyT_co", covariant=True)
+AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class Request(Generic[BodyT_co]):
@@ -94,6 +96,12 @@ class Request(Generic[BodyT_co]):
         if self._slot is not None and not self.connection.closed:
             self.connection.fill(self._slot, self.encode(reply))
             self._slot = None
+
+    def answer_with(self, promise: Promise[AnswerT]) -> Later:
+        """Answer once the promise is settled, with what it is then."""
+        later = self.park()
+        promise.then(self.answer)
+        return later
 
     def hold(self, size: int) -> None:
         """So many bytes of the request stay in memory until it is answered, or let go."""

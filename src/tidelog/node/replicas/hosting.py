@@ -227,7 +227,7 @@ class Hosting:
             self._context.fetchers.brokers_changed(now)
             for partition in self._context.replicas:
                 partition.look_again(now)
-        self._context.held.look_again(now)
+        self._context.held.look_again()
 
     def _forget_rules(self, delta: ImageDelta) -> None:
         for kind, name in delta.configs:
