@@ -7,13 +7,13 @@ forgotten as much, or for as long as the request allows.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
+from tidelog.node.core.promise import Promise, all_of
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -21,7 +21,6 @@ from tidelog.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from tidelog.replication.parked import ParkedAnswer
 from tidelog.replication.partition import Partition
 
 TO_HIGH_WATERMARK: Final = -1
@@ -102,17 +101,11 @@ def _answer_later(
     response: DeleteRecordsResponse,
     waiting: list[Deletion],
 ) -> Later:
-    later = request.park()
-    left = len(waiting)
-    parked: list[ParkedAnswer] = []
-
-    def known(deletion: Deletion, code: ErrorCode) -> None:
-        nonlocal left
-        left -= 1
-        deletion.turns_into(code)
-        if left == 0:
-            deadline.cancel()
-            request.answer(response)
+    outcomes: list[Promise[ErrorCode]] = [Promise() for _ in waiting]
+    parked = [
+        deletion.partition.wait_for_starts(deletion.target, outcome.settle)
+        for deletion, outcome in zip(waiting, outcomes, strict=True)
+    ]
 
     def time_is_up(now: Now) -> None:
         for each in parked:
@@ -121,7 +114,11 @@ def _answer_later(
     deadline = context.runtime.deadlines.at(
         request.now.monotonic_ms + max(0, request.body.timeout_ms), time_is_up
     )
-    for deletion in waiting:
-        answered = partial(known, deletion)
-        parked.append(deletion.partition.wait_for_starts(deletion.target, answered))
-    return later
+
+    def known(codes: list[ErrorCode]) -> DeleteRecordsResponse:
+        deadline.cancel()
+        for deletion, code in zip(waiting, codes, strict=True):
+            deletion.turns_into(code)
+        return response
+
+    return request.answer_with(all_of(outcomes).map(known))
