@@ -33,6 +33,11 @@ DAMAGED: Final = ALL if TIER is Tier.SOAK else TURNING_POINTS
 """Those whose every byte this run damages: a version between two others has no field of a kind
 that they do not have."""
 
+UNKNOWN_TO_KIO: Final = frozenset({(ApiKey.API_VERSIONS, 5)})
+JUDGED: Final = [pair for pair in PAIRS if pair not in UNKNOWN_TO_KIO]
+"""Those of them of which there is a second opinion."""
+JUDGED_DAMAGED: Final = [pair for pair in DAMAGED if pair not in UNKNOWN_TO_KIO]
+
 
 def name(value: object) -> str:
     """How a test calls one of the two."""

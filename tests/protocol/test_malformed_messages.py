@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.protocol.pairs import DAMAGED, name
+from tests.protocol.pairs import JUDGED_DAMAGED, name
 from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
@@ -113,7 +113,7 @@ def with_a_harmful_length(message: bytes) -> Iterator[bytearray]:
             yield changed
 
 
-@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED_DAMAGED, ids=name)
 def test_a_damaged_request_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -130,7 +130,7 @@ def test_a_damaged_request_is_a_value_or_malformed(
         all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED_DAMAGED, ids=name)
 def test_a_damaged_response_is_a_value_or_malformed(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_damaged_response_is_a_value_or_malformed(
             all_agree(decoders, damaged)
 
 
-@pytest.mark.parametrize(("api_key", "version"), DAMAGED, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), JUDGED_DAMAGED, ids=name)
 def test_a_length_that_is_only_claimed_takes_no_memory(
     api_key: ApiKey, version: int, full_entity: FullEntity
 ) -> None:
@@ -219,7 +219,7 @@ def test_what_was_built_to_do_harm_is_refused(frame: bytes) -> None:
     started = time.thread_time()
     with pytest.raises(MalformedRequest):
         decode_frame(frame)
-    assert time.perf_counter() - started < LONGEST_S
+    assert time.thread_time() - started < LONGEST_S
 
 
 def test_the_corpus_covers_every_outcome() -> None:

@@ -24,9 +24,11 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.model.errors import ErrorCode, invariant
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.frame import FRAME_LIMIT, FrameSplitter, MalformedRequest
+from tidelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME: Final = "tidelog"
 _CORRELATION_IDS: Final = 1 << 31
@@ -151,11 +153,13 @@ class Session:
             raise BrokenConversation(f"the peer sent an unreadable answer: {error}") from error
 
     def _greet(self, version: int) -> None:
-        fields = {
-            "client_software_name": SOFTWARE_NAME,
-            "client_software_version": self._software_version,
-        }
-        self._ask(ApiKey.API_VERSIONS, version, fields)
+        question = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=self._software_version
+        )
+        number = self._take_correlation_id()
+        message = codec.encode_request(question, version, number, self.client_id)
+        decode = partial(codec.decode_response, ApiVersionsResponse)
+        self._queue(message, _Asked(number, ApiKey.API_VERSIONS, version, decode))
 
     def _ask(self, api_key: ApiKey, version: int, fields: Mapping[str, Any]) -> int:
         correlation_id = self._take_correlation_id()

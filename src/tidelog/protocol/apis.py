@@ -169,7 +169,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.SYNC_GROUP: _served(0, 5, 4, _B),
         ApiKey.DESCRIBE_GROUPS: _served(0, 6, 5, _B),
         ApiKey.LIST_GROUPS: _served(0, 5, 3, _B),
-        ApiKey.API_VERSIONS: _served(0, 4, 3, _BC),
+        ApiKey.API_VERSIONS: _served(0, 5, 3, _BC),
         ApiKey.CREATE_TOPICS: _served(2, 7, 5, _BC),
         ApiKey.DELETE_TOPICS: _served(1, 6, 4, _BC),
         ApiKey.DELETE_RECORDS: _served(0, 2, 2, _B),

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
+from tidelog.protocol.messages.metadata import MetadataResponseTopic
 from tidelog.protocol.primitives import (
     INT32,
     ZERO_UUID_BYTES,
@@ -35,29 +35,7 @@ _WITHOUT_EPOCH: Final = Struct(">hii")
 _WITH_EPOCH: Final = Struct(">hiii")
 
 
-class MetadataPartition(NamedTuple):
-    """One partition as clients see it."""
-
-    error_code: int
-    partition_index: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
-
-
-class MetadataTopic(NamedTuple):
-    """One topic as clients see it, or why it cannot be seen."""
-
-    error_code: int
-    name: str | None
-    topic_id: UUID | None
-    is_internal: bool
-    partitions: Sequence[MetadataPartition] = ()
-
-
-def encode_topic(topic: MetadataTopic, version: int) -> bytes:
+def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
     """A topic up to and with its partitions; `topics_array` adds what was asked for of all."""
     flexible = version >= _FLEXIBLE
     out = bytearray(_ERROR.pack(topic.error_code))
@@ -67,15 +45,16 @@ def encode_topic(topic: MetadataTopic, version: int) -> bytes:
     if version >= _INTERNAL_SINCE:
         out.append(topic.is_internal)
     out += _length(len(topic.partitions), flexible)
-    for error_code, index, leader, leader_epoch, replicas, isr, offline in topic.partitions:
+    for each in topic.partitions:
+        error_code, index, leader = each.error_code, each.partition_index, each.leader_id
         if version >= _EPOCH_SINCE:
-            out += _WITH_EPOCH.pack(error_code, index, leader, leader_epoch)
+            out += _WITH_EPOCH.pack(error_code, index, leader, each.leader_epoch)
         else:
             out += _WITHOUT_EPOCH.pack(error_code, index, leader)
-        out += _brokers(replicas, flexible)
-        out += _brokers(isr, flexible)
+        out += _brokers(tuple(each.replica_nodes), flexible)
+        out += _brokers(tuple(each.isr_nodes), flexible)
         if version >= _OFFLINE_SINCE:
-            out += _brokers(offline, flexible)
+            out += _brokers(tuple(each.offline_replicas), flexible)
         if flexible:
             out += b"\x00"
     return bytes(out)

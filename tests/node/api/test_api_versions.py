@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.node.node_bench import CLUSTER_ID, NODE_ID
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.protocol.entity_messages import decode_response, request_header
+from tidelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from tests.node.node_bench import NodeBench
@@ -22,12 +25,25 @@ KRAFT_VERSION = "kraft.version"
 METADATA_VERSION = "metadata.version"
 
 
-def ask(peer: Peer, version: int, name: str = "test", number: str = "1.0") -> Any:
-    fields = {"client_software_name": name, "client_software_version": number}
-    return peer.ask(ApiKey.API_VERSIONS, version, **(fields if version >= 3 else {}))
+def ask(
+    peer: Peer,
+    version: int,
+    name: str = "test",
+    number: str = "1.0",
+    cluster_id: str | None = None,
+    node_id: int = -1,
+) -> ApiVersionsResponse:
+    asked = ApiVersionsRequest(
+        client_software_name=name,
+        client_software_version=number,
+        cluster_id=cluster_id,
+        node_id=node_id,
+    )
+    peer.send_frame(codec.encode_request(asked, version, 1, "test"))
+    return codec.decode_response(ApiVersionsResponse, version, peer.answer())[1]
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_every_api_of_the_listener_is_listed_with_its_versions(
     bench: NodeBench, version: int
 ) -> None:
@@ -50,7 +66,7 @@ def test_produce_is_listed_from_version_0_on(peer: Peer) -> None:
     assert listed[ApiKey.PRODUCE] == 0
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_a_version_above_ours_is_answered_in_version_0_with_our_range(
     peer: Peer, version: int
 ) -> None:
@@ -58,9 +74,9 @@ def test_a_version_above_ours_is_answered_in_version_0_with_our_range(
     correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 0, peer.answer())
     assert (correlation_id, answer.error_code) == (77, ErrorCode.unsupported_version)
     [only] = answer.api_keys
-    assert (only.api_key, only.min_version, only.max_version) == (18, 0, 4)
+    assert (only.api_key, only.min_version, only.max_version) == (18, 0, 5)
     assert peer.closed is None
-    assert ask(peer, 4).error_code == 0
+    assert ask(peer, 5).error_code == 0
 
 
 @pytest.mark.parametrize(
@@ -76,6 +92,38 @@ def test_software_names_are_letters_digits_dots_and_dashes(
 @pytest.mark.parametrize("name", ["a", "apache-kafka-java", "A.9-z"])
 def test_ordinary_software_names_are_welcome(peer: Peer, name: str) -> None:
     assert ask(peer, 3, name, "3.9.1").error_code == 0
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
+def test_a_client_that_means_this_node_of_this_cluster_is_welcome(
+    bench: NodeBench, listener: str
+) -> None:
+    answer = ask(bench.connect(listener), 5, cluster_id=CLUSTER_ID, node_id=NODE_ID)
+    assert answer.error_code is ErrorCode.none
+    assert answer.api_keys
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id"), [("another", NODE_ID), (CLUSTER_ID, NODE_ID + 1), ("", NODE_ID)]
+)
+def test_a_client_that_means_another_node_begins_again_with_its_bootstrap_servers(
+    peer: Peer, cluster_id: str, node_id: int
+) -> None:
+    answer = ask(peer, 5, cluster_id=cluster_id, node_id=node_id)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.rebootstrap_required, ())
+    assert peer.closed is None
+
+
+@pytest.mark.parametrize(("cluster_id", "node_id"), [(None, NODE_ID), (CLUSTER_ID, -1)])
+def test_a_cluster_and_a_node_are_meant_together_or_not_at_all(
+    peer: Peer, cluster_id: str | None, node_id: int
+) -> None:
+    answer = ask(peer, 5, cluster_id=cluster_id, node_id=node_id)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
+
+
+def test_before_version_5_nobody_says_which_node_is_meant(peer: Peer) -> None:
+    assert ask(peer, 4, cluster_id="another", node_id=7).error_code is ErrorCode.none
 
 
 def test_features_that_begin_at_0_are_listed_from_version_4_on(peer: Peer) -> None:

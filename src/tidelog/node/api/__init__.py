@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tidelog.node.api import (
     acls,
@@ -77,8 +75,9 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
-from tidelog.node.core.routes import Route, route, untyped
+from tidelog.node.core.routes import Route, Routes, decoded_route, route
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.fetch import decode_fetch
 from tidelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tidelog.protocol.messages.add_raft_voter import AddRaftVoterRequest
@@ -95,29 +94,43 @@ from tidelog.protocol.messages.broker_registration import BrokerRegistrationRequ
 from tidelog.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.protocol.messages.controller_registration import ControllerRegistrationRequest
+from tidelog.protocol.messages.create_acls import CreateAclsRequest
 from tidelog.protocol.messages.create_partitions import CreatePartitionsRequest
 from tidelog.protocol.messages.create_topics import CreateTopicsRequest
+from tidelog.protocol.messages.delete_acls import DeleteAclsRequest
 from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.delete_records import DeleteRecordsRequest
 from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest
+from tidelog.protocol.messages.describe_acls import DescribeAclsRequest
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
+from tidelog.protocol.messages.describe_configs import DescribeConfigsRequest
 from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.protocol.messages.describe_producers import DescribeProducersRequest
 from tidelog.protocol.messages.describe_quorum import DescribeQuorumRequest
+from tidelog.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
 from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from tidelog.protocol.messages.end_txn import EndTxnRequest
 from tidelog.protocol.messages.envelope import EnvelopeRequest
 from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.protocol.messages.heartbeat import HeartbeatRequest
 from tidelog.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.messages.join_group import JoinGroupRequest
 from tidelog.protocol.messages.leave_group import LeaveGroupRequest
+from tidelog.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tidelog.protocol.messages.list_groups import ListGroupsRequest
+from tidelog.protocol.messages.list_offsets import ListOffsetsRequest
 from tidelog.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.protocol.messages.list_transactions import ListTransactionsRequest
+from tidelog.protocol.messages.metadata import MetadataRequest
 from tidelog.protocol.messages.offset_commit import OffsetCommitRequest
 from tidelog.protocol.messages.offset_delete import OffsetDeleteRequest
 from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest
+from tidelog.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tidelog.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tidelog.protocol.messages.sync_group import SyncGroupRequest
 from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -126,8 +139,7 @@ from tidelog.protocol.messages.update_features import UpdateFeaturesRequest
 from tidelog.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from tidelog.protocol.messages.vote import VoteRequest
 from tidelog.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-
-Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
+from tidelog.protocol.produce import decode_produce
 
 
 class Contexts(NamedTuple):
@@ -155,28 +167,36 @@ def routes(contexts: Contexts) -> Routes:
 
 def _records_apis(context: RecordsContext) -> Routes:
     return {
-        ApiKey.PRODUCE: untyped(produce.handle, context),
-        ApiKey.FETCH: untyped(fetch.handle, context),
-        ApiKey.LIST_OFFSETS: untyped(list_offsets.handle, context),
-        ApiKey.DELETE_RECORDS: untyped(delete_records.handle, context),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: untyped(offset_for_leader_epoch.handle, context),
-        ApiKey.DESCRIBE_LOG_DIRS: untyped(describe_log_dirs.handle, context),
-        ApiKey.DESCRIBE_PRODUCERS: untyped(describe_producers.handle, context),
+        ApiKey.PRODUCE: decoded_route(decode_produce, produce.handle, context),
+        ApiKey.FETCH: decoded_route(decode_fetch, fetch.handle, context),
+        ApiKey.LIST_OFFSETS: route(ListOffsetsRequest, list_offsets.handle, context),
+        ApiKey.DELETE_RECORDS: route(DeleteRecordsRequest, delete_records.handle, context),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: route(
+            OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle, context
+        ),
+        ApiKey.DESCRIBE_LOG_DIRS: route(DescribeLogDirsRequest, describe_log_dirs.handle, context),
+        ApiKey.DESCRIBE_PRODUCERS: route(
+            DescribeProducersRequest, describe_producers.handle, context
+        ),
     }
 
 
 def _cluster_apis(context: ClusterContext) -> Routes:
     return {
-        ApiKey.METADATA: untyped(metadata.handle, context),
-        ApiKey.API_VERSIONS: untyped(api_versions.handle, context),
-        ApiKey.DESCRIBE_ACLS: untyped(acls.describe, context),
-        ApiKey.CREATE_ACLS: untyped(acls.create, context),
-        ApiKey.DELETE_ACLS: untyped(acls.delete, context),
-        ApiKey.DESCRIBE_CONFIGS: untyped(describe_configs.handle, context),
-        ApiKey.DESCRIBE_CLUSTER: untyped(describe_cluster.handle, context),
-        ApiKey.FIND_COORDINATOR: untyped(find_coordinator.handle, context),
-        ApiKey.LIST_CONFIG_RESOURCES: untyped(list_config_resources.handle, context),
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: untyped(describe_topic_partitions.handle, context),
+        ApiKey.METADATA: route(MetadataRequest, metadata.handle, context),
+        ApiKey.API_VERSIONS: decoded_route(api_versions.decode, api_versions.handle, context),
+        ApiKey.DESCRIBE_ACLS: route(DescribeAclsRequest, acls.describe, context),
+        ApiKey.CREATE_ACLS: route(CreateAclsRequest, acls.create, context),
+        ApiKey.DELETE_ACLS: route(DeleteAclsRequest, acls.delete, context),
+        ApiKey.DESCRIBE_CONFIGS: route(DescribeConfigsRequest, describe_configs.handle, context),
+        ApiKey.DESCRIBE_CLUSTER: route(DescribeClusterRequest, describe_cluster.handle, context),
+        ApiKey.FIND_COORDINATOR: route(FindCoordinatorRequest, find_coordinator.handle, context),
+        ApiKey.LIST_CONFIG_RESOURCES: route(
+            ListConfigResourcesRequest, list_config_resources.handle, context
+        ),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: route(
+            DescribeTopicPartitionsRequest, describe_topic_partitions.handle, context
+        ),
     }
 
 
@@ -251,7 +271,7 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
         return {}
     table: dict[ApiKey, Route[Any]] = {
         **of_brokers,
-        ApiKey.FETCH: untyped(metadata_fetch.handle, context),
+        ApiKey.FETCH: decoded_route(decode_fetch, metadata_fetch.handle, context),
         ApiKey.VOTE: route(VoteRequest, vote.handle, context),
         ApiKey.BEGIN_QUORUM_EPOCH: route(
             BeginQuorumEpochRequest, begin_quorum_epoch.handle, context
@@ -274,5 +294,6 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
         ),
         ApiKey.UPDATE_RAFT_VOTER: route(UpdateRaftVoterRequest, update_raft_voter.handle, context),
     }
-    table[ApiKey.ENVELOPE] = Route(EnvelopeRequest, partial(envelope.handle, context, of_brokers))
+    opened = envelope.EnvelopeContext(context.plane, of_brokers)
+    table[ApiKey.ENVELOPE] = route(EnvelopeRequest, envelope.handle, opened)
     return table

@@ -6,29 +6,42 @@ connection.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Request
+from tidelog.protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from tidelog.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from tidelog.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-_DISABLED: Final = {
-    "error_code": ErrorCode.security_disabled,
-    "error_message": "No Authorizer is configured.",
-}
+_DISABLED: Final = ErrorCode.security_disabled
+_WHY: Final = "No Authorizer is configured."
 
 
-def describe(context: ClusterContext, request: Request[Any]) -> Reply:
+def describe(
+    context: ClusterContext, request: Request[DescribeAclsRequest]
+) -> DescribeAclsResponse:
     """Nothing is allowed or denied to anybody."""
     why = "No Authorizer is configured on the broker"
-    return {**_DISABLED, "error_message": why, "resources": []}
+    return DescribeAclsResponse(error_code=_DISABLED, error_message=why)
 
 
-def create(context: ClusterContext, request: Request[Any]) -> Reply:
+def create(context: ClusterContext, request: Request[CreateAclsRequest]) -> CreateAclsResponse:
     """Each rule for itself."""
-    return {"results": [_DISABLED for _ in request.body.creations]}
+    refused = AclCreationResult(error_code=_DISABLED, error_message=_WHY)
+    return CreateAclsResponse(results=[refused for _ in request.body.creations])
 
 
-def delete(context: ClusterContext, request: Request[Any]) -> Reply:
+def delete(context: ClusterContext, request: Request[DeleteAclsRequest]) -> DeleteAclsResponse:
     """Each filter for itself."""
-    return {"filter_results": [{**_DISABLED, "matching_acls": []} for _ in request.body.filters]}
+    refused = DeleteAclsFilterResult(error_code=_DISABLED, error_message=_WHY)
+    return DeleteAclsResponse(filter_results=[refused for _ in request.body.filters])

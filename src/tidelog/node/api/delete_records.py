@@ -7,44 +7,69 @@ forgotten as much, or for as long as the request allows.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, ErrorCode, Refusal
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import milliseconds
-from tidelog.replication.high_watermark import ParkedAnswer
+from tidelog.node.core.promise import Promise, all_of
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from tidelog.replication.leader import LeaderReplica
 
 TO_HIGH_WATERMARK: Final = -1
+NO_OFFSET: Final = -1
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+class Deletion(NamedTuple):
+    """A result that is not true yet: where it stands, and where every replica is to begin."""
+
+    results: list[DeleteRecordsPartitionResult]
+    slot: int
+    leader: LeaderReplica
+    target: int
+
+    def turns_into(self, code: ErrorCode) -> None:
+        """The result is known."""
+        index = self.leader.name.partition
+        low = NO_OFFSET if code else self.leader.low_watermark()
+        self.results[self.slot] = _result(index, low, code)
+
+
+def handle(
+    context: RecordsContext, request: Request[DeleteRecordsRequest]
+) -> DeleteRecordsResponse | Later:
     """Delete partition by partition; answer when all of them are done."""
-    results: list[tuple[str, list[dict[str, Any]]]] = []
-    waiting: list[tuple[LeaderReplica, int, dict[str, Any]]] = []
+    topics: list[DeleteRecordsTopicResult] = []
+    waiting: list[Deletion] = []
     for topic in request.body.topics:
-        answers: list[dict[str, Any]] = []
-        results.append((topic.name, answers))
+        results: list[DeleteRecordsPartitionResult] = []
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
         for asked in topic.partitions:
-            name = TopicPartition(topic.name, asked.partition_index)
-            answer: dict[str, Any] = {"partition_index": asked.partition_index}
-            answers.append(answer)
-            deleted = _delete(context, name, asked.offset)
+            index = asked.partition_index
+            deleted = _delete(context, TopicPartition(topic.name, index), asked.offset)
             if isinstance(deleted, ErrorCode):
-                answer |= {"low_watermark": -1, "error_code": deleted}
+                results.append(_result(index, NO_OFFSET, deleted))
                 continue
             leader, target = deleted
             low = leader.low_watermark()
-            answer |= {"low_watermark": low, "error_code": ErrorCode.none}
+            results.append(_result(index, low, ErrorCode.none))
             if low < target:
-                waiting.append((leader, target, answer))
-    if not waiting:
-        return _fields(results)
-    return _answer_later(context, request, results, waiting)
+                waiting.append(Deletion(results, len(results) - 1, leader, target))
+    response = DeleteRecordsResponse(topics=topics)
+    return _answer_later(context, request, response, waiting) if waiting else response
+
+
+def _result(index: int, low_watermark: int, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=low_watermark, error_code=code
+    )
 
 
 def _delete(
@@ -74,35 +99,28 @@ def _delete(
 
 def _answer_later(
     context: RecordsContext,
-    request: Request[Any],
-    results: list[tuple[str, list[dict[str, Any]]]],
-    waiting: list[tuple[LeaderReplica, int, dict[str, Any]]],
-) -> Reply:
-    later = request.park()
-    timeout_ms = milliseconds(request.body.timeout)
-    left = len(waiting)
-    parked: list[ParkedAnswer] = []
-
-    def known(leader: LeaderReplica, answer: dict[str, Any], code: ErrorCode) -> None:
-        nonlocal left
-        left -= 1
-        low = -1 if code else leader.low_watermark()
-        answer |= {"low_watermark": low, "error_code": code}
-        if left == 0:
-            deadline.cancel()
-            request.answer(_fields(results))
+    request: Request[DeleteRecordsRequest],
+    response: DeleteRecordsResponse,
+    waiting: list[Deletion],
+) -> Later:
+    outcomes: list[Promise[ErrorCode]] = [Promise() for _ in waiting]
+    parked = [
+        deletion.leader.wait_for_starts(deletion.target, outcome.settle)
+        for deletion, outcome in zip(waiting, outcomes, strict=True)
+    ]
 
     def time_is_up(now: Now) -> None:
         for each in parked:
             each.time_out()
 
     deadline = context.runtime.deadlines.at(
-        request.now.monotonic_ms + max(0, timeout_ms), time_is_up
+        request.now.monotonic_ms + max(0, request.body.timeout_ms), time_is_up
     )
-    for leader, target, answer in waiting:
-        parked.append(leader.wait_for_starts(target, partial(known, leader, answer)))
-    return later
 
+    def known(codes: list[ErrorCode]) -> DeleteRecordsResponse:
+        deadline.cancel()
+        for deletion, code in zip(waiting, codes, strict=True):
+            deletion.turns_into(code)
+        return response
 
-def _fields(results: list[tuple[str, list[dict[str, Any]]]]) -> Fields:
-    return {"topics": [{"name": name, "partitions": answers} for name, answers in results]}
+    return request.answer_with(all_of(outcomes).map(known))

@@ -2,66 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Request
 from tidelog.protocol.apis import ListenerScope
-from tidelog.protocol.entity_messages import field
+from tidelog.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-def handle(context: ClusterContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ClusterContext, request: Request[DescribeClusterRequest]
+) -> DescribeClusterResponse:
     """Answer from this node's image; a listener knows only its own kind of endpoint."""
-    listener = request.connection.listener
-    endpoint_type = field(request.body, "endpoint_type", BROKERS)
+    body, listener = request.body, request.connection.listener
+    endpoint_type = body.endpoint_type
     here = BROKERS if context.listeners.scope_of(listener) & ListenerScope.BROKER else CONTROLLERS
     if endpoint_type not in (BROKERS, CONTROLLERS):
-        return {
-            "error_code": ErrorCode.unsupported_endpoint_type,
-            "error_message": f"endpoint type {endpoint_type} is not known",
-            "cluster_id": context.cluster.cluster_id,
-            "brokers": [],
-        }
+        return DescribeClusterResponse(
+            error_code=ErrorCode.unsupported_endpoint_type,
+            error_message=f"endpoint type {endpoint_type} is not known",
+            cluster_id=context.cluster.cluster_id,
+        )
     if endpoint_type != here:
-        return {
-            "error_code": ErrorCode.mismatched_endpoint_type,
-            "error_message": "this listener serves the other kind of endpoint",
-            "cluster_id": context.cluster.cluster_id,
-            "brokers": [],
-        }
-    include_fenced = field(request.body, "include_fenced_brokers", False)
-    asked = field(request.body, "include_cluster_authorized_operations", False)
+        return DescribeClusterResponse(
+            error_code=ErrorCode.mismatched_endpoint_type,
+            error_message="this listener serves the other kind of endpoint",
+            cluster_id=context.cluster.cluster_id,
+        )
     if endpoint_type == CONTROLLERS:
         nodes = context.cluster.controllers()
         controller = context.control.leader_id
     else:
         nodes = (
             context.cluster.brokers(listener)
-            if include_fenced
+            if body.include_fenced_brokers
             else context.cluster.live_brokers(listener)
         )
         controller = context.cluster.passes_on(listener)
     is_listed = any(node.node_id == controller for node in nodes)
-    return {
-        "error_code": ErrorCode.none,
-        "endpoint_type": endpoint_type,
-        "cluster_id": context.cluster.cluster_id,
-        "controller_id": controller if is_listed else NO_LEADER,
-        "brokers": [
-            {
-                "broker_id": node.node_id,
-                "host": node.host,
-                "port": node.port,
-                "rack": node.rack,
-                "is_fenced": node.is_fenced,
-            }
+    asked = body.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        endpoint_type=endpoint_type,
+        cluster_id=context.cluster.cluster_id,
+        controller_id=controller if is_listed else NO_LEADER,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=node.is_fenced,
+            )
             for node in nodes
         ],
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
-    }
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
+    )

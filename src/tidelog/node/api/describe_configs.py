@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.controller.topics import bad_name
@@ -17,43 +17,54 @@ from tidelog.model.settings.describe import (
 from tidelog.model.settings.group import describe_group
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import unknown_topic
-from tidelog.node.core.request import Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Request
+from tidelog.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
 
 NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 
 
-def handle(context: ClusterContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ClusterContext, request: Request[DescribeConfigsRequest]
+) -> DescribeConfigsResponse:
     """Describe each resource, or the keys of it that were named."""
-    body = request.body
-    with_synonyms = field(body, "include_synonyms", False)
-    with_docs = field(body, "include_documentation", False)
     results = []
     described: set[tuple[int, str]] = set()
-    for resource in body.resources:
+    for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
         # An answer is thousands of times as long as its question: once is enough.
         found = NAMED_TWICE if key in described else _describe(context, *key)
         described.add(key)
-        answer: dict[str, Any] = {
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-        }
-        if isinstance(found, Refusal):
-            answer |= {"error_code": found.code, "error_message": found.why, "configs": []}
-        else:
-            keys = frozenset(resource.configuration_keys or ())
-            answer |= {
-                "error_code": ErrorCode.none,
-                "error_message": None,
-                "configs": [
-                    _fields(entry, with_synonyms, with_docs)
-                    for entry in found
-                    if not keys or entry.name in keys
-                ],
-            }
-        results.append(answer)
-    return {"results": results}
+        results.append(_result(request.body, resource, found))
+    return DescribeConfigsResponse(results=results)
+
+
+def _result(
+    body: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    found: Sequence[ConfigEntry] | Refusal,
+) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    if isinstance(found, Refusal):
+        return DescribeConfigsResult(
+            resource_type=kind,
+            resource_name=name,
+            error_code=found.code,
+            error_message=found.why,
+        )
+    keys = frozenset(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        resource_type=kind,
+        resource_name=name,
+        error_message=None,
+        configs=[_entry(body, entry) for entry in found if not keys or entry.name in keys],
+    )
 
 
 def _describe(context: ClusterContext, kind: int, name: str) -> Sequence[ConfigEntry] | Refusal:
@@ -83,19 +94,21 @@ def _describe(context: ClusterContext, kind: int, name: str) -> Sequence[ConfigE
     return Refusal(ErrorCode.invalid_request, f"resources of type {kind} have no settings here")
 
 
-def _fields(entry: ConfigEntry, with_synonyms: bool, with_docs: bool) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "value": entry.value,
-        "read_only": entry.read_only,
-        "config_source": int(entry.source),
-        "is_sensitive": entry.sensitive,
-        "synonyms": [
-            {"name": synonym.name, "value": synonym.value, "source": int(synonym.source)}
+def _entry(body: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(
+                name=synonym.name, value=synonym.value, source=int(synonym.source)
+            )
             for synonym in entry.synonyms
         ]
-        if with_synonyms
-        else [],
-        "config_type": int(entry.type),
-        "documentation": entry.doc if with_docs else None,
-    }
+        if body.include_synonyms
+        else (),
+        config_type=int(entry.type),
+        documentation=entry.doc if body.include_documentation else None,
+    )

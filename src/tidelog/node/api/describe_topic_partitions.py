@@ -5,21 +5,30 @@ Topics are walked in name order; the answer stops at the partition limit and nam
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import TOPIC_OPERATIONS, unknown_topic
-from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.request import Request
 from tidelog.node.metadata.encoded_topics import BrokersView, brokers_view, described_partition
+from tidelog.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 
 ALL_ERRORS: Final = 13
 """The version of Metadata that tells partitions with the same error codes."""
 
 
-def handle(context: ClusterContext, request: Request[Any]) -> Reply:
+def handle(
+    context: ClusterContext, request: Request[DescribeTopicPartitionsRequest]
+) -> DescribeTopicPartitionsResponse:
     """Answer one page."""
     body = request.body
     cursor = body.cursor
@@ -28,7 +37,7 @@ def handle(context: ClusterContext, request: Request[Any]) -> Reply:
         cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
     ):
         topics = [_missing(name, ErrorCode.invalid_request) for name in asked]
-        return {"topics": topics, "next_cursor": None}
+        return DescribeTopicPartitionsResponse(topics=topics)
     names = asked or sorted(context.cluster.image.topics_by_name)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -50,44 +59,45 @@ def handle(context: ClusterContext, request: Request[Any]) -> Reply:
         if len(wanted) > remaining:
             if remaining > 0:
                 topics.append(_topic(topic, wanted[:remaining], view))
-            stopped_at = {"topic_name": name, "partition_index": wanted[remaining]}
-            return {"topics": topics, "next_cursor": stopped_at}
+            stopped_at = DescribeTopicPartitionsResponseCursor(
+                topic_name=name, partition_index=wanted[remaining]
+            )
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=stopped_at)
         topics.append(_topic(topic, wanted, view))
         remaining -= len(wanted)
-    return {"topics": topics, "next_cursor": None}
+    return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _missing(name: str, error: ErrorCode) -> dict[str, Any]:
-    return {
-        "error_code": error,
-        "name": name,
-        "topic_id": None,
-        "is_internal": name in INTERNAL_TOPICS,
-        "partitions": [],
-    }
+def _missing(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error, name=name, is_internal=name in INTERNAL_TOPICS
+    )
 
 
-def _topic(topic: TopicImage, indexes: list[int], view: BrokersView) -> dict[str, Any]:
-    return {
-        "error_code": ErrorCode.none,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.name in INTERNAL_TOPICS,
-        "partitions": [_partition(index, topic.partitions[index], view) for index in indexes],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
-    }
+def _topic(
+    topic: TopicImage, indexes: list[int], view: BrokersView
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(index, topic.partitions[index], view) for index in indexes],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
 
 
-def _partition(index: int, partition: PartitionImage, view: BrokersView) -> dict[str, Any]:
+def _partition(
+    index: int, partition: PartitionImage, view: BrokersView
+) -> DescribeTopicPartitionsResponsePartition:
     shown = described_partition(index, partition, view)
-    return {
-        "error_code": shown.error_code,
-        "partition_index": index,
-        "leader_id": shown.leader,
-        "leader_epoch": shown.leader_epoch,
-        "replica_nodes": shown.replicas,
-        "isr_nodes": shown.isr,
-        "offline_replicas": shown.offline,
-        "eligible_leader_replicas": partition.elr,
-        "last_known_elr": partition.last_known_elr,
-    }
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=shown.error_code,
+        partition_index=index,
+        leader_id=shown.leader_id,
+        leader_epoch=shown.leader_epoch,
+        replica_nodes=shown.replica_nodes,
+        isr_nodes=shown.isr_nodes,
+        offline_replicas=shown.offline_replicas,
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
+    )

@@ -10,18 +10,25 @@ Invariant  That this node is not the controller, or no longer, is said by the en
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.node.api.contexts import ControllerContext
+from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.core.request import Answer, Later, Request
-from tidelog.node.core.requests import Routes, decode_body
+from tidelog.node.core.routes import Routes
 from tidelog.protocol.apis import FORWARDED
 from tidelog.protocol.frame import MalformedRequest, read_request_header
 from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.protocol.parts import joined
 
 NOT_HERE: Final = EnvelopeResponse(error_code=ErrorCode.not_controller)
+
+
+class EnvelopeContext(NamedTuple):
+    """The controller that decides what is enclosed, and who answers it."""
+
+    plane: ControlPlane
+    routes: Routes
 
 
 class EnclosedRequest(Request[object]):
@@ -34,7 +41,7 @@ class EnclosedRequest(Request[object]):
         key, version = header.api_key, header.api_version
         if key not in FORWARDED:
             raise MalformedRequest(f"{key.name} is not passed on")
-        body = decode_body(routes[key], key, version, frame[header.body_offset :])
+        body = routes[key].decode(frame[header.body_offset :], version)
         super().__init__(
             outer.now,
             outer.connection,
@@ -64,10 +71,9 @@ class EnclosedRequest(Request[object]):
         return EnvelopeResponse(response_data=joined(self.encode(reply)))
 
 
-def handle(
-    context: ControllerContext, routes: Routes, request: Request[EnvelopeRequest]
-) -> EnvelopeResponse | Later:
+def handle(context: EnvelopeContext, request: Request[EnvelopeRequest]) -> EnvelopeResponse | Later:
     """Open the envelope and let the enclosed request be handled."""
+    routes = context.routes
     if not context.plane.is_active:
         return NOT_HERE
     try:

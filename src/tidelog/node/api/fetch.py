@@ -6,7 +6,6 @@ patience; otherwise it is parked until news or its deadline.
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
@@ -18,9 +17,9 @@ from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, Want
 from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     """Answer a fetch now, or park it."""
-    fetch: FetchRequest = request.body
+    fetch = request.body
     session = context.sessions.context_for(fetch, request.api_version, request.now.monotonic_ms)
     if isinstance(session, ErrorCode):
         return encode_fetch_response(
@@ -58,7 +57,7 @@ def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bo
 
 
 def _encode(
-    context: RecordsContext, request: Request[Any], session: FetchContext, look: Look
+    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: Look
 ) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []

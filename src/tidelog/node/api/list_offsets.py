@@ -8,13 +8,19 @@ is still behind the start of its epoch gives away no end of the log, lest it ste
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.ids import NO_EPOCH, TopicPartition
 from tidelog.node.api.contexts import RecordsContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Request
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tidelog.records.batch import CorruptBatch
 from tidelog.replication.partition import Partition
 
@@ -46,7 +52,7 @@ class Found(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+def handle(context: RecordsContext, request: Request[ListOffsetsRequest]) -> ListOffsetsResponse:
     """Answer each partition on its own."""
     body = request.body
     asked = Counter(
@@ -55,27 +61,27 @@ def handle(context: RecordsContext, request: Request[Any]) -> Reply:
         for partition in topic.partitions
     )
     twice = {name for name, times in asked.items() if times > 1}
-    return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
                     _answer(context, request, topic.name, partition, twice)
                     for partition in topic.partitions
                 ],
-            }
+            )
             for topic in body.topics
         ]
-    }
+    )
 
 
 def _answer(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ListOffsetsRequest],
     topic: str,
-    asked: Any,
+    asked: ListOffsetsPartition,
     twice: set[TopicPartition],
-) -> Fields:
+) -> ListOffsetsPartitionResponse:
     name = TopicPartition(topic, asked.partition_index)
     if name in twice:
         found: Found | ErrorCode = ErrorCode.invalid_request
@@ -88,17 +94,25 @@ def _answer(
     ):
         found = ErrorCode.leader_not_available
     if isinstance(found, ErrorCode):
-        return {"partition_index": asked.partition_index, "error_code": found}
-    return {"partition_index": asked.partition_index, **found._asdict()}
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=found)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
 
 
 def _find(
-    context: RecordsContext, body: Any, name: TopicPartition, asked: Any
+    context: RecordsContext,
+    body: ListOffsetsRequest,
+    name: TopicPartition,
+    asked: ListOffsetsPartition,
 ) -> Found | ErrorCode:
     partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return partition
-    fenced = partition.fence(field(asked, "current_leader_epoch", NO_EPOCH))
+    fenced = partition.fence(asked.current_leader_epoch)
     if fenced is not None:
         return fenced.code
     if not partition.is_leader and body.replica_id != DEBUGGER:
@@ -106,7 +120,7 @@ def _find(
     is_client = body.replica_id == CONSUMER
     if not is_client:
         limit = partition.log.end_offset
-    elif field(body, "isolation_level", 0) == READ_COMMITTED:
+    elif body.isolation_level == READ_COMMITTED:
         limit = partition.last_stable_offset
     else:
         limit = partition.high_watermark.offset

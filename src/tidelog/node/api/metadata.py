@@ -8,7 +8,8 @@ is decided who leads instead.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from tidelog.controller.topics import NewTopic, bad_name
@@ -17,9 +18,15 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.coordination.coordinators import as_new_topic
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
-from tidelog.protocol.metadata_response import MetadataTopic, encode_topic, topics_array
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from tidelog.protocol.metadata_response import encode_topic, topics_array
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -27,7 +34,7 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 TOPIC_IDS_SINCE: Final = 12
 
 
-def handle(context: ClusterContext, request: Request[Any]) -> Reply:
+def handle(context: ClusterContext, request: Request[MetadataRequest]) -> MetadataResponse | Later:
     """Answer at once, or after the missing topics have been created."""
     if request.api_version < TOPIC_IDS_SINCE and _asks_by_id(request):
         return _refused(request)
@@ -45,22 +52,24 @@ def handle(context: ClusterContext, request: Request[Any]) -> Reply:
     return later
 
 
-def _answer_when_decided(context: ClusterContext, request: Request[Any]) -> Reply:
+def _answer_when_decided(
+    context: ClusterContext, request: Request[MetadataRequest]
+) -> MetadataResponse | Later:
     """At once, unless the answer would have to leave out a leader that is about to be replaced."""
     doubtful = _leaders_in_doubt(context, request)
     if not doubtful:
         return _answer(context, request, {})
     departures = context.departures
     ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
-    return context.held.hold(
-        request,
+    decided = context.held.hold(
+        request.now,
         lambda: bool(_leaders_in_doubt(context, request)),
-        lambda: _answer(context, request, {}),
         max(ends_ms) - request.now.monotonic_ms,
     )
+    return request.answer_with(decided.map(lambda _: _answer(context, request, {})))
 
 
-def _leaders_in_doubt(context: ClusterContext, request: Request[Any]) -> set[int]:
+def _leaders_in_doubt(context: ClusterContext, request: Request[MetadataRequest]) -> set[int]:
     """Of the leaders that the answer names, those who may be gone."""
     in_doubt = set(context.departures.in_doubt)
     if not in_doubt:
@@ -70,9 +79,9 @@ def _leaders_in_doubt(context: ClusterContext, request: Request[Any]) -> set[int
         topics = list(image.topics_by_name.values())
     else:
         found = (
-            image.topics_by_id.get(topic_id)
-            if (topic_id := field(entry, "topic_id", None)) is not None
-            else image.topics_by_name.get(entry.name)
+            image.topics_by_name.get(entry.name or "")
+            if entry.topic_id is None
+            else image.topics_by_id.get(entry.topic_id)
             for entry in asked
         )
         topics = [topic for topic in found if topic is not None]
@@ -85,80 +94,77 @@ def _wish(context: ClusterContext, name: str) -> NewTopic:
     return NewTopic(name) if internal is None else as_new_topic(internal)
 
 
-def _asks_by_id(request: Request[Any]) -> bool:
+def _asks_by_id(request: Request[MetadataRequest]) -> bool:
     """Versions 10 and 11 have a field for it, but their answers cannot leave out a name."""
-    return any(
-        topic.name is None or field(topic, "topic_id", None) is not None
-        for topic in request.body.topics or ()
+    topics = request.body.topics or ()
+    return any(topic.name is None or topic.topic_id is not None for topic in topics)
+
+
+def _refused(request: Request[MetadataRequest]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.invalid_request, name=topic.name or "")
+            for topic in request.body.topics or ()
+        ]
     )
 
 
-def _refused(request: Request[Any]) -> Fields:
-    return {
-        "topics": [
-            {"name": topic.name or "", "error_code": ErrorCode.invalid_request, "partitions": []}
-            for topic in request.body.topics
-        ]
-    }
-
-
-def _to_create(context: ClusterContext, request: Request[Any]) -> list[str]:
+def _to_create(context: ClusterContext, request: Request[MetadataRequest]) -> list[str]:
     topics = request.body.topics
-    allowed = field(request.body, "allow_auto_topic_creation", True)
+    allowed = request.body.allow_auto_topic_creation
     if not topics or not allowed or not context.cluster.config.auto_create_topics_enable:
         return []
     missing = {
         topic.name: None
         for topic in topics
         if topic.name is not None
-        and field(topic, "topic_id", None) is None
+        and topic.topic_id is None
         and topic.name not in context.cluster.image.topics_by_name
     }
     return list(missing)
 
 
 def _answer(
-    context: ClusterContext, request: Request[Any], refused: dict[str, ErrorCode]
-) -> Fields:
-    version, listener = request.api_version, request.connection.listener
-    asked = request.body.topics
-    if asked is None or (version == 0 and not asked):
+    context: ClusterContext, request: Request[MetadataRequest], refused: dict[str, ErrorCode]
+) -> MetadataResponse:
+    body, version, listener = request.body, request.api_version, request.connection.listener
+    if body.topics is None or (version == 0 and not body.topics):
         topics = context.encoded_topics.all(version, listener)
     else:
-        topics = _asked_topics(context, request, refused)
-    with_operations = field(request.body, "include_topic_authorized_operations", False)
-    with_cluster = field(request.body, "include_cluster_authorized_operations", False)
-    return {
-        "brokers": [
-            {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+        topics = _asked_topics(context, request, body.topics, refused)
+    with_operations = body.include_topic_authorized_operations
+    with_cluster = body.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+            )
             for node in context.cluster.brokers(listener)
             if not node.is_fenced or context.departures.is_lately_fenced(node.node_id)
         ],
-        "cluster_id": context.cluster.cluster_id,
-        "controller_id": context.cluster.passes_on(listener),
-        "topics": topics_array(
+        cluster_id=context.cluster.cluster_id,
+        controller_id=context.cluster.passes_on(listener),
+        topics=topics_array(
             topics, version, TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED
         ),
-        "cluster_authorized_operations": CLUSTER_OPERATIONS
-        if with_cluster
-        else OPERATIONS_NOT_ASKED,
-        "error_code": ErrorCode.none,
-    }
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_cluster else OPERATIONS_NOT_ASKED,
+    )
 
 
 def _asked_topics(
-    context: ClusterContext, request: Request[Any], refused: dict[str, ErrorCode]
+    context: ClusterContext,
+    request: Request[MetadataRequest],
+    asked: Sequence[MetadataRequestTopic],
+    refused: dict[str, ErrorCode],
 ) -> list[bytes]:
     """The topics that were named, each once, and what is wrong with those that are not there."""
     version, image = request.api_version, context.cluster.image
-    named = dict.fromkeys(
-        (entry.name, field(entry, "topic_id", None)) for entry in request.body.topics
-    )
+    named = dict.fromkeys((entry.name, entry.topic_id) for entry in asked)
     found = {
         (name, topic_id): topic
         for name, topic_id in named
         if (
-            topic := image.topics_by_name.get(name)
+            topic := image.topics_by_name.get(name or "")
             if topic_id is None
             else image.topics_by_id.get(topic_id)
         )
@@ -174,11 +180,13 @@ def _asked_topics(
 
 def _missing(
     name: str | None, topic_id: UUID | None, refused: dict[str, ErrorCode]
-) -> MetadataTopic:
+) -> MetadataResponseTopic:
     if topic_id is not None:
-        return MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False)
+        return MetadataResponseTopic(
+            error_code=ErrorCode.unknown_topic_id, name=None, topic_id=topic_id
+        )
     error = refused.get(name or "") or unknown_topic(name or "")
-    return MetadataTopic(error, name, None, name in INTERNAL_TOPICS)
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
 def unknown_topic(name: str) -> ErrorCode:

@@ -6,68 +6,85 @@ leader itself. Its answer then waits until this broker has caught up, a short wh
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import RecordsContext
-from tidelog.node.core.request import Fields, Reply, Request
-from tidelog.protocol.entity_messages import field
+from tidelog.node.core.request import Later, Request
+from tidelog.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponseEpochEndOffset,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
 
 CATCHES_UP_MS: Final = 250
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+def handle(
+    context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]
+) -> OffsetForLeaderEpochResponse | Later:
     """Answer each partition on its own."""
-    if _is_ahead_of_us(context, request):
-        return context.held.hold(
-            request,
-            lambda: _is_ahead_of_us(context, request),
-            lambda: _answers(context, request),
-            CATCHES_UP_MS,
-        )
-    return _answers(context, request)
+    if not _is_ahead_of_us(context, request):
+        return _answers(context, request)
+    caught_up = context.held.hold(
+        request.now, lambda: _is_ahead_of_us(context, request), CATCHES_UP_MS
+    )
+    return request.answer_with(caught_up.map(lambda _: _answers(context, request)))
 
 
-def _is_ahead_of_us(context: RecordsContext, request: Request[Any]) -> bool:
+def _is_ahead_of_us(context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]) -> bool:
     """Whether a consumer names a leader epoch that is not known here yet."""
-    if field(request.body, "replica_id", -1) >= 0:
+    if request.body.replica_id >= 0:
         return False
     for topic in request.body.topics:
         for asked in topic.partitions:
             partition = context.replicas.get(TopicPartition(topic.topic, asked.partition))
-            epoch = field(asked, "current_leader_epoch", -1)
-            if partition is not None and epoch > partition.leader_epoch:
+            if partition is not None and asked.current_leader_epoch > partition.leader_epoch:
                 return True
     return False
 
 
-def _answers(context: RecordsContext, request: Request[Any]) -> Fields:
-    return {
-        "topics": [
-            {
-                "topic": topic.topic,
-                "partitions": [
-                    {
-                        "partition": asked.partition,
-                        **_answer(context, TopicPartition(topic.topic, asked.partition), asked),
-                    }
-                    for asked in topic.partitions
-                ],
-            }
+def _answers(
+    context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions],
+            )
             for topic in request.body.topics
         ]
-    }
+    )
 
 
-def _answer(context: RecordsContext, name: TopicPartition, asked: Any) -> Fields:
+def _answer(
+    context: RecordsContext, topic: str, asked: OffsetForLeaderPartition
+) -> OffsetForLeaderEpochResponseEpochEndOffset:
+    name = TopicPartition(topic, asked.partition)
+    found = _end_of_epoch(context, name, asked)
+    if isinstance(found, ErrorCode):
+        return OffsetForLeaderEpochResponseEpochEndOffset(
+            partition=asked.partition, error_code=found
+        )
+    epoch, end = found
+    return OffsetForLeaderEpochResponseEpochEndOffset(
+        partition=asked.partition, leader_epoch=epoch, end_offset=end
+    )
+
+
+def _end_of_epoch(
+    context: RecordsContext, name: TopicPartition, asked: OffsetForLeaderPartition
+) -> tuple[int, int] | ErrorCode:
     partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
-        return {"error_code": partition}
-    fenced = partition.fence(field(asked, "current_leader_epoch", -1))
+        return partition
+    fenced = partition.fence(asked.current_leader_epoch)
     if fenced is not None:
-        return {"error_code": fenced.code}
+        return fenced.code
     if not partition.is_leader:
-        return {"error_code": ErrorCode.not_leader_or_follower}
-    epoch, end = partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.end_offset)
-    return {"error_code": ErrorCode.none, "leader_epoch": epoch, "end_offset": end}
+        return ErrorCode.not_leader_or_follower
+    return partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.end_offset)

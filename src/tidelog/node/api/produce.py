@@ -9,7 +9,7 @@ that a topic asks for with `flush.messages` and `flush.ms`.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode, Refusal
@@ -27,6 +27,7 @@ from tidelog.protocol.produce import (
 )
 from tidelog.records.batch import ATTRIBUTES_AT, MAGIC, MAGIC_AT, TRANSACTIONAL
 from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
+from tidelog.replication.high_watermark import ParkedAnswer
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
 from tidelog.storage.transaction_verification import Verification
@@ -49,6 +50,12 @@ class Held(NamedTuple):
     end_offset: int
     """What the high watermark must reach; -1 when a flush is enough."""
 
+    def flushed(self, error: str | None) -> ErrorCode:
+        """What it is worth that everything up to here was flushed, or was not."""
+        if error is not None:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.not_leader_or_follower if self.leader.is_over else ErrorCode.none
+
     def turns_into(self, code: ErrorCode, context: RecordsContext) -> None:
         """The result is known."""
         if code:
@@ -60,7 +67,7 @@ class Held(NamedTuple):
             )
 
 
-def handle(context: RecordsContext, request: Request[Any]) -> Reply:
+def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
     if request.body.transactional_id is not None:
         later = context.transaction_gate.wait(request, partial(_produce, context))
@@ -69,8 +76,8 @@ def handle(context: RecordsContext, request: Request[Any]) -> Reply:
     return _produce(context, request, OPEN)
 
 
-def _produce(context: RecordsContext, request: Request[Any], gate: Gate) -> Reply:
-    produce: ProduceRequest = request.body
+def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Gate) -> Reply:
+    produce = request.body
     answers: Answers = []
     held: list[Held] = []
     failed = False
@@ -112,7 +119,7 @@ def _is_transactional(records: memoryview) -> bool:
 
 def _append_topic(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
@@ -156,7 +163,7 @@ def _append_topic(
             held.append(result)
 
 
-def _refuse_topic(request: Request[Any], acks: int, name: str | None) -> Refusal | None:
+def _refuse_topic(request: Request[ProduceRequest], acks: int, name: str | None) -> Refusal | None:
     if acks not in ACKS:
         why = f"acks must be -1, 0 or 1, not {acks}"
         return Refusal(ErrorCode.invalid_required_acks, why)
@@ -167,7 +174,7 @@ def _refuse_topic(request: Request[Any], acks: int, name: str | None) -> Refusal
 
 def _refused_unread(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     index: int,
     records: memoryview | None,
     target: TopicPartition | None,
@@ -191,7 +198,7 @@ def _refused_unread(
 
 
 def _append(
-    request: Request[Any],
+    request: Request[ProduceRequest],
     partition: Partition,
     leader: LeaderReplica,
     index: int,
@@ -222,13 +229,13 @@ def _refused(
 
 def _answer_later(
     context: RecordsContext,
-    request: Request[Any],
+    request: Request[ProduceRequest],
     answers: Answers,
     held: list[Held],
     timeout_ms: int,
 ) -> Later:
     later = request.park()
-    request.body = None  # the batches lie in a buffer that is not ours for that long
+    request.drop_body()  # the batches lie in a buffer that is not ours for that long
     waiting = len(held)
     deadline: Deadline | None = None
 
@@ -241,18 +248,11 @@ def _answer_later(
                 deadline.cancel()
             request.answer([_encode(context, request, answers)])
 
-    def flushed(result: Held, error: str | None) -> None:
-        if error is not None:
-            known(result, ErrorCode.kafka_storage_error)
-        elif result.leader.is_over:
-            known(result, ErrorCode.not_leader_or_follower)
-        else:
-            known(result, ErrorCode.none)
-
-    parked = []
+    parked: list[ParkedAnswer] = []
     for result in held:
         if result.end_offset == NO_OFFSET:
-            context.flushes.after_owed(result.partition, partial(flushed, result))
+            flushed = context.flushes.after_owed(result.partition)
+            flushed.map(result.flushed).then(partial(known, result))
         else:
             parked.append(result.leader.wait_for(result.end_offset, partial(known, result)))
     if parked:
@@ -267,7 +267,7 @@ def _answer_later(
     return later
 
 
-def _encode(context: RecordsContext, request: Request[Any], answers: Answers) -> bytes:
+def _encode(context: RecordsContext, request: Request[ProduceRequest], answers: Answers) -> bytes:
     leaders = [
         result.current_leader[0]
         for _, _, results in answers

@@ -14,7 +14,7 @@ Invariant  The batches that wait are bounded in bytes, whatever acks they want: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.add_partitions import AddPartitionsToTxn
@@ -76,10 +76,12 @@ class TransactionGate:
         self._joining = joining
 
     def wait(
-        self, request: Request[Any], produce: Callable[[Request[Any], Gate], Reply]
+        self,
+        request: Request[ProduceRequest],
+        produce: Callable[[Request[ProduceRequest], Gate], Reply],
     ) -> Reply | None:
         """Ask about the transactions that begin here, then `produce`; None when none begins."""
-        body: ProduceRequest = request.body
+        body = request.body
         batches = self._transactional_batches(body)
         producers = {
             ProducerIdAndEpoch(header.producer_id, header.producer_epoch) for _, header in batches

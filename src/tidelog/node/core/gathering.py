@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TypeVar
+
+from tidelog.node.core.promise import Promise, all_of
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -16,14 +17,7 @@ def gather(
     then: Callable[[list[R]], None],
 ) -> None:
     """Ask about every key; call `then` once, with the answers in the order of the keys."""
-    answers: dict[int, R] = {}
-
-    def answered(place: int, answer: R) -> None:
-        answers[place] = answer
-        if len(answers) == len(keys):
-            then([answers[each] for each in range(len(keys))])
-
-    for place, key in enumerate(keys):
-        ask(key, partial(answered, place))
-    if not keys:
-        then([])
+    answers: list[Promise[R]] = [Promise() for _ in keys]
+    all_of(answers).then(then)
+    for key, answer in zip(keys, answers, strict=True):
+        ask(key, answer.settle)

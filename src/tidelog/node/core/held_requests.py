@@ -13,13 +13,18 @@ Invariant  Nothing is held for longer than a second (`LONGEST_MS`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
-from tidelog.node.core.request import Answer, Later, Request
+from tidelog.node.core.promise import Promise
 
 LONGEST_MS: Final = 1_000
+
+
+class _Held(NamedTuple):
+    must_wait: Callable[[], bool]
+    decided: Promise[None]
 
 
 class HeldRequests:
@@ -27,31 +32,21 @@ class HeldRequests:
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
-        self._held: dict[Deadline, Callable[[], bool]] = {}
+        self._held: dict[Deadline, _Held] = {}
 
-    def hold(
-        self,
-        request: Request[Any],
-        must_wait: Callable[[], bool],
-        answer: Callable[[], Answer],
-        within_ms: int,
-    ) -> Later:
-        """Answer once there is nothing to wait for, or when the time is up."""
-        later = request.park()
+    def hold(self, now: Now, must_wait: Callable[[], bool], within_ms: int) -> Promise[None]:
+        """Settled once there is nothing to wait for, or when the time is up."""
+        due_ms = now.monotonic_ms + min(within_ms, LONGEST_MS)
+        deadline = self._deadlines.at(due_ms, lambda _: self._settle(deadline))
+        held = self._held[deadline] = _Held(must_wait, Promise())
+        return held.decided
 
-        def settle(_: Now) -> None:
-            self._held.pop(deadline, None)
-            request.answer(answer())
-
-        due_ms = request.now.monotonic_ms + min(within_ms, LONGEST_MS)
-        deadline = self._deadlines.at(due_ms, settle)
-        self._held[deadline] = must_wait
-        return later
-
-    def look_again(self, now: Now) -> None:
+    def look_again(self) -> None:
         """The metadata changed, or a broker answered."""
-        for deadline, must_wait in tuple(self._held.items()):
-            settle = deadline.action
-            if settle is not None and not must_wait():
+        for deadline, held in tuple(self._held.items()):
+            if deadline in self._held and not held.must_wait():
                 deadline.cancel()
-                settle(now)
+                self._settle(deadline)
+
+    def _settle(self, deadline: Deadline) -> None:
+        self._held.pop(deadline).decided.settle(None)

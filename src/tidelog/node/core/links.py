@@ -25,10 +25,10 @@ Invariant  A connection that is given up is reset, so that nothing asked on it a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
@@ -36,10 +36,9 @@ from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import FetchRequest, FetchResponse, decode_fetch_response, encode_fetch
 from tidelog.protocol.frame import MalformedRequest
-from tidelog.protocol.message import RequestMessage, ResponseMessage, ResponseT
+from tidelog.protocol.message import RequestMessage, ResponseT
 from tidelog.protocol.parts import Part
 
 REST_FIRST_MS: Final = 20
@@ -71,8 +70,9 @@ class _Question(NamedTuple):
     api_key: int
     due_ms: int
     parts: list[Part]
-    decode: Callable[[memoryview], Any]
-    then: Then
+    read: Callable[[memoryview], Callable[[Now], None]]
+    """From the frame of an answer to the news of it, for whoever asked."""
+    lost: Callable[[LinkLost, Now], None]
 
 
 class Links:
@@ -181,29 +181,13 @@ class Link:
         """Ask in exactly this version; `then` gets the answer."""
         number = self._take_correlation_id()
         frame = codec.encode_request(request, version, number, self._links.client_id)
+        message = cast("type[ResponseT]", request.RESPONSE)
 
-        def decode(answer: memoryview) -> ResponseMessage:
-            return codec.decode_response(request.RESPONSE, version, answer)[1]
+        def read(answer: memoryview) -> Callable[[Now], None]:
+            return partial(then, codec.decode_response(message, version, answer)[1])
 
         due_ms = now.monotonic_ms + timeout_ms
-        self._put(_Question(number, request.API_KEY, due_ms, [frame], decode, then), now)
-
-    def ask_fields(
-        self,
-        now: Now,
-        api_key: int,
-        version: int,
-        fields: Mapping[str, Any],
-        then: Then,
-        *,
-        timeout_ms: int,
-    ) -> None:
-        """Ask what the named fields say, in exactly this version; `then` gets the answer."""
-        number = self._take_correlation_id()
-        request = encode_request(api_key, version, number, self._links.client_id, fields)
-        decode = partial(_decode, api_key, version)
-        due_ms = now.monotonic_ms + timeout_ms
-        self._put(_Question(number, api_key, due_ms, [request], decode, then), now)
+        self._put(_Question(number, request.API_KEY, due_ms, [frame], read, then), now)
 
     def ask_fetch(
         self,
@@ -218,12 +202,15 @@ class Link:
         number = self._take_correlation_id()
         flexible = version >= _FETCH_FLEXIBLE
         parts: list[Part] = [
-            request_header(ApiKey.FETCH, version, number, self._links.client_id, flexible),
+            codec.request_header(ApiKey.FETCH, version, number, self._links.client_id, flexible),
             encode_fetch(version, request),
         ]
-        decode = partial(_decode_fetch, version)
+
+        def read(answer: memoryview) -> Callable[[Now], None]:
+            return partial(then, decode_fetch_response(answer, version))
+
         due_ms = now.monotonic_ms + timeout_ms
-        self._put(_Question(number, ApiKey.FETCH, due_ms, parts, decode, then), now)
+        self._put(_Question(number, ApiKey.FETCH, due_ms, parts, read, then), now)
 
     def close(self, now: Now, reason: str = "closed by us") -> None:
         """Hang up; who still waits hears it before this returns. A later question reopens it."""
@@ -245,14 +232,15 @@ class Link:
             given = int.from_bytes(frame[:4], "big", signed=True)
             if given != expected or len(frame) < 4:
                 raise MalformedRequest(f"it answered question {given} instead of {expected}")
-            answer = questions[0].decode(frame)
+            tell = questions[0].read(frame)
         except MalformedRequest as error:
             self._give_up(f"{self._peer} is not understood: {error}", now)
             return
         self._rest_ms = REST_FIRST_MS
         if self._given_up:
             self._let_go_of_given_up()
-        questions.popleft().then(answer, now)
+        questions.popleft()
+        tell(now)
 
     def closed(self, reason: str, by_peer: bool, now: Now) -> None:
         """The connection is gone, or never came about."""
@@ -330,7 +318,7 @@ class Link:
         # Whoever hears of the loss may ask again at once: that belongs to the next connection.
         questions, self._questions = self._questions, deque()
         for question in questions:
-            question.then(lost, now)
+            question.lost(lost, now)
 
     def _watch_until(self, due_ms: int) -> None:
         # One timer for all questions, left alone when they are answered: there may be thousands
@@ -353,15 +341,7 @@ class Link:
         if waiting:
             self._watch_until(min(asked.due_ms for asked in waiting))
         for question in overdue:
-            question.then(LinkLost(f"{self._peer} could not be reached in time"), now)
-
-
-def _decode(api_key: int, version: int, frame: memoryview) -> Any:
-    return decode_response(api_key, version, frame)[1]
-
-
-def _decode_fetch(version: int, frame: memoryview) -> FetchResponse:
-    return decode_fetch_response(frame, version)
+            question.lost(LinkLost(f"{self._peer} could not be reached in time"), now)
 
 
 def _api_name(api_key: int) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
-from tidelog.protocol import codec
+from tidelog.node.core.promise import Promise
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import encode_response
+from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.message import ResponseMessage
 
@@ -24,11 +24,11 @@ class Later(Enum):
     HANG_UP = "the protocol's only answer is to close the connection"
 
 
-Fields: TypeAlias = Mapping[str, Any]
-Answer: TypeAlias = ResponseMessage | Fields | list[Part]
+Answer: TypeAlias = ResponseMessage | list[Part]
 Reply: TypeAlias = Answer | Later
 
 BodyT_co = TypeVar("BodyT_co", covariant=True)
+AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class Request(Generic[BodyT_co]):
@@ -76,13 +76,15 @@ class Request(Generic[BodyT_co]):
             self._slot = self.connection.reserve()
         return Later.PARKED
 
+    def drop_body(self) -> None:
+        """What was asked is not needed any more; the answer goes to whoever asked it."""
+        del self.body
+
     def encode(self, reply: Answer) -> list[Part]:
         """The answer as bytes."""
         if isinstance(reply, list):
             return reply
-        if isinstance(reply, ResponseMessage):
-            return [codec.encode_response(reply, self.api_version, self.correlation_id)]
-        return [encode_response(self.api_key, self.api_version, self.correlation_id, reply)]
+        return [encode_response(reply, self.api_version, self.correlation_id)]
 
     def answer(self, reply: Answer) -> None:
         """Answer a parked request."""
@@ -90,6 +92,12 @@ class Request(Generic[BodyT_co]):
         if self._slot is not None and not self.connection.closed:
             self.connection.fill(self._slot, self.encode(reply))
             self._slot = None
+
+    def answer_with(self, promise: Promise[AnswerT]) -> Later:
+        """Answer once the promise is settled, with what it is then."""
+        later = self.park()
+        promise.then(self.answer)
+        return later
 
     def hold(self, size: int) -> None:
         """So many bytes of the request stay in memory until it is answered, or let go."""

@@ -5,27 +5,20 @@ Invariant  A frame that cannot be read closes its own connection and touches not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.request import Later, Reply, Request
-from tidelog.node.core.routes import Route
+from tidelog.node.core.routes import Routes
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
-from tidelog.protocol import codec
-from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_request
-from tidelog.protocol.fetch import decode_fetch
+from tidelog.protocol.apis import FORWARDED
 from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.produce import decode_produce
 
 _NO_FRAME: Final = memoryview(b"")
-
-
-Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
 
 
 class Requests:
@@ -72,23 +65,10 @@ class Requests:
         if key not in self._listeners.served_on(connection.listener):
             raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
         route = routes[key]
-        body = decode_body(route, key, version, frame[header.body_offset :])
+        body = route.decode(frame[header.body_offset :], version)
         # What waits must not hold on to the shell's buffer, so the hot path goes without the frame.
         as_it_came = frame if key in FORWARDED else _NO_FRAME
         request = Request(
             now, connection, key, version, header.correlation_id, header.client_id, body, as_it_came
         )
         return request, route.handle
-
-
-def decode_body(route: Route[Any], key: ApiKey, version: int, body: memoryview) -> Any:
-    """The body of a request as its handler wants it; None for a version that nobody knows."""
-    if key is ApiKey.PRODUCE:
-        return decode_produce(body, version)
-    if key is ApiKey.FETCH:
-        return decode_fetch(body, version)
-    if version > SUPPORTED[key].max:
-        return None
-    if route.message is not None:
-        return codec.decode_body(route.message, version, body)
-    return decode_request(key, version, body)

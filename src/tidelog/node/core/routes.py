@@ -1,35 +1,50 @@
-"""From an API to its handler: which message its requests are, and who answers them."""
+"""From an API to its handler: how the body of its requests is read, and who answers them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from tidelog.node.core.request import Reply, Request
+from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.codec import decode_body
 from tidelog.protocol.message import RequestMessage
 
 ContextT = TypeVar("ContextT")
-BodyT = TypeVar("BodyT", bound=RequestMessage[Any])
+BodyT = TypeVar("BodyT")
+MessageT = TypeVar("MessageT", bound=RequestMessage[Any])
 
 
 class Route(NamedTuple, Generic[BodyT]):
     """One API of a node."""
 
-    message: type[BodyT] | None
-    """None where the body is read in a way of its own."""
+    decode: Callable[[memoryview, int], BodyT]
+    """Reads the body of a version."""
     handle: Callable[[Request[BodyT]], Reply]
 
 
+Routes: TypeAlias = Mapping[ApiKey, Route[Any]]
+"""Each API with a body of its own; a route brings its two halves together."""
+
+
 def route(
-    message: type[BodyT],
+    message: type[MessageT],
+    handle: Callable[[ContextT, Request[MessageT]], Reply],
+    context: ContextT,
+) -> Route[MessageT]:
+    """Requests of this message are answered by this handler, in this context."""
+
+    def decode(body: memoryview, version: int) -> MessageT:
+        return decode_body(message, version, body)
+
+    return Route(decode, partial(handle, context))
+
+
+def decoded_route(
+    decode: Callable[[memoryview, int], BodyT],
     handle: Callable[[ContextT, Request[BodyT]], Reply],
     context: ContextT,
 ) -> Route[BodyT]:
-    """Requests of this message are answered by this handler, in this context."""
-    return Route(message, partial(handle, context))
-
-
-def untyped(handle: Callable[[ContextT, Request[Any]], Reply], context: ContextT) -> Route[Any]:
-    """A handler of an API whose bodies are read in a way of their own."""
-    return Route(None, partial(handle, context))
+    """The same for an API whose bodies are read in a way of their own."""
+    return Route(decode, partial(handle, context))

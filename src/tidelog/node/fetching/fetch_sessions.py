@@ -18,7 +18,7 @@ Invariant  A parked fetch is answered once: by news, by its deadline, or never w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.entropy import Entropy
@@ -368,7 +368,7 @@ class ParkedFetch:
     def __init__(
         self,
         fetches: ParkedFetches,
-        request: Request[Any],
+        request: Request[FetchRequest],
         fetch: FetchRequest,
         context: FetchContext,
         missing_bytes: int,

@@ -23,7 +23,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, NO_LEADER
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
-from tidelog.protocol.metadata_response import MetadataPartition, MetadataTopic, encode_topic
+from tidelog.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from tidelog.protocol.metadata_response import encode_topic
 
 FORMS_MAX: Final = 8
 LISTENER_NOT_FOUND_SINCE: Final = 6
@@ -174,14 +175,13 @@ def _seen(
     return SeenBroker(True, ErrorCode.leader_not_available)
 
 
-def described(topic: TopicImage, view: BrokersView) -> MetadataTopic:
+def described(topic: TopicImage, view: BrokersView) -> MetadataResponseTopic:
     """A topic as clients with this view of the brokers see it."""
-    return MetadataTopic(
-        ErrorCode.none,
-        topic.name,
-        topic.topic_id,
-        topic.name in INTERNAL_TOPICS,
-        [
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
             described_partition(index, partition, view)
             for index, partition in sorted(topic.partitions.items())
         ],
@@ -190,15 +190,15 @@ def described(topic: TopicImage, view: BrokersView) -> MetadataTopic:
 
 def described_partition(
     index: int, partition: PartitionImage, view: BrokersView
-) -> MetadataPartition:
+) -> MetadataResponsePartition:
     """One partition as clients see it: its leader only when it can be reached."""
     error = view.as_leader(partition.leader)
-    return MetadataPartition(
-        error,
-        index,
-        NO_LEADER if error else partition.leader,
-        partition.leader_epoch,
-        partition.replicas,
-        partition.isr,
-        view.offline(partition.replicas),
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=NO_LEADER if error else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=view.offline(partition.replicas),
     )

@@ -12,12 +12,13 @@ from typing import TypeAlias
 from tidelog.model.time import Now
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.jobs import Jobs
+from tidelog.node.core.promise import Promise
 from tidelog.replication.partition import Partition
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.partition_log import PartitionLog
 
-Flushed: TypeAlias = Callable[[str | None], None]
-"""Called with what went wrong, or None when all is on disk."""
+Flushed: TypeAlias = Promise[str | None]
+"""What went wrong, or None when all is on disk."""
 
 
 class Flushes:
@@ -25,7 +26,7 @@ class Flushes:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._waiting: dict[Partition, list[Flushed]] = {}
+        self._owed: dict[Partition, Flushed] = {}
 
     def begin_owed(self, partition: Partition) -> None:
         """Begin the flush that the topic's settings ask for after the last append, if they do."""
@@ -33,20 +34,20 @@ class Flushes:
         if job is None:
             return
         partition.owed_flush = None
-        waiting = self._waiting[partition] = []
+        flushed: Flushed = Promise()
+        self._owed[partition] = flushed
 
         def finished(now: Now, error: str | None) -> None:
-            if self._waiting.get(partition) is waiting:
-                del self._waiting[partition]
+            if self._owed.get(partition) is flushed:
+                del self._owed[partition]
             partition.flushed(job, error, now)
-            for answer in waiting:
-                answer(error)
+            flushed.settle(error)
 
         self._jobs.run(Lane.FLUSHES, job.run, finished)
 
-    def after_owed(self, partition: Partition, answer: Flushed) -> None:
-        """Call `answer` after the newest owed flush; one must be under way."""
-        self._waiting[partition].append(answer)
+    def after_owed(self, partition: Partition) -> Flushed:
+        """The end of the newest owed flush; one must be under way."""
+        return self._owed[partition]
 
     def begin(self, log: PartitionLog) -> None:
         """Begin a flush that nobody waits for."""

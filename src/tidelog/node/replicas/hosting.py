@@ -228,7 +228,7 @@ class Hosting:
             for partition in self._context.replicas:
                 if partition.leading is not None:
                     partition.leading.look_again(now)
-        self._context.held.look_again(now)
+        self._context.held.look_again()
 
     def _forget_rules(self, delta: ImageDelta) -> None:
         for kind, name in delta.configs:

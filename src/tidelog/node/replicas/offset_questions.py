@@ -7,13 +7,18 @@ Invariant  Both questions are asked at once, ahead of the next fetch: neither an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.core.links import Link, LinkLost
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from tidelog.replication.messages import BackOff, Dropped, FetchState, FollowerStep, LeaderOffsets
 from tidelog.replication.partition import Partition
 
@@ -41,25 +46,24 @@ class OffsetQuestion:
         """Where does your log end, and where does it begin?"""
         name = self.partition.name
         for timestamp in (LATEST, EARLIEST_LOCAL):
-            asked = {
-                "partition_index": name.partition,
-                "current_leader_epoch": self.state.leader_epoch,
-                "timestamp": timestamp,
-            }
-            fields = {
-                "replica_id": self._cluster.node_id,
-                "topics": [{"name": name.topic, "partitions": [asked]}],
-            }
-            link.ask_fields(
+            asked = ListOffsetsPartition(
+                partition_index=name.partition,
+                current_leader_epoch=self.state.leader_epoch,
+                timestamp=timestamp,
+            )
+            request = ListOffsetsRequest(
+                replica_id=self._cluster.node_id,
+                topics=[ListOffsetsTopic(name=name.topic, partitions=[asked])],
+            )
+            link.ask(
                 now,
-                ApiKey.LIST_OFFSETS,
+                request,
                 LIST_OFFSETS_VERSION,
-                fields,
                 self._answered,
                 timeout_ms=self._cluster.config.replica_socket_timeout_ms,
             )
 
-    def _answered(self, answer: Any, now: Now) -> None:
+    def _answered(self, answer: ListOffsetsResponse | LinkLost, now: Now) -> None:
         self._heard.append(_offset_in(answer))
         if len(self._heard) == 2:
             self._then(self, self._step(now), now)
@@ -79,12 +83,12 @@ class OffsetQuestion:
         return BackOff(self._cluster.config.replica_fetch_backoff_ms, why)
 
 
-def _offset_in(answer: Any) -> int | str:
+def _offset_in(answer: ListOffsetsResponse | LinkLost) -> int | str:
     if isinstance(answer, LinkLost):
         return answer.reason
     for topic in answer.topics:
         for told in topic.partitions:
             if told.error_code is not ErrorCode.none:
                 return f"the leader answered {told.error_code.name} when asked for its offsets"
-            return int(told.offset)
+            return told.offset
     return "the leader said nothing of its offsets"

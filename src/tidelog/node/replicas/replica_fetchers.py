@@ -194,7 +194,7 @@ class ReplicaFetcher:
             if answer.session_id:
                 if not self._session.is_open:
                     self._context.departures.heard_from(self.leader)
-                    self._context.held.look_again(now)
+                    self._context.held.look_again()
                 self._session.answered(answer.session_id)
             else:
                 self._begin_anew()
@@ -271,7 +271,7 @@ class ReplicaFetcher:
         """Fetch nothing before it is over; the tick that ends it goes on."""
         if partition.flushes_under_way:
             self._flushing += 1
-            self._context.flushes.after_owed(partition, self._flushed)
+            self._context.flushes.after_owed(partition).then(self._flushed)
 
     def _flushed(self, error: str | None) -> None:
         self._flushing -= 1
