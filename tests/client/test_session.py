@@ -16,6 +16,7 @@ from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_request, encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
+from tidelog.protocol.messages.metadata import MetadataRequest
 
 
 def framed(message: bytes) -> bytes:
@@ -107,13 +108,13 @@ def test_a_greeting_refused_with_another_error_says_so() -> None:
 
 def test_nothing_is_asked_before_the_greeting_is_answered() -> None:
     with pytest.raises(InvariantBroken):
-        Session("tester").ask(ApiKey.METADATA, {"topics": None})
+        Session("tester").ask(MetadataRequest(topics=None))
 
 
 def test_a_request_uses_the_highest_version_both_sides_know() -> None:
     session = greeted({ApiKey.METADATA: (0, 7)})
 
-    session.ask(ApiKey.METADATA, {"topics": None})
+    session.ask(MetadataRequest(topics=None))
 
     ((request, _),) = requests_of(session)
     assert request.api_version == 7
@@ -122,7 +123,7 @@ def test_a_request_uses_the_highest_version_both_sides_know() -> None:
 def test_a_caller_may_hold_a_version_down() -> None:
     session = greeted()
 
-    session.ask(ApiKey.METADATA, {"topics": None}, at_most=4)
+    session.ask(MetadataRequest(topics=None), at_most=4)
 
     ((request, _),) = requests_of(session)
     assert request.api_version == 4
@@ -143,8 +144,8 @@ def test_an_api_without_a_common_version_is_refused_before_it_is_sent(
 
 def test_answers_belong_to_the_requests_in_their_order() -> None:
     session = greeted()
-    first = session.ask(ApiKey.METADATA, {"topics": None})
-    second = session.ask(ApiKey.METADATA, {"topics": []})
+    first = session.ask(MetadataRequest(topics=None))
+    second = session.ask(MetadataRequest(topics=[]))
     version = session.version_of(ApiKey.METADATA)
 
     answers = session.receive(
@@ -160,8 +161,8 @@ def test_answers_belong_to_the_requests_in_their_order() -> None:
 
 def test_an_answer_out_of_order_ends_the_conversation() -> None:
     session = greeted()
-    session.ask(ApiKey.METADATA, {"topics": None})
-    second = session.ask(ApiKey.METADATA, {"topics": []})
+    session.ask(MetadataRequest(topics=None))
+    second = session.ask(MetadataRequest(topics=[]))
 
     with pytest.raises(BrokenConversation):
         session.receive(metadata_answer(second, session.version_of(ApiKey.METADATA), "b"))
@@ -177,7 +178,7 @@ def test_an_answer_nobody_asked_for_ends_the_conversation() -> None:
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x05\x00\x00\x00\x01\xff"])
 def test_bytes_that_are_no_answer_end_the_conversation(garbage: bytes) -> None:
     session = greeted()
-    session.ask(ApiKey.METADATA, {"topics": None})
+    session.ask(MetadataRequest(topics=None))
 
     with pytest.raises(BrokenConversation):
         session.receive(garbage)
@@ -186,7 +187,7 @@ def test_bytes_that_are_no_answer_end_the_conversation(garbage: bytes) -> None:
 def test_a_request_without_an_answer_leaves_no_hole() -> None:
     session = greeted()
     session.ask_with(ApiKey.PRODUCE, lambda version: b"body", None)
-    asked = session.ask(ApiKey.METADATA, {"topics": None})
+    asked = session.ask(MetadataRequest(topics=None))
 
     answers = session.receive(metadata_answer(asked, session.version_of(ApiKey.METADATA), "c"))
 
@@ -200,7 +201,7 @@ def test_a_request_without_an_answer_leaves_no_hole() -> None:
 def test_answers_are_the_same_however_the_bytes_are_cut(cuts: list[int]) -> None:
     session = greeted()
     version = session.version_of(ApiKey.METADATA)
-    asked = [session.ask(ApiKey.METADATA, {"topics": None}) for _ in range(3)]
+    asked = [session.ask(MetadataRequest(topics=None)) for _ in range(3)]
     stream = b"".join(metadata_answer(each, version, str(each)) for each in asked)
 
     answers: list[Answer] = []

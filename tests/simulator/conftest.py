@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tidelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.simulator.clients.asking import AskingClient, Lost
 from tidelog.simulator.run.plan import Plan
@@ -22,11 +23,9 @@ TOPIC = "orders"
 FORMING_MS = 1_000
 PATIENCE_MS = 30_000
 
-WHO_LEADS = {
-    "topics": [{"topic_id": None, "name": TOPIC}],
-    "allow_auto_topic_creation": False,
-    "include_topic_authorized_operations": False,
-}
+WHO_LEADS = MetadataRequest(
+    topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False
+)
 
 MakeWorld: TypeAlias = Callable[..., World]
 
@@ -46,20 +45,9 @@ class Talker(AskingClient):
         self._asked_times = 0
 
     def create(self, topic: str = TOPIC, *, partitions: int = 1, replicas: int = 1) -> None:
-        fields = {
-            "topics": [
-                {
-                    "name": topic,
-                    "num_partitions": partitions,
-                    "replication_factor": replicas,
-                    "assignments": [],
-                    "configs": [],
-                }
-            ],
-            "timeout": 10_000,
-            "validate_only": False,
-        }
-        self._put(lambda number: self.ask(number, ApiKey.CREATE_TOPICS, 7, fields, self._heard))
+        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replicas)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+        self._put(lambda number: self.ask(number, request, 7, self._heard))
 
     def produce(self, *values: bytes, acks: int = -1, topic: str = TOPIC) -> None:
         wall_ms = EPOCH_MS + self.now_ms
@@ -145,7 +133,7 @@ class Writer(AskingClient):
 
     def on_connected(self, connection: int) -> None:
         if self._leader is None:
-            self.ask(connection, ApiKey.METADATA, 12, WHO_LEADS, self._learnt)
+            self.ask(connection, WHO_LEADS, 12, self._learnt)
         else:
             self._write(connection)
 

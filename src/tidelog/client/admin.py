@@ -7,20 +7,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tidelog.client.blocking import Client
-from tidelog.client.errors import ClientError, NoController, RequestRefused
+from tidelog.client.errors import Answered, ClientError, NoController, require_accepted
 from tidelog.client.metadata import ClusterView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from tidelog.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
+from tidelog.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tidelog.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseReplicaState,
+)
+from tidelog.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
 
+T = TypeVar("T", bound=Answered)
 USE_CLUSTER_DEFAULT: Final = -1
-_THE_QUORUM: Final = {
-    "topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
-}
+_THE_QUORUM: Final = DescribeQuorumRequest(
+    topics=(
+        DescribeQuorumRequestTopicData(
+            topic_name=METADATA_TOPIC, partitions=(DescribeQuorumRequestPartitionData(),)
+        ),
+    )
+)
 
 
 class ResourceType(IntEnum):
@@ -105,54 +138,45 @@ class Admin:
         validate_only: bool = False,
     ) -> int:
         """Create a topic; the number of partitions it has got."""
-        topic = {
-            "name": name,
-            "num_partitions": partitions,
-            "replication_factor": replication_factor,
-            "assignments": [],
-            "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
-        }
-        fields = {"topics": [topic], "timeout": self._timeout_ms, "validate_only": validate_only}
-        (result,) = self._checked(
-            ApiKey.CREATE_TOPICS, fields, lambda body: body.topics, f"topic {name}"
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[
+                CreatableTopicConfig(name=key, value=value)
+                for key, value in (configs or {}).items()
+            ],
         )
-        return int(getattr(result, "num_partitions", partitions))
+        request = CreateTopicsRequest(
+            topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only
+        )
+        (result,) = self._checked(request, lambda answer: answer.topics, f"topic {name}")
+        return partitions if result.num_partitions < 0 else result.num_partitions
 
     def delete_topic(self, name: str) -> None:
-        fields = {
-            "topics": [{"name": name, "topic_id": None}],
-            "topic_names": [name],
-            "timeout": self._timeout_ms,
-        }
-        self._checked(ApiKey.DELETE_TOPICS, fields, lambda body: body.responses, f"topic {name}")
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=self._timeout_ms
+        )
+        self._checked(request, lambda answer: answer.responses, f"topic {name}")
 
     def create_partitions(self, name: str, count: int) -> None:
         """Give a topic more partitions; `count` is the new total."""
-        fields = {
-            "topics": [{"name": name, "count": count, "assignments": None}],
-            "timeout": self._timeout_ms,
-            "validate_only": False,
-        }
-        self._checked(ApiKey.CREATE_PARTITIONS, fields, lambda body: body.results, f"topic {name}")
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)],
+            timeout_ms=self._timeout_ms,
+        )
+        self._checked(request, lambda answer: answer.results, f"topic {name}")
 
     def describe_configs(
         self, kind: ResourceType, name: str, keys: Sequence[str] | None = None
     ) -> list[ConfigEntry]:
         """Every setting of a topic or broker, with its documentation."""
-        resource = {
-            "resource_type": int(kind),
-            "resource_name": name,
-            "configuration_keys": keys,
-        }
-        fields = {
-            "resources": [resource],
-            "include_synonyms": False,
-            "include_documentation": True,
-        }
+        resource = DescribeConfigsResource(
+            resource_type=int(kind), resource_name=name, configuration_keys=keys
+        )
         (result,) = self._checked(
-            ApiKey.DESCRIBE_CONFIGS,
-            fields,
-            lambda body: body.results,
+            DescribeConfigsRequest(resources=[resource], include_documentation=True),
+            lambda answer: answer.results,
             _resource_text(kind, name),
             broker=_broker_of(kind, name),
         )
@@ -160,12 +184,12 @@ class Admin:
             ConfigEntry(
                 entry.name,
                 entry.value,
-                ConfigSource(int(entry.config_source)),
-                bool(entry.read_only),
-                bool(entry.is_sensitive),
-                getattr(entry, "documentation", None),
+                ConfigSource(entry.config_source),
+                entry.read_only,
+                entry.is_sensitive,
+                entry.documentation,
             )
-            for entry in sorted(result.configs, key=lambda entry: str(entry.name))
+            for entry in sorted(result.configs, key=lambda entry: entry.name)
         ]
 
     def alter_configs(
@@ -173,48 +197,38 @@ class Admin:
     ) -> None:
         """Set each key to its value, or back to its default where the value is None."""
         configs = [
-            {"name": key, "config_operation": 1 if value is None else 0, "value": value}
+            IncrementalAlterConfigsRequestAlterableConfig(
+                name=key, config_operation=1 if value is None else 0, value=value
+            )
             for key, value in changes.items()
         ]
-        resource = {"resource_type": int(kind), "resource_name": name, "configs": configs}
-        fields = {"resources": [resource], "validate_only": False}
+        resource = IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=int(kind), resource_name=name, configs=configs
+        )
         self._checked(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            fields,
-            lambda body: body.responses,
+            IncrementalAlterConfigsRequest(resources=[resource]),
+            lambda answer: answer.responses,
             _resource_text(kind, name),
             broker=_broker_of(kind, name),
         )
 
     def describe_cluster(self) -> tuple[str, int, list[BrokerEntry]]:
         """Cluster id, the broker that takes admin requests, and every registered broker."""
-        fields = {
-            "include_cluster_authorized_operations": False,
-            "endpoint_type": 1,
-            "include_fenced_brokers": True,
-        }
-        (body,) = self._checked(ApiKey.DESCRIBE_CLUSTER, fields, lambda body: [body], "cluster")
+        request = DescribeClusterRequest(include_fenced_brokers=True)
+        (answer,) = self._checked(request, lambda answer: [answer], "cluster")
         brokers = [
-            BrokerEntry(
-                int(each.broker_id),
-                each.host,
-                int(each.port),
-                each.rack,
-                bool(getattr(each, "is_fenced", False)),
-            )
-            for each in sorted(body.brokers, key=lambda each: int(each.broker_id))
+            BrokerEntry(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+            for each in sorted(answer.brokers, key=lambda each: each.broker_id)
         ]
-        return str(body.cluster_id), int(body.controller_id), brokers
+        return answer.cluster_id, answer.controller_id, brokers
 
     def describe_quorum(self) -> QuorumDescription:
         """Who leads the metadata log and who follows it; `NoController` when nobody does."""
-        (found,) = self._checked(
-            ApiKey.DESCRIBE_QUORUM, _THE_QUORUM, _described_partitions, "metadata quorum"
-        )
+        (found,) = self._checked(_THE_QUORUM, _described_partitions, "metadata quorum")
         return QuorumDescription(
-            int(found.leader_id),
-            int(found.leader_epoch),
-            int(found.high_watermark),
+            found.leader_id,
+            found.leader_epoch,
+            found.high_watermark,
             tuple(map(_member, found.current_voters)),
             tuple(map(_member, found.observers)),
         )
@@ -227,7 +241,7 @@ class Admin:
         not ask, or gets no answer, goes on: what is asked for next tells more.
         """
         try:
-            _described_partitions(self._client.call(ApiKey.DESCRIBE_QUORUM, _THE_QUORUM))
+            _described_partitions(self._client.call(_THE_QUORUM))
         except NoController:
             raise
         except ClientError:
@@ -235,23 +249,20 @@ class Admin:
 
     def _checked(
         self,
-        api_key: ApiKey,
-        fields: Mapping[str, Any],
-        results_of: Callable[[Any], Sequence[Any]],
+        request: RequestMessage[ResponseT],
+        results_of: Callable[[ResponseT], Sequence[T]],
         what: str,
         *,
         broker: int | None = None,
-    ) -> Sequence[Any]:
+    ) -> Sequence[T]:
         """Ask, and turn the first error among the results into a refusal."""
 
-        def attempt() -> Sequence[Any]:
+        def attempt() -> Sequence[T]:
             client = self._client
             connection = client.any_connection() if broker is None else client.broker(broker)
-            results = results_of(connection.call(api_key, fields))
+            results = results_of(connection.call(request))
             for result in results:
-                code = ErrorCode(result.error_code)
-                if code is not ErrorCode.none:
-                    raise RequestRefused(code, what, getattr(result, "error_message", None))
+                require_accepted(result, what)
             return results
 
         missing = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
@@ -267,15 +278,16 @@ def _resource_text(kind: ResourceType, name: str) -> str:
     return f"{kind.name.lower()} {name}" if name else "default of all brokers"
 
 
-def _described_partitions(body: Any) -> Sequence[Any]:
-    if body.error_code == ErrorCode.not_controller:
-        raise NoController(getattr(body, "error_message", None) or "there is no controller")
-    return body.topics[0].partitions if body.topics else [body]
+def _described_partitions(
+    answer: DescribeQuorumResponse,
+) -> Sequence[DescribeQuorumResponsePartitionData]:
+    if answer.error_code is ErrorCode.not_controller:
+        raise NoController(answer.error_message or "there is no controller")
+    require_accepted(answer, "metadata quorum")
+    return answer.topics[0].partitions
 
 
-def _member(state: Any) -> QuorumMember:
+def _member(state: DescribeQuorumResponseReplicaState) -> QuorumMember:
     return QuorumMember(
-        int(state.replica_id),
-        getattr(state, "replica_directory_id", None) or ZERO_UUID,
-        int(state.log_end_offset),
+        state.replica_id, state.replica_directory_id or ZERO_UUID, state.log_end_offset
     )

@@ -9,9 +9,9 @@ Invariant  Whatever raises `Unreachable` or a retriable refusal also drops what 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from tidelog.client.connection import Connection
 from tidelog.client.errors import ClientError, RequestRefused, Unreachable
@@ -19,7 +19,8 @@ from tidelog.client.metadata import ClusterView, read_metadata
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.model.settings.endpoints import parse_address
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Result = TypeVar("Result")
 
@@ -89,18 +90,18 @@ class Client:
 
     def refresh(self, topics: Iterable[str] | None = None, *, create: bool = False) -> ClusterView:
         """Ask for metadata: of the named topics, or of all."""
-        named = None if topics is None else [{"name": name, "topic_id": None} for name in topics]
-        fields = {"topics": named, "allow_auto_topic_creation": create}
-        self._view = read_metadata(self.any_connection().call(ApiKey.METADATA, fields))
+        named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
+        self._view = read_metadata(self.any_connection().call(request))
         return self._view
 
     def forget(self) -> None:
         """Drop what is believed about leaders."""
         self._view = None
 
-    def call(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
+    def call(self, request: RequestMessage[ResponseT]) -> ResponseT:
         """Ask any broker, once."""
-        return self.any_connection().call(api_key, fields)
+        return self.any_connection().call(request)
 
     def retrying(
         self,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tidelog import __version__
 from tidelog.client.errors import BrokenConversation, ClientError, Unreachable
 from tidelog.client.session import Answer, BodyEncoder, Decoder, Session
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage, ResponseT
 
 _RECEIVE_BYTES = 262_144
 
@@ -41,11 +42,12 @@ class Connection:
         return self._socket.fileno() >= 0
 
     def call(
-        self, api_key: ApiKey, fields: Mapping[str, Any], *, timeout_s: float | None = None
-    ) -> Any:
-        """Ask with named fields and wait for the answer's body."""
-        asked = self.session.ask(api_key, fields)
-        return self._answer_to(asked, timeout_s)
+        self, request: RequestMessage[ResponseT], *, timeout_s: float | None = None
+    ) -> ResponseT:
+        """Ask and wait for the answer."""
+        asked = self.session.ask(request)
+        response: ResponseT = self._answer_to(asked, timeout_s)
+        return response
 
     def call_with(
         self,

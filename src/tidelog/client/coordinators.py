@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from tidelog.client.blocking import Client
 from tidelog.client.connection import Connection
-from tidelog.client.errors import RequestRefused
+from tidelog.client.errors import RequestRefused, require_accepted
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 
 class KeyType(IntEnum):
@@ -28,13 +28,12 @@ class Coordinator(NamedTuple):
 
 def coordinator(client: Client, key: str, key_type: KeyType) -> Coordinator:
     """The coordinator of a key; a retriable refusal while there is none."""
-    fields = {"key": key, "key_type": int(key_type), "coordinator_keys": [key]}
-    answer = client.call(ApiKey.FIND_COORDINATOR, fields)
-    found = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
-    code = ErrorCode(found.error_code)
-    if code is not ErrorCode.none:
-        raise RequestRefused(code, f"coordinator of {key}", getattr(found, "error_message", None))
-    node_id = int(found.node_id)
+    answer = client.call(
+        FindCoordinatorRequest(key=key, key_type=int(key_type), coordinator_keys=[key])
+    )
+    found = answer.coordinators[0] if answer.coordinators else answer
+    require_accepted(found, f"coordinator of {key}")
+    node_id = found.node_id
     if node_id not in client.refresh([]).brokers:
         # It was the coordinator until a moment ago; another one is about to be.
         raise RequestRefused(ErrorCode.coordinator_not_available, f"coordinator of {key}")

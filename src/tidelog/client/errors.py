@@ -9,6 +9,8 @@ BrokenConversation what came back is not an answer to what was asked; the connec
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from tidelog.model.errors import ErrorCode, TidelogError
 
 
@@ -39,6 +41,19 @@ class NoSuchName(ClientError):
 
 class BrokenConversation(ClientError):
     """The peer does not follow the protocol."""
+
+
+class Answered(Protocol):
+    """An answer, or a part of one, that says whether it is an error."""
+
+    @property
+    def error_code(self) -> ErrorCode: ...
+
+
+def require_accepted(answer: Answered, what: str) -> None:
+    """Raise the refusal that an answer stands for, in the broker's words where it has some."""
+    if answer.error_code is not ErrorCode.none:
+        raise RequestRefused(answer.error_code, what, getattr(answer, "error_message", None))
 
 
 _EXPLANATIONS = {

@@ -5,20 +5,42 @@ Invariant  Every method either did what it was asked, or raises the broker's ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tidelog.client.blocking import Client
 from tidelog.client.coordinators import KeyType, coordinator
-from tidelog.client.errors import RequestRefused
+from tidelog.client.errors import Answered, RequestRefused, require_accepted
 from tidelog.coordinator.groups.consumer_protocol import read_assignment
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponseMember,
+)
+from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.describe_groups import DescribedGroupMember, DescribeGroupsRequest
+from tidelog.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tidelog.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+)
+from tidelog.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Answered)
 NOT_A_MEMBER: Final = -1
 NOT_OF_THIS_PROTOCOL: Final = (ErrorCode.group_id_not_found, ErrorCode.unsupported_version)
 CLASSIC: Final = "classic"
@@ -72,28 +94,25 @@ class Groups:
             found += [
                 ListedGroup(
                     each.group_id,
-                    getattr(each, "group_state", ""),
-                    getattr(each, "group_type", CLASSIC),
+                    each.group_state,
+                    each.group_type or CLASSIC,
                     each.protocol_type,
                     node_id,
                 )
-                for each in answer
+                for each in answer.groups
             ]
         return sorted(found)
 
-    def _list_at(self, node_id: int) -> Sequence[Any]:
-        fields: dict[str, Any] = {"states_filter": [], "types_filter": []}
-        answer = self._client.broker(node_id).call(ApiKey.LIST_GROUPS, fields)
-        _check(answer, f"groups of broker {node_id}")
-        return tuple(answer.groups)
+    def _list_at(self, node_id: int) -> ListGroupsResponse:
+        answer = self._client.broker(node_id).call(ListGroupsRequest())
+        require_accepted(answer, f"groups of broker {node_id}")
+        return answer
 
     def describe(self, group: str) -> DescribedGroup:
         """What its coordinator knows, whichever protocol it speaks."""
-        fields = {"group_ids": [group], "include_authorized_operations": False}
+        request = ConsumerGroupDescribeRequest(group_ids=[group])
         try:
-            node_id, found = self._ask(
-                group, ApiKey.CONSUMER_GROUP_DESCRIBE, fields, lambda answer: answer.groups[0]
-            )
+            node_id, found = self._ask(group, request, lambda answer: answer.groups[0])
         except RequestRefused as refusal:
             if refusal.code not in NOT_OF_THIS_PROTOCOL:
                 raise
@@ -104,10 +123,8 @@ class Groups:
         )
 
     def _describe_classic(self, group: str) -> DescribedGroup:
-        fields = {"groups": [group], "include_authorized_operations": False}
-        node_id, found = self._ask(
-            group, ApiKey.DESCRIBE_GROUPS, fields, lambda answer: answer.groups[0]
-        )
+        request = DescribeGroupsRequest(groups=[group])
+        node_id, found = self._ask(group, request, lambda answer: answer.groups[0])
         members = tuple(_classic_member(each) for each in found.members)
         return DescribedGroup(
             group, found.group_state, CLASSIC, found.protocol_data, node_id, members
@@ -115,26 +132,29 @@ class Groups:
 
     def offsets(self, group: str) -> dict[TopicPartition, int]:
         """Everything that a group has committed, in order."""
-        asked = {"group_id": group, "member_id": None, "member_epoch": NOT_A_MEMBER, "topics": None}
-        fields = {"groups": [asked], "group_id": group, "topics": None, "require_stable": True}
+        asked = OffsetFetchRequestGroup(
+            group_id=group, member_id=None, member_epoch=NOT_A_MEMBER, topics=None
+        )
+        request = OffsetFetchRequest(
+            groups=[asked], group_id=group, topics=None, require_stable=True
+        )
 
-        def read(answer: Any) -> Any:
-            return answer.groups[0] if hasattr(answer, "groups") else answer
+        def read(answer: OffsetFetchResponse) -> OffsetFetchResponse | OffsetFetchResponseGroup:
+            return answer.groups[0] if answer.groups else answer
 
-        _, found = self._ask(group, ApiKey.OFFSET_FETCH, fields, read)
+        _, found = self._ask(group, request, read)
         committed = {}
         for topic in found.topics:
             name = self._name_of(topic)
             for each in topic.partitions:
-                partition = TopicPartition(name, int(each.partition_index))
-                _check(each, f"offset of {partition}")
-                committed[partition] = int(each.committed_offset)
+                partition = TopicPartition(name, each.partition_index)
+                require_accepted(each, f"offset of {partition}")
+                committed[partition] = each.committed_offset
         return dict(sorted(committed.items()))
 
-    def _name_of(self, topic: Any) -> str:
-        name = getattr(topic, "name", None)
-        if name is not None:
-            return str(name)
+    def _name_of(self, topic: OffsetFetchResponseTopic | OffsetFetchResponseTopics) -> str:
+        if isinstance(topic, OffsetFetchResponseTopic) or topic.topic_id is None:
+            return topic.name
         by_id = {each.topic_id: each.name for each in self._client.refresh().topics.values()}
         return by_id[topic.topic_id]
 
@@ -144,36 +164,30 @@ class Groups:
         """Commit offsets for a group that has no members."""
         view = self._client.refresh({each.topic for each in offsets})
         topics = [
-            {
-                "name": name,
-                "topic_id": view.topic(name).topic_id,
-                "partitions": [
-                    {
-                        "partition_index": each.partition,
-                        "committed_offset": offsets[each],
-                        "committed_leader_epoch": -1,
-                        "committed_metadata": "",
-                    }
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=view.topic(name).topic_id,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=each.partition,
+                        committed_offset=offsets[each],
+                        committed_metadata="",
+                    )
                     for each in partitions
                 ],
-            }
+            )
             for name, partitions in groupby(sorted(offsets), key=lambda each: each.topic)
         ]
-        fields = {
-            "group_id": group,
-            "generation_id_or_member_epoch": NOT_A_MEMBER,
-            "member_id": "",
-            "group_instance_id": None,
-            "retention_time": -1,
-            "topics": topics,
-        }
+        request = OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=NOT_A_MEMBER, topics=topics
+        )
 
-        def read(answer: Any) -> Any:
+        def read(answer: OffsetCommitResponse) -> OffsetCommitResponsePartition:
             results = [each for topic in answer.topics for each in topic.partitions]
             return next((each for each in results if each.error_code), results[0])
 
         try:
-            self._ask(group, ApiKey.OFFSET_COMMIT, fields, read)
+            self._ask(group, request, read)
         except RequestRefused as refusal:
             if refusal.code is ErrorCode.unknown_member_id:
                 why = "the group has members; stop them first"
@@ -182,32 +196,26 @@ class Groups:
 
     def delete(self, group: str) -> None:
         """Forget a group that has no members, and all its offsets."""
-        fields = {"groups_names": [group]}
-        self._ask(group, ApiKey.DELETE_GROUPS, fields, lambda answer: answer.results[0])
+        request = DeleteGroupsRequest(groups_names=[group])
+        self._ask(group, request, lambda answer: answer.results[0])
 
     def _ask(
-        self, group: str, api_key: ApiKey, fields: Mapping[str, Any], read: Callable[[Any], T]
+        self, group: str, request: RequestMessage[ResponseT], read: Callable[[ResponseT], T]
     ) -> tuple[int, T]:
         """Ask the group's coordinator, wherever that is by now."""
 
         def attempt() -> tuple[int, T]:
             found = coordinator(self._client, group, KeyType.GROUP)
-            result = read(found.connection.call(api_key, fields))
-            _check(result, f"group {group}")
+            result = read(found.connection.call(request))
+            require_accepted(result, f"group {group}")
             return found.node_id, result
 
         return self._client.retrying(attempt)
 
 
-def _check(answer: Any, what: str) -> None:
-    code = ErrorCode(answer.error_code)
-    if code is not ErrorCode.none:
-        raise RequestRefused(code, what, getattr(answer, "error_message", None))
-
-
-def _consumer(member: Any) -> GroupMember:
+def _consumer(member: ConsumerGroupDescribeResponseMember) -> GroupMember:
     partitions = tuple(
-        TopicPartition(topic.topic_name, int(partition))
+        TopicPartition(topic.topic_name, partition)
         for topic in member.assignment.topic_partitions
         for partition in topic.partitions
     )
@@ -216,15 +224,15 @@ def _consumer(member: Any) -> GroupMember:
     )
 
 
-def _classic_member(member: Any) -> GroupMember:
+def _classic_member(member: DescribedGroupMember) -> GroupMember:
     partitions = tuple(
-        TopicPartition(topic.topic, int(partition))
+        TopicPartition(topic.topic, partition)
         for topic in read_assignment(member.member_assignment)
         for partition in topic.partitions
     )
     return GroupMember(
         member.member_id,
-        getattr(member, "group_instance_id", None),
+        member.group_instance_id,
         member.client_id,
         member.client_host,
         partitions,

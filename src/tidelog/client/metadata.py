@@ -6,12 +6,13 @@ Invariant  A view is never changed; a newer answer makes a newer view.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.client.errors import RequestRefused
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, ZERO_UUID
+from tidelog.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 
 class BrokerAddress(NamedTuple):
@@ -70,35 +71,33 @@ class ClusterView(NamedTuple):
         raise RequestRefused(ErrorCode.unknown_topic_or_partition, f"partition {topic}-{partition}")
 
 
-def read_metadata(body: Any) -> ClusterView:
-    """The view behind a decoded Metadata answer of version 1 or later."""
+def read_metadata(response: MetadataResponse) -> ClusterView:
+    """The view behind a Metadata answer."""
     brokers = {
-        int(broker.node_id): BrokerAddress(
-            int(broker.node_id), broker.host, int(broker.port), getattr(broker, "rack", None)
-        )
-        for broker in body.brokers
+        broker.node_id: BrokerAddress(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in response.brokers
     }
-    topics = {str(topic.name): _topic(topic) for topic in body.topics}
-    return ClusterView(getattr(body, "cluster_id", None), int(body.controller_id), brokers, topics)
+    topics = {topic.name or "": _topic(topic) for topic in response.topics}
+    return ClusterView(response.cluster_id, response.controller_id, brokers, topics)
 
 
-def _topic(topic: Any) -> TopicView:
+def _topic(topic: MetadataResponseTopic) -> TopicView:
     partitions = tuple(
         PartitionView(
-            int(each.partition_index),
-            int(each.leader_id),
-            int(getattr(each, "leader_epoch", -1)),
-            tuple(map(int, each.replica_nodes)),
-            tuple(map(int, each.isr_nodes)),
-            tuple(map(int, getattr(each, "offline_replicas", ()))),
-            ErrorCode(each.error_code),
+            each.partition_index,
+            each.leader_id,
+            each.leader_epoch,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas),
+            each.error_code,
         )
-        for each in sorted(topic.partitions, key=lambda found: int(found.partition_index))
+        for each in sorted(topic.partitions, key=lambda found: found.partition_index)
     )
     return TopicView(
-        str(topic.name),
-        getattr(topic, "topic_id", None) or ZERO_UUID,
-        bool(getattr(topic, "is_internal", False)),
+        topic.name or "",
+        topic.topic_id or ZERO_UUID,
+        topic.is_internal,
         partitions,
-        ErrorCode(topic.error_code),
+        topic.error_code,
     )

@@ -11,7 +11,11 @@ from tidelog.client.blocking import Client
 from tidelog.client.errors import ClientError, RequestRefused, Unreachable
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -163,18 +167,18 @@ def _offsets_or_refusals(
     client: Client, leader: int, topic: str, wanted: Mapping[int, int], isolation: Isolation
 ) -> dict[int, int | ErrorCode]:
     asked = [
-        {"partition_index": index, "current_leader_epoch": -1, "timestamp": moment}
+        ListOffsetsPartition(partition_index=index, timestamp=moment)
         for index, moment in wanted.items()
     ]
-    fields = {
-        "replica_id": -1,
-        "isolation_level": int(isolation),
-        "topics": [{"name": topic, "partitions": asked}],
-        "timeout": int(client.request_timeout_s * 1000),
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(isolation),
+        topics=[ListOffsetsTopic(name=topic, partitions=asked)],
+        timeout_ms=int(client.request_timeout_s * 1000),
+    )
+    answer = client.broker(leader).call(request)
+    return {
+        each.partition_index: each.offset if each.error_code is ErrorCode.none else each.error_code
+        for answered in answer.topics
+        for each in answered.partitions
     }
-    found: dict[int, int | ErrorCode] = {}
-    body = client.broker(leader).call(ApiKey.LIST_OFFSETS, fields)
-    for each in (each for answered in body.topics for each in answered.partitions):
-        code = ErrorCode(each.error_code)
-        found[int(each.partition_index)] = int(each.offset) if code is ErrorCode.none else code
-    return found

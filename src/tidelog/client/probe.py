@@ -7,7 +7,8 @@ from typing import Final
 from tidelog.client.connection import Connection
 from tidelog.client.errors import ClientError
 from tidelog.client.metadata import read_metadata
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
+from tidelog.protocol.messages.metadata import MetadataRequest
 
 _CONTROLLERS: Final = 2
 
@@ -18,8 +19,8 @@ def is_unfenced(host: str, port: int, node_id: int, *, timeout_s: float) -> bool
     try:
         connection = Connection(host, port, client_id="tidelog-probe", timeout_s=timeout_s)
         try:
-            fields = {"topics": [], "allow_auto_topic_creation": False}
-            return node_id in read_metadata(connection.call(ApiKey.METADATA, fields)).brokers
+            request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+            return node_id in read_metadata(connection.call(request)).brokers
         finally:
             connection.close()
     except ClientError:
@@ -31,9 +32,8 @@ def known_controller(host: str, port: int, *, timeout_s: float) -> int | None:
     try:
         connection = Connection(host, port, client_id="tidelog-probe", timeout_s=timeout_s)
         try:
-            fields = {"endpoint_type": _CONTROLLERS, "include_cluster_authorized_operations": False}
-            answer = connection.call(ApiKey.DESCRIBE_CLUSTER, fields)
-            return None if answer.controller_id < 0 else int(answer.controller_id)
+            answer = connection.call(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
+            return None if answer.controller_id < 0 else answer.controller_id
         finally:
             connection.close()
     except ClientError:

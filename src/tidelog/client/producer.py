@@ -15,10 +15,11 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tidelog.client.blocking import Client
-from tidelog.client.errors import RequestRefused
+from tidelog.client.errors import RequestRefused, require_accepted
 from tidelog.client.partitioner import partition_for_key
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.produce import (
     ProducedPartition,
     ProduceResponse,
@@ -191,17 +192,10 @@ class Producer:
         return answer
 
     def _take_producer_id(self) -> tuple[int, int]:
-        fields = {
-            "transactional_id": None,
-            "transaction_timeout": 60_000,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
-        answer = self._client.call(ApiKey.INIT_PRODUCER_ID, fields)
-        code = ErrorCode(answer.error_code)
-        if code is not ErrorCode.none:
-            raise RequestRefused(code, "producer id")
-        return int(answer.producer_id), int(answer.producer_epoch)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        answer = self._client.call(request)
+        require_accepted(answer, "producer id")
+        return answer.producer_id, answer.producer_epoch
 
     def _learn_partitions(self) -> None:
         def ask() -> list[int]:

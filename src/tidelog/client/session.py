@@ -7,7 +7,7 @@ simulator's network) needs nothing else.
     session.greet()                     first: learn which versions the peer serves
     socket.sendall(session.data_to_send())
     answers = session.receive(bytes)    until `session.ready`
-    asked = session.ask(ApiKey.METADATA, {"topics": None})
+    asked = session.ask(MetadataRequest(topics=None))
     ...                                 an Answer whose `correlation_id` is `asked`
 
 Invariant  Answers come in the order of the requests. One that does not carry the correlation id
@@ -26,8 +26,9 @@ from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.model.errors import ErrorCode, invariant
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
+from tidelog.protocol.codec import decode_response, encode_request, request_header
 from tidelog.protocol.frame import FRAME_LIMIT, FrameSplitter, MalformedRequest
+from tidelog.protocol.message import RequestMessage
 from tidelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME: Final = "tidelog"
@@ -117,9 +118,9 @@ class Session:
             )
         return highest
 
-    def ask(self, api_key: ApiKey, fields: Mapping[str, Any], *, at_most: int | None = None) -> int:
-        """Queue a request made of named fields; its correlation id."""
-        return self._ask(api_key, self.version_of(api_key, at_most=at_most), fields)
+    def ask(self, request: RequestMessage[Any], *, at_most: int | None = None) -> int:
+        """Queue a request; its correlation id."""
+        return self._ask(request, self.version_of(ApiKey(request.API_KEY), at_most=at_most))
 
     def ask_with(
         self,
@@ -153,19 +154,16 @@ class Session:
             raise BrokenConversation(f"the peer sent an unreadable answer: {error}") from error
 
     def _greet(self, version: int) -> None:
-        question = ApiVersionsRequest(
+        greeting = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=self._software_version
         )
-        number = self._take_correlation_id()
-        message = codec.encode_request(question, version, number, self.client_id)
-        decode = partial(codec.decode_response, ApiVersionsResponse)
-        self._queue(message, _Asked(number, ApiKey.API_VERSIONS, version, decode))
+        self._ask(greeting, version)
 
-    def _ask(self, api_key: ApiKey, version: int, fields: Mapping[str, Any]) -> int:
+    def _ask(self, request: RequestMessage[Any], version: int) -> int:
         correlation_id = self._take_correlation_id()
-        message = encode_request(api_key, version, correlation_id, self.client_id, fields)
-        decode = partial(decode_response, api_key)
-        self._queue(message, _Asked(correlation_id, api_key, version, decode))
+        message = encode_request(request, version, correlation_id, self.client_id)
+        decode = partial(decode_response, request.RESPONSE)
+        self._queue(message, _Asked(correlation_id, ApiKey(request.API_KEY), version, decode))
         return correlation_id
 
     def _take_correlation_id(self) -> int:
@@ -193,20 +191,17 @@ class Session:
         # A peer that does not know our version answers in version 0, whatever we asked in.
         refused = int.from_bytes(frame[4:6], "big") == ErrorCode.unsupported_version
         version = 0 if refused else asked.version
-        correlation_id, body = asked.decode(version, frame)
+        correlation_id, body = decode_response(ApiVersionsResponse, version, frame)
         _require_order(correlation_id, asked.correlation_id)
-        served = {
-            int(api.api_key): Served(int(api.min_version), int(api.max_version))
-            for api in body.api_keys
-        }
+        served = {api.api_key: Served(api.min_version, api.max_version) for api in body.api_keys}
         if refused:
             theirs = served.get(ApiKey.API_VERSIONS, Served(0, 0))
             if asked.version == 0 or theirs.max >= asked.version:
                 raise BrokenConversation("the peer refuses every version of ApiVersions")
             self._greet(theirs.max)
             return None
-        if (code := ErrorCode(body.error_code)) is not ErrorCode.none:
-            raise RequestRefused(code, "ApiVersions")
+        if body.error_code is not ErrorCode.none:
+            raise RequestRefused(body.error_code, "ApiVersions")
         self._served = served
         return Answer(correlation_id, asked.api_key, version, body)
 

@@ -8,18 +8,24 @@ Invariant  Every method either did what it was asked, or raises the broker's ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from tidelog.client.blocking import Client
 from tidelog.client.coordinators import KeyType, coordinator
-from tidelog.client.errors import RequestRefused
+from tidelog.client.errors import Answered, RequestRefused, require_accepted
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import milliseconds, timestamp_ms
+from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tidelog.protocol.messages.end_txn import EndTxnRequest
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
+from tidelog.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponseTransactionState,
+)
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Answered)
 NO_TIMEOUT: Final = 2**31 - 1
 
 
@@ -73,50 +79,46 @@ class Transactions:
         self, *, states: Sequence[str] = (), longer_than_ms: int = -1
     ) -> list[ListedTransaction]:
         """The transactional ids of all coordinators, in order."""
-        fields = {
-            "state_filters": list(states),
-            "producer_id_filters": [],
-            "duration_filter": longer_than_ms,
-        }
+        request = ListTransactionsRequest(state_filters=states, duration_filter=longer_than_ms)
 
         def attempt() -> list[ListedTransaction]:
             return [
                 ListedTransaction(
-                    each.transactional_id, node_id, int(each.producer_id), each.transaction_state
+                    each.transactional_id, node_id, each.producer_id, each.transaction_state
                 )
                 for node_id in self._client.refresh().brokers
-                for each in self._list_at(node_id, fields)
+                for each in self._list_at(node_id, request)
             ]
 
         # All brokers in one go: what a broker coordinates moves when it fails.
         return sorted(self._client.retrying(attempt))
 
-    def _list_at(self, node_id: int, fields: Mapping[str, Any]) -> Sequence[Any]:
-        answer = self._client.broker(node_id).call(ApiKey.LIST_TRANSACTIONS, fields)
-        _check(answer, f"transactions of broker {node_id}")
+    def _list_at(
+        self, node_id: int, request: ListTransactionsRequest
+    ) -> Sequence[ListTransactionsResponseTransactionState]:
+        answer = self._client.broker(node_id).call(request)
+        require_accepted(answer, f"transactions of broker {node_id}")
         unknown = ", ".join(answer.unknown_state_filters)
         if unknown:
             raise RequestRefused(ErrorCode.invalid_request, "transactions", f"states: {unknown}")
-        return tuple(answer.transaction_states)
+        return answer.transaction_states
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """What its coordinator knows."""
-        fields = {"transactional_ids": [transactional_id]}
-
-        def read(answer: Any) -> Any:
-            return answer.transaction_states[0]
-
-        node_id, found = self._ask(transactional_id, ApiKey.DESCRIBE_TRANSACTIONS, fields, read)
-        started_ms = timestamp_ms(found.transaction_start_time)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        node_id, found = self._ask(
+            transactional_id, request, lambda answer: answer.transaction_states[0]
+        )
+        started_ms = found.transaction_start_time_ms
         return DescribedTransaction(
             transactional_id,
             node_id,
-            ProducerIdentity(int(found.producer_id), int(found.producer_epoch)),
+            ProducerIdentity(found.producer_id, found.producer_epoch),
             found.transaction_state,
-            milliseconds(found.transaction_timeout),
+            found.transaction_timeout_ms,
             started_ms if started_ms > 0 else None,
             tuple(
-                TopicPartition(topic.topic, int(partition))
+                TopicPartition(topic.topic, partition)
                 for topic in found.topics
                 for partition in topic.partitions
             ),
@@ -133,35 +135,35 @@ class Transactions:
     ) -> Initialised:
         """Become the producer of a transactional id, and fence whoever was."""
         known = expected or ProducerIdentity(-1, -1)
-        fields = {
-            "transactional_id": transactional_id,
-            "transaction_timeout": timeout_ms,
-            "producer_id": known.producer_id,
-            "producer_epoch": known.producer_epoch,
-            "enable2_pc": two_phase,
-            "keep_prepared_txn": keep_prepared,
-        }
-        _, found = self._ask(transactional_id, ApiKey.INIT_PRODUCER_ID, fields, _itself)
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=known.producer_id,
+            producer_epoch=known.producer_epoch,
+            enable2_pc=two_phase,
+            keep_prepared_txn=keep_prepared,
+        )
+        _, found = self._ask(transactional_id, request, _itself)
         ongoing = None
-        if getattr(found, "ongoing_txn_producer_id", -1) >= 0:
+        if found.ongoing_txn_producer_id >= 0:
             ongoing = ProducerIdentity(
-                int(found.ongoing_txn_producer_id), int(found.ongoing_txn_producer_epoch)
+                found.ongoing_txn_producer_id, found.ongoing_txn_producer_epoch
             )
-        producer = ProducerIdentity(int(found.producer_id), int(found.producer_epoch))
+        producer = ProducerIdentity(found.producer_id, found.producer_epoch)
         return Initialised(producer, ongoing)
 
     def end(
         self, transactional_id: str, producer: ProducerIdentity, *, commit: bool
     ) -> ProducerIdentity:
         """Commit or abort; the identity with which the producer goes on."""
-        fields = {
-            "transactional_id": transactional_id,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.producer_epoch,
-            "committed": commit,
-        }
-        _, found = self._ask(transactional_id, ApiKey.END_TXN, fields, _itself)
-        return ProducerIdentity(int(found.producer_id), int(found.producer_epoch))
+        request = EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=commit,
+        )
+        _, found = self._ask(transactional_id, request, _itself)
+        return ProducerIdentity(found.producer_id, found.producer_epoch)
 
     def abort(self, transactional_id: str) -> DescribedTransaction:
         """Fence the producer of a transactional id and abort what it has open; how it was."""
@@ -176,16 +178,15 @@ class Transactions:
     def _ask(
         self,
         transactional_id: str,
-        api_key: ApiKey,
-        fields: Mapping[str, Any],
-        read: Callable[[Any], Any],
-    ) -> tuple[int, Any]:
+        request: RequestMessage[ResponseT],
+        read: Callable[[ResponseT], T],
+    ) -> tuple[int, T]:
         """Ask the coordinator, wherever it is by then; its id, and what it said."""
 
-        def attempt() -> tuple[int, Any]:
+        def attempt() -> tuple[int, T]:
             found = coordinator(self._client, transactional_id, KeyType.TRANSACTION)
-            answer = read(found.connection.call(api_key, fields))
-            _check(answer, f"transactional id {transactional_id}")
+            answer = read(found.connection.call(request))
+            require_accepted(answer, f"transactional id {transactional_id}")
             return found.node_id, answer
 
         return self._client.retrying(attempt)
@@ -193,9 +194,3 @@ class Transactions:
 
 def _itself(answer: T) -> T:
     return answer
-
-
-def _check(answer: Any, what: str) -> None:
-    code = ErrorCode(answer.error_code)
-    if code is not ErrorCode.none:
-        raise RequestRefused(code, what, getattr(answer, "error_message", None))

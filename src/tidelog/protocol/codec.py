@@ -10,9 +10,10 @@ Invariant  A message is complete: a field that the version lacks has its default
            refers to the bytes that it was read from.
 Invariant  Unknown tagged fields are skipped; a known one must fill exactly the size it claims. A
            tagged field that has its default is not written.
-Invariant  A response loses what its version lacks: handlers fill in the fields of all versions at
-           once. A request or a record must not: as with Kafka's own classes, only what the
-           definition calls ignorable is dropped, and anything else is refused.
+Invariant  A request or response loses what its version lacks: who builds one fills in the fields
+           of all versions at once. A record must not, because it would be lost for good: as with
+           Kafka's own classes, only what the definition calls ignorable is dropped, and anything
+           else is refused.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _message_writer(message: type[Message], version: int) -> Write:
         first, last = message.VERSIONS
         if not first <= version <= last:
             raise Unwritable("there is no such version")
-        loses = issubclass(message, ResponseMessage)
+        loses = not issubclass(message, RecordMessage)
         write = struct_writer(message, version, version >= message.FLEXIBLE_SINCE, loses)
         _WRITERS[message, version] = write
     return write

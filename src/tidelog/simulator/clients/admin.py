@@ -11,7 +11,24 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage
+from tidelog.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tidelog.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tidelog.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
 from tidelog.simulator.clients.history import History
@@ -111,13 +128,13 @@ class Administrator(ClusterClient):
             self.set_timer(1 + int(self.dice.expovariate(1 / pace_ms)), token)
 
     def _ask_anyone(
-        self, api_key: ApiKey, version: int, fields: Mapping[str, Any], then: Callable[[Any], None]
+        self, request: RequestMessage[Any], version: int, then: Callable[[Any], None]
     ) -> bool:
         """Ask some broker, which passes it on to the controller; False without a connection."""
         connection = self.line(self.dice.choice(self.nodes))
         if connection is None:
             return False
-        self.ask(connection, api_key, version, fields, then)
+        self.ask(connection, request, version, then)
         self.expects_answer(connection)
         return True
 
@@ -131,19 +148,22 @@ class Administrator(ClusterClient):
 
     def _ask_to_create(self, topics: Iterable[NewTopic], then: Callable[[Any], None]) -> bool:
         wanted = [
-            {
-                "name": topic.name,
-                "num_partitions": topic.partitions,
-                "replication_factor": topic.replicas,
-                "assignments": [],
-                "configs": [
-                    {"name": name, "value": value} for name, value in topic.configs.items()
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replicas,
+                assignments=[],
+                configs=[
+                    CreatableTopicConfig(name=name, value=value)
+                    for name, value in topic.configs.items()
                 ],
-            }
+            )
             for topic in topics
         ]
-        fields = {"topics": wanted, "timeout": ADMIN_TIMEOUT_MS, "validate_only": False}
-        return self._ask_anyone(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields, then)
+        request = CreateTopicsRequest(
+            topics=wanted, timeout_ms=ADMIN_TIMEOUT_MS, validate_only=False
+        )
+        return self._ask_anyone(request, CREATE_TOPICS_VERSION, then)
 
     def _created(self, answer: Any) -> None:
         if not isinstance(answer, Lost):
@@ -158,11 +178,11 @@ class Administrator(ClusterClient):
         if self._scratch_exists:
             self._ask_to_create([self._scratch], _take_note)
         else:
-            fields = {
-                "topics": [{"name": self._scratch.name, "topic_id": None}],
-                "timeout": ADMIN_TIMEOUT_MS,
-            }
-            self._ask_anyone(ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, fields, _take_note)
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=self._scratch.name, topic_id=None)],
+                timeout_ms=ADMIN_TIMEOUT_MS,
+            )
+            self._ask_anyone(request, DELETE_TOPICS_VERSION, _take_note)
 
     # Replicas and leaders.
 
@@ -179,17 +199,18 @@ class Administrator(ClusterClient):
 
     def _ask_to_move(self, replicas: Sequence[int] | None) -> None:
         name = self.dice.choice(self._partitions)
-        wish = {"partition_index": name.partition, "replicas": replicas}
-        fields = {
-            "topics": [{"name": name.topic, "partitions": [wish]}],
-            "timeout": ADMIN_TIMEOUT_MS,
-        }
-        api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-        self._ask_anyone(api_key, REASSIGN_VERSION, fields, _take_note)
+        wish = ReassignablePartition(partition_index=name.partition, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name.topic, partitions=[wish])],
+            timeout_ms=ADMIN_TIMEOUT_MS,
+        )
+        self._ask_anyone(request, REASSIGN_VERSION, _take_note)
 
     def _elect(self) -> None:
-        fields = {"election_type": 0, "topic_partitions": None, "timeout": ADMIN_TIMEOUT_MS}
-        self._ask_anyone(ApiKey.ELECT_LEADERS, ELECT_LEADERS_VERSION, fields, _take_note)
+        request = ElectLeadersRequest(
+            election_type=0, topic_partitions=None, timeout_ms=ADMIN_TIMEOUT_MS
+        )
+        self._ask_anyone(request, ELECT_LEADERS_VERSION, _take_note)
 
     # Records.
 
@@ -205,17 +226,19 @@ class Administrator(ClusterClient):
             return
         offset = self.dice.randrange(1, known.known_end)
         known.deleted_to = max(known.deleted_to, offset)
-        fields = {
-            "topics": [
-                {
-                    "name": name.topic,
-                    "partitions": [{"partition_index": name.partition, "offset": offset}],
-                }
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=name.topic,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=name.partition, offset=offset)
+                    ],
+                )
             ],
-            "timeout": ADMIN_TIMEOUT_MS,
-        }
+            timeout_ms=ADMIN_TIMEOUT_MS,
+        )
         then = partial(self._deleted, name, offset)
-        self.ask(connection, ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, fields, then)
+        self.ask(connection, request, DELETE_RECORDS_VERSION, then)
         self.expects_answer(connection)
 
     def _deleted(self, name: TopicPartition, offset: int, answer: Any) -> None:

@@ -7,14 +7,15 @@ Invariant  Whatever was asked gets its answer in the order of asking, or `Lost`,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
+from tidelog.protocol.codec import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import FetchRequest, decode_fetch_response, encode_fetch
+from tidelog.protocol.message import RequestMessage, ResponseT
 from tidelog.protocol.primitives import Buffer
 from tidelog.protocol.produce import decode_produce_response, encode_produce
 from tidelog.simulator.clients.client import Client
@@ -35,7 +36,7 @@ class Lost(NamedTuple):
 
 
 Then: TypeAlias = Callable[[Any], None]
-"""Gets the entity of that API version, a ProduceResponse or FetchResponse, or `Lost`."""
+"""Gets the response to what was asked, or `Lost`."""
 
 
 class _Asked(NamedTuple):
@@ -52,13 +53,13 @@ class AskingClient(Client):
         self._asked: dict[int, deque[_Asked]] = {}
         self._next_correlation_id = 0
 
-    def ask(
-        self, connection: int, api_key: ApiKey, version: int, fields: Mapping[str, Any], then: Then
-    ) -> None:
-        """Ask what the named fields say, in this version."""
+    def ask(self, connection: int, request: RequestMessage[Any], version: int, then: Then) -> None:
+        """Ask in this version."""
         number = self._take_correlation_id()
-        request = encode_request(api_key, version, number, self.name, fields)
-        self._send(connection, number, request, partial(decode_answer, api_key, version), then)
+        frame = encode_request(request, version, number, self.name)
+        self._send(
+            connection, number, frame, partial(decode_answer, request.RESPONSE, version), then
+        )
 
     def ask_again(
         self, connection: int, request: bytes, decode: Callable[[memoryview], Any], then: Then
@@ -138,9 +139,9 @@ class AskingClient(Client):
         self.send(connection, request)
 
 
-def decode_answer(api_key: ApiKey, version: int, frame: memoryview) -> Any:
-    """The entity of an answer."""
-    return decode_response(api_key, version, frame)[1]
+def decode_answer(response: type[ResponseT], version: int, frame: memoryview) -> ResponseT:
+    """An answer without its header."""
+    return decode_response(response, version, frame)[1]
 
 
 def _decode_produce(version: int, frame: memoryview) -> Any:

@@ -19,7 +19,10 @@ from tidelog.coordinator.groups.consumer_protocol import (
     write_subscription,
 )
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.heartbeat import HeartbeatRequest
+from tidelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tidelog.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tidelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tidelog.protocol.stored.consumer_protocol import (
     NamedPartitions,
 )
@@ -109,16 +112,16 @@ class ClassicMember(GroupMember):
         self._may_be_in = True
         self._history.join_asked = self._history.moment()
         subscription = write_subscription((self.topic,))
-        fields = {
-            "group_id": self.group,
-            "session_timeout": SESSION_MS,
-            "rebalance_timeout": REBALANCE_MS,
-            "member_id": self._member_id,
-            "group_instance_id": self._instance_id,
-            "protocol_type": CONSUMER,
-            "protocols": [{"name": PROTOCOL, "metadata": subscription}],
-        }
-        self.ask_coordinator(ApiKey.JOIN_GROUP, JOIN_VERSION, fields, self._told_generation)
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=CONSUMER,
+            protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription)],
+        )
+        self.ask_coordinator(request, JOIN_VERSION, self._told_generation)
 
     def _told_generation(self, answer: Any) -> None:
         if isinstance(answer, Lost):
@@ -135,20 +138,22 @@ class ClassicMember(GroupMember):
         indexes = [place.partition for place in self._places]
         members = [str(each.member_id) for each in joined.members]
         assignments = [
-            {"member_id": member_id, "assignment": self._part(indexes[place :: len(members)])}
+            SyncGroupRequestAssignment(
+                member_id=member_id, assignment=self._part(indexes[place :: len(members)])
+            )
             for place, member_id in enumerate(members)
         ]
-        fields = {
-            "group_id": self.group,
-            "generation_id": joined.generation_id,
-            "member_id": self._member_id,
-            "group_instance_id": self._instance_id,
-            "protocol_type": CONSUMER,
-            "protocol_name": PROTOCOL,
-            "assignments": assignments,
-        }
+        request = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=joined.generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=CONSUMER,
+            protocol_name=PROTOCOL,
+            assignments=assignments,
+        )
         then = partial(self._told_part, joined.generation_id, self._history.moment(), self.now_ms)
-        self.ask_coordinator(ApiKey.SYNC_GROUP, SYNC_VERSION, fields, then)
+        self.ask_coordinator(request, SYNC_VERSION, then)
 
     def _part(self, indexes: Sequence[int]) -> bytes:
         return write_assignment((NamedPartitions(topic=self.topic, partitions=tuple(indexes)),), 0)
@@ -173,14 +178,14 @@ class ClassicMember(GroupMember):
     # Being a member.
 
     def _beat(self) -> None:
-        fields = {
-            "group_id": self.group,
-            "generation_id": self._membership.generation,
-            "member_id": self._member_id,
-            "group_instance_id": self._instance_id,
-        }
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self._membership.generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+        )
         then = partial(self._beaten, self.now_ms)
-        self.ask_coordinator(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, fields, then)
+        self.ask_coordinator(request, HEARTBEAT_VERSION, then)
 
     def _beaten(self, asked_ms: int, answer: Any) -> None:
         if isinstance(answer, Lost):
@@ -221,9 +226,9 @@ class ClassicMember(GroupMember):
         self._join_later()
         if not self._may_be_in:
             return
-        leaver = {"member_id": self._member_id, "group_instance_id": self._instance_id}
-        fields = {"group_id": self.group, "members": [leaver]}
-        self.ask_coordinator(ApiKey.LEAVE_GROUP, LEAVE_VERSION, fields, self._left)
+        leaver = MemberIdentity(member_id=self._member_id, group_instance_id=self._instance_id)
+        request = LeaveGroupRequest(group_id=self.group, members=[leaver])
+        self.ask_coordinator(request, LEAVE_VERSION, self._left)
 
     def _left(self, answer: Any) -> None:
         if isinstance(answer, Lost):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.client.metadata import read_metadata
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.simulator.clients.asking import AskingClient, Lost
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.world.cluster import BROKER_PORT, machine_address
@@ -156,11 +156,11 @@ class ClusterClient(AskingClient):
             self.set_timer(REFRESH_PAUSE_MS, _REFRESH)
             return
         self._refreshing = True
-        fields = {
-            "topics": [{"name": name} for name in self._topics],
-            "allow_auto_topic_creation": False,
-        }
-        self.ask(connection, ApiKey.METADATA, METADATA_VERSION, fields, self._told)
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in self._topics],
+            allow_auto_topic_creation=False,
+        )
+        self.ask(connection, request, METADATA_VERSION, self._told)
         self.expects_answer(connection)
 
     def _told(self, answer: Any) -> None:

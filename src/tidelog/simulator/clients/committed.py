@@ -12,8 +12,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tidelog.records.batch import BatchHeader, whole_batches
 from tidelog.records.control_batch import read_transaction_marker
 from tidelog.records.record import records_of
@@ -116,18 +120,16 @@ class CommittedReader(Consumer):
         if leader is None or connection is None:
             self.refresh()
             return
-        partition = {
-            "partition_index": name.partition,
-            "current_leader_epoch": leader.epoch,
-            "timestamp": LATEST,
-        }
-        fields = {
-            "replica_id": -1,
-            "isolation_level": READ_COMMITTED,
-            "topics": [{"name": name.topic, "partitions": [partition]}],
-        }
+        partition = ListOffsetsPartition(
+            partition_index=name.partition, current_leader_epoch=leader.epoch, timestamp=LATEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=READ_COMMITTED,
+            topics=[ListOffsetsTopic(name=name.topic, partitions=[partition])],
+        )
         then = partial(self._told_end, name)
-        self.ask(connection, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, then)
+        self.ask(connection, request, LIST_OFFSETS_VERSION, then)
         self.expects_answer(connection)
 
     def _told_end(self, name: TopicPartition, answer: Any) -> None:

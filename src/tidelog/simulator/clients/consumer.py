@@ -13,8 +13,12 @@ from typing import Any, ClassVar, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tidelog.records.batch import BatchHeader, crc_matches, whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.clients.asking import Lost
@@ -227,18 +231,16 @@ class Consumer(ClusterClient):
         if connection is None or name in self._seeking:
             return
         self._seeking.add(name)
-        partition = {
-            "partition_index": name.partition,
-            "current_leader_epoch": leader.epoch,
-            "timestamp": EARLIEST,
-        }
-        fields = {
-            "replica_id": -1,
-            "isolation_level": self.isolation_level,
-            "topics": [{"name": name.topic, "partitions": [partition]}],
-        }
+        partition = ListOffsetsPartition(
+            partition_index=name.partition, current_leader_epoch=leader.epoch, timestamp=EARLIEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self.isolation_level,
+            topics=[ListOffsetsTopic(name=name.topic, partitions=[partition])],
+        )
         then = partial(self._sought, name)
-        self.ask(connection, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, then)
+        self.ask(connection, request, LIST_OFFSETS_VERSION, then)
         self.expects_answer(connection)
 
     def _sought(self, name: TopicPartition, answer: Any) -> None:

@@ -15,8 +15,14 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tidelog.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.clients.asking import Lost
@@ -133,13 +139,13 @@ class Copier(TransactionalProducer):
 
     def _ask_positions(self, coordinator: int, inputs: Sequence[TopicPartition]) -> None:
         indexes = [name.partition for name in inputs]
-        fields = {
-            "group_id": COPIERS,
-            "topics": [{"name": self.member.topic, "partition_indexes": indexes}],
-            "require_stable": True,
-        }
+        request = OffsetFetchRequest(
+            group_id=COPIERS,
+            topics=[OffsetFetchRequestTopic(name=self.member.topic, partition_indexes=indexes)],
+            require_stable=True,
+        )
         then = partial(self._told_positions, self._turn)
-        self._ask_somebody(coordinator, ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, then)
+        self._ask_somebody(coordinator, request, FETCH_VERSION, then)
 
     def _told_positions(self, turn: int, answer: Any) -> None:
         self._again()
@@ -220,18 +226,15 @@ class Copier(TransactionalProducer):
         elif self._adds or self._has_added_offsets:
             self._commit_offsets(current, self.member.coordinator)
         else:
-            fields = {**self._identified, "group_id": COPIERS}
+            producer_id, epoch = self._identity or (-1, -1)
+            request = AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                group_id=COPIERS,
+            )
             then = partial(self._added_offsets, current)
-            self._ask_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, ADD_OFFSETS_VERSION, fields, then)
-
-    @property
-    def _identified(self) -> dict[str, Any]:
-        producer_id, epoch = self._identity or (-1, -1)
-        return {
-            "transactional_id": self.transactional_id,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
+            self._ask_coordinator(request, ADD_OFFSETS_VERSION, then)
 
     def _added_offsets(self, current: SimulatedTransaction, answer: Any) -> None:
         code = None if isinstance(answer, Lost) else ErrorCode(answer.error_code)
@@ -247,23 +250,24 @@ class Copier(TransactionalProducer):
 
     def _commit_offsets(self, current: SimulatedTransaction, coordinator: int) -> None:
         partitions = [
-            {
-                "partition_index": name.partition,
-                "committed_offset": offset,
-                "committed_metadata": "",
-            }
+            TxnOffsetCommitRequestPartition(
+                partition_index=name.partition, committed_offset=offset, committed_metadata=""
+            )
             for name, offset in current.offsets.items()
         ]
-        fields = {
-            **self._identified,
-            "group_id": COPIERS,
-            "generation_id": self.member.epoch,
-            "member_id": self.member.name,
-            "topics": [{"name": self.member.topic, "partitions": partitions}],
-        }
+        producer_id, epoch = self._identity or (-1, -1)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=COPIERS,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            generation_id_or_member_epoch=self.member.epoch,
+            member_id=self.member.name,
+            topics=[TxnOffsetCommitRequestTopic(name=self.member.topic, partitions=partitions)],
+        )
         version = ADDING_COMMIT_OFFSETS_VERSION if self._adds else COMMIT_OFFSETS_VERSION
         then = partial(self._committed_offsets, current)
-        self._ask_somebody(coordinator, ApiKey.TXN_OFFSET_COMMIT, version, fields, then)
+        self._ask_somebody(coordinator, request, version, then)
 
     def _committed_offsets(self, current: SimulatedTransaction, answer: Any) -> None:
         if current is not self._current:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
 from tidelog.simulator.clients.copier_member import COPIERS
@@ -55,15 +55,16 @@ class CopyAuditor(ClusterClient):
         topics: dict[str, list[int]] = {}
         for name in self._inputs:
             topics.setdefault(name.topic, []).append(name.partition)
-        fields = {
-            "group_id": COPIERS,
-            "topics": [
-                {"name": topic, "partition_indexes": indexes} for topic, indexes in topics.items()
+        request = OffsetFetchRequest(
+            group_id=COPIERS,
+            topics=[
+                OffsetFetchRequestTopic(name=topic, partition_indexes=indexes)
+                for topic, indexes in topics.items()
             ],
-            "require_stable": self.dice.random() < 0.5,
-        }
+            require_stable=self.dice.random() < 0.5,
+        )
         then = partial(self._heard, dict(self._known))
-        self.ask(connection, ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, then)
+        self.ask(connection, request, FETCH_VERSION, then)
         self.expects_answer(connection)
 
     def _heard(self, known: dict[TopicPartition, int], answer: Any) -> None:

@@ -13,7 +13,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage
+from tidelog.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
 
@@ -56,16 +61,16 @@ class GroupClient(ClusterClient):
         if self._is_asking:
             return
         if self._coordinator is None:
-            fields = {"key": self.group, "key_type": 0}
+            request = FindCoordinatorRequest(key=self.group, key_type=0)
             node = self.dice.choice(self.nodes)
-            self._ask(node, ApiKey.FIND_COORDINATOR, FIND_VERSION, fields, self._found)
+            self._ask(node, request, FIND_VERSION, self._found)
         else:
             self.act()
 
-    def ask_coordinator(self, api: ApiKey, version: int, fields: dict[str, Any], then: Any) -> bool:
+    def ask_coordinator(self, request: RequestMessage[Any], version: int, then: Any) -> bool:
         """Whether it could be asked; `then` gets the answer, or `Lost`."""
         assert self._coordinator is not None
-        return self._ask(self._coordinator, api, version, fields, then)
+        return self._ask(self._coordinator, request, version, then)
 
     @property
     def coordinator(self) -> int | None:
@@ -77,13 +82,13 @@ class GroupClient(ClusterClient):
         if error in _ELSEWHERE:
             self._coordinator = None
 
-    def _ask(self, node: int, api: ApiKey, version: int, fields: dict[str, Any], then: Any) -> bool:
+    def _ask(self, node: int, request: RequestMessage[Any], version: int, then: Any) -> bool:
         connection = self.line(node)
         if connection is None:
             self._coordinator = None
             return False
         self._is_asking = True
-        self.ask(connection, api, version, fields, partial(self._answered, then))
+        self.ask(connection, request, version, partial(self._answered, then))
         self.expects_answer(connection)
         return True
 
@@ -152,20 +157,20 @@ class Member(GroupMember):
         epoch = -1 if leaves else self._epoch
         if leaves:
             self._assigned(frozenset())
-        fields = {
-            "group_id": self.group,
-            "member_id": self.name,
-            "member_epoch": epoch,
-            "rebalance_timeout": SESSION_MS,
-            "subscribed_topic_names": [self.topic],
-            "topic_partitions": [
-                {"topic_id": topic_id, "partitions": [partition]}
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.name,
+            member_epoch=epoch,
+            rebalance_timeout_ms=SESSION_MS,
+            subscribed_topic_names=[self.topic],
+            topic_partitions=[
+                ConsumerGroupHeartbeatRequestTopicPartitions(
+                    topic_id=topic_id, partitions=[partition]
+                )
                 for topic_id, partition in sorted(self._owned)
             ],
-        }
-        self.ask_coordinator(
-            ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields, partial(self._beaten, epoch, self.now_ms)
         )
+        self.ask_coordinator(request, 1, partial(self._beaten, epoch, self.now_ms))
 
     def _wants_to_leave(self) -> bool:
         return self._epoch > 0 and super()._wants_to_leave()

@@ -18,6 +18,12 @@ from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from tidelog.simulator.clients.asking import Lost, decode_answer
 from tidelog.simulator.clients.cluster_client import ClusterClient
 from tidelog.simulator.clients.transactions import TransactionalProducer
@@ -72,16 +78,16 @@ class LateCoordinator(ClusterClient):
 
     def _order(self, connection: int, name: TopicPartition, identity: tuple[int, int]) -> None:
         producer_id, epoch = identity
-        marker = {
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "transaction_result": False,
-            "coordinator_epoch": LONG_AGO,
-            "topics": [{"name": name.topic, "partition_indexes": [name.partition]}],
-        }
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_result=False,
+            coordinator_epoch=LONG_AGO,
+            topics=[WritableTxnMarkerTopic(name=name.topic, partition_indexes=[name.partition])],
+        )
         then = partial(self._answered, name, identity)
-        fields = {"markers": [marker]}
-        self.ask(connection, ApiKey.WRITE_TXN_MARKERS, MARKERS_VERSION, fields, then)
+        request = WriteTxnMarkersRequest(markers=[marker])
+        self.ask(connection, request, MARKERS_VERSION, then)
         self.expects_answer(connection)
 
     def _answered(self, name: TopicPartition, identity: tuple[int, int], answer: Any) -> None:
@@ -138,7 +144,7 @@ class LateCopies(ClusterClient):
         copy = self.dice.choice(self._copies)
         connection = self.line(copy.node)
         if connection is not None:
-            decode = partial(decode_answer, ApiKey.WRITE_TXN_MARKERS, copy.api_version)
+            decode = partial(decode_answer, WriteTxnMarkersResponse, copy.api_version)
             self.ask_again(connection, copy.frame, decode, _ignore)
             self.expects_answer(connection)
 

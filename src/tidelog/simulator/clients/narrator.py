@@ -11,8 +11,30 @@ from functools import partial
 from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.message import RequestMessage
+from tidelog.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tidelog.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tidelog.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tidelog.records.batch import whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
@@ -51,20 +73,25 @@ class Narrator(AskingClient):
         self, node: int, topic: str, replicas: Sequence[int], configs: Mapping[str, str]
     ) -> None:
         """Create a topic with one partition on these brokers."""
-        fields = {
-            "topics": [
-                {
-                    "name": topic,
-                    "num_partitions": -1,
-                    "replication_factor": -1,
-                    "assignments": [{"partition_index": 0, "broker_ids": list(replicas)}],
-                    "configs": [{"name": name, "value": value} for name, value in configs.items()],
-                }
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=[
+                        CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+                    ],
+                    configs=[
+                        CreatableTopicConfig(name=name, value=value)
+                        for name, value in configs.items()
+                    ],
+                )
             ],
-            "timeout": TIMEOUT_MS,
-            "validate_only": False,
-        }
-        self._put(node, ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, fields, _created)
+            timeout_ms=TIMEOUT_MS,
+            validate_only=False,
+        )
+        self._put(node, request, CREATE_TOPICS_VERSION, _created)
 
     def produce(self, node: int, topic: str, values: Sequence[str], acks: int) -> None:
         """Append one batch."""
@@ -95,46 +122,48 @@ class Narrator(AskingClient):
 
     def latest(self, node: int, topic: str) -> None:
         """Ask where the log ends for consumers."""
-        partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": LATEST}
-        fields = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "topics": [{"name": topic, "partitions": [partition]}],
-        }
-        self._put(node, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, _latest)
+        partition = ListOffsetsPartition(
+            partition_index=0, current_leader_epoch=-1, timestamp=LATEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[ListOffsetsTopic(name=topic, partitions=[partition])],
+        )
+        self._put(node, request, LIST_OFFSETS_VERSION, _latest)
 
     def delete(self, node: int, topic: str, before: int) -> None:
         """Delete the records before an offset."""
-        partition = {"partition_index": 0, "offset": before}
-        fields = {"topics": [{"name": topic, "partitions": [partition]}], "timeout": TIMEOUT_MS}
-        self._put(node, ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, fields, _deleted)
+        partition = DeleteRecordsPartition(partition_index=0, offset=before)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=TIMEOUT_MS
+        )
+        self._put(node, request, DELETE_RECORDS_VERSION, _deleted)
 
     def elect(self, node: int) -> None:
         """Let every partition be led by its preferred replica."""
-        fields = {"election_type": 0, "topic_partitions": None, "timeout": TIMEOUT_MS}
-        self._put(node, ApiKey.ELECT_LEADERS, ELECT_LEADERS_VERSION, fields, _elected)
+        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
+        self._put(node, request, ELECT_LEADERS_VERSION, _elected)
 
     def reassign(self, node: int, topic: str, replicas: Sequence[int]) -> None:
         """Move a partition to these brokers."""
-        partition = {"partition_index": 0, "replicas": list(replicas)}
-        fields = {"topics": [{"name": topic, "partitions": [partition]}], "timeout": TIMEOUT_MS}
-        api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-        self._put(node, api_key, REASSIGN_VERSION, fields, _reassigned)
+        partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=[partition])], timeout_ms=TIMEOUT_MS
+        )
+        self._put(node, request, REASSIGN_VERSION, _reassigned)
 
     # Asking.
 
     def _put(
         self,
         node: int,
-        api_key: ApiKey,
+        request: RequestMessage[Any],
         version: int,
-        fields: Mapping[str, Any],
         words: Callable[[Any], str],
     ) -> None:
         then = partial(self._answered, words)
-        self._ask_on_line(
-            node, lambda connection: self.ask(connection, api_key, version, fields, then)
-        )
+        self._ask_on_line(node, lambda connection: self.ask(connection, request, version, then))
 
     def _ask_on_line(self, node: int, question: Question, *, expects: bool = True) -> None:
         self.unanswered += expects

@@ -13,7 +13,19 @@ from typing import Any, Final
 from tidelog.coordinator.groups.consumer_protocol import CONSUMER
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
+from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from tidelog.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tidelog.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
 from tidelog.simulator.clients.groups import FETCH_VERSION, GroupClient
@@ -46,8 +58,8 @@ class Committer(GroupClient):
     def act(self) -> None:
         if self.now_ms >= self.stop_ms or self.dice.random() < 0.5:
             then = partial(self._fetched, self._history.moment())
-            fields = fetch_fields(self._history)
-            self.ask_coordinator(ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, then)
+            request = offset_fetch(self._history)
+            self.ask_coordinator(request, FETCH_VERSION, then)
         else:
             commit_next(self, self._history, self._history.partitions[0])
 
@@ -77,8 +89,8 @@ class Auditor(ClusterClient):
         connection = self.line(self.dice.choice(self.nodes))
         if connection is not None:
             then = partial(note_offsets, self._history, self._history.moment())
-            fields = fetch_fields(self._history)
-            self.ask(connection, ApiKey.OFFSET_FETCH, FETCH_VERSION, fields, then)
+            request = offset_fetch(self._history)
+            self.ask(connection, request, FETCH_VERSION, then)
             self.expects_answer(connection)
 
 
@@ -107,14 +119,16 @@ class Custodian(GroupClient):
             self._delete_offset(self.dice.choice(self._history.partitions))
         else:
             then = partial(self._described, self._history.moment())
-            fields = {"groups": [self.group], "include_authorized_operations": False}
-            self.ask_coordinator(ApiKey.DESCRIBE_GROUPS, DESCRIBE_VERSION, fields, then)
+            request = DescribeGroupsRequest(
+                groups=[self.group], include_authorized_operations=False
+            )
+            self.ask_coordinator(request, DESCRIBE_VERSION, then)
 
     def _delete_group(self) -> None:
         deletion = self._history.delete(None)
         then = partial(self._group_deleted, deletion)
-        fields = {"groups_names": [self.group]}
-        if not self.ask_coordinator(ApiKey.DELETE_GROUPS, DELETE_GROUPS_VERSION, fields, then):
+        request = DeleteGroupsRequest(groups_names=[self.group])
+        if not self.ask_coordinator(request, DELETE_GROUPS_VERSION, then):
             self._history.not_asked(deletion)
 
     def _group_deleted(self, deletion: Deletion, answer: Any) -> None:
@@ -124,12 +138,12 @@ class Custodian(GroupClient):
     def _delete_offset(self, partition: TopicPartition) -> None:
         deletion = self._history.delete(partition)
         then = partial(self._offset_deleted, deletion)
-        wanted = [{"partition_index": partition.partition}]
-        fields = {
-            "group_id": self.group,
-            "topics": [{"name": partition.topic, "partitions": wanted}],
-        }
-        if not self.ask_coordinator(ApiKey.OFFSET_DELETE, OFFSET_DELETE_VERSION, fields, then):
+        wanted = [OffsetDeleteRequestPartition(partition_index=partition.partition)]
+        request = OffsetDeleteRequest(
+            group_id=self.group,
+            topics=[OffsetDeleteRequestTopic(name=partition.topic, partitions=wanted)],
+        )
+        if not self.ask_coordinator(request, OFFSET_DELETE_VERSION, then):
             self._history.not_asked(deletion)
 
     def _offset_deleted(self, deletion: Deletion, answer: Any) -> None:
@@ -159,18 +173,16 @@ def commit_next(
 ) -> None:
     """Ask to commit the next number; `then` gets the answer unless it is lost."""
     commit = history.commit(partition, by)
-    offset = {
-        "partition_index": partition.partition,
-        "committed_offset": commit.number,
-        "committed_metadata": "",
-    }
-    fields = {
-        "group_id": history.group,
-        "generation_id_or_member_epoch": by.generation,
-        "member_id": by.member_id,
-        "group_instance_id": by.instance_id,
-        "topics": [{"name": partition.topic, "partitions": [offset]}],
-    }
+    offset = OffsetCommitRequestPartition(
+        partition_index=partition.partition, committed_offset=commit.number, committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        group_id=history.group,
+        generation_id_or_member_epoch=by.generation,
+        member_id=by.member_id,
+        group_instance_id=by.instance_id,
+        topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[offset])],
+    )
 
     def committed(answer: Any) -> None:
         if not isinstance(answer, Lost):
@@ -179,17 +191,20 @@ def commit_next(
             client.refused(error)
             then(error)
 
-    if not client.ask_coordinator(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, fields, committed):
+    if not client.ask_coordinator(request, COMMIT_VERSION, committed):
         history.not_asked(commit)
 
 
-def fetch_fields(history: OffsetHistory) -> dict[str, Any]:
-    """The fields of an OffsetFetch about all partitions of which there may be offsets."""
+def offset_fetch(history: OffsetHistory) -> OffsetFetchRequest:
+    """An OffsetFetch about all partitions of which there may be offsets."""
     indexes: dict[str, list[int]] = {}
     for partition in history.partitions:
         indexes.setdefault(partition.topic, []).append(partition.partition)
-    topics = [{"name": name, "partition_indexes": found} for name, found in indexes.items()]
-    return {"group_id": history.group, "topics": topics, "require_stable": True}
+    topics = [
+        OffsetFetchRequestTopic(name=name, partition_indexes=found)
+        for name, found in indexes.items()
+    ]
+    return OffsetFetchRequest(group_id=history.group, topics=topics, require_stable=True)
 
 
 def note_offsets(history: OffsetHistory, asked: int, answer: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
@@ -285,9 +285,9 @@ class Producer(ClusterClient):
         if lane.asks_id or connection is None:
             return
         lane.asks_id = True
-        fields = {"transactional_id": None, "transaction_timeout": 60_000}
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         then = partial(self._named, lane)
-        self.ask(connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, then)
+        self.ask(connection, request, INIT_PRODUCER_ID_VERSION, then)
         self.expects_answer(connection)
 
     def _named(self, lane: _Lane, answer: Any) -> None:

@@ -24,8 +24,13 @@ from uuid import UUID
 
 from tidelog.client.metadata import read_metadata
 from tidelog.model.ids import NO_LEADER, ZERO_UUID
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from tidelog.records.batch import whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.simulator.clients.asking import AskingClient, Lost
@@ -203,8 +208,10 @@ class StockClient(AskingClient):
         connection = self._peers[self.dice.choice(up)].connection
         assert connection is not None
         self._asks_leaders = True
-        fields = {"topics": [{"name": self._topic}], "allow_auto_topic_creation": False}
-        self.ask(connection, ApiKey.METADATA, METADATA_VERSION, fields, self._told_leaders)
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=False
+        )
+        self.ask(connection, request, METADATA_VERSION, self._told_leaders)
 
     def _told_leaders(self, answer: Any) -> None:
         self._asks_leaders = False
@@ -315,14 +322,16 @@ class StockReader(StockClient):
         self._go_on(partition)
 
     def _validate(self, partition: _Partition, connection: int) -> None:
-        asked = {
-            "partition": partition.index,
-            "current_leader_epoch": partition.epoch,
-            "leader_epoch": partition.last_epoch,
-        }
-        fields = {"replica_id": -1, "topics": [{"topic": self._topic, "partitions": [asked]}]}
+        asked = OffsetForLeaderPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.epoch,
+            leader_epoch=partition.last_epoch,
+        )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[OffsetForLeaderTopic(topic=self._topic, partitions=[asked])]
+        )
         then = partial(self._told_end, partition, partition.epoch)
-        self.ask(connection, ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSION, fields, then)
+        self.ask(connection, request, EPOCH_VERSION, then)
 
     def _told_end(self, partition: _Partition, epoch: int, answer: Any) -> None:
         partition.under_way = False

@@ -10,8 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
+from tidelog.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
 from tidelog.simulator.clients.history import History, ToldEnd
@@ -68,17 +72,15 @@ class Surveyor(ClusterClient):
     def _ask_end(
         self, connection: int, name: TopicPartition, epoch: int, then: Callable[[Any], None]
     ) -> None:
-        partition = {
-            "partition_index": name.partition,
-            "current_leader_epoch": epoch,
-            "timestamp": LATEST,
-        }
-        fields = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "topics": [{"name": name.topic, "partitions": [partition]}],
-        }
-        self.ask(connection, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields, then)
+        partition = ListOffsetsPartition(
+            partition_index=name.partition, current_leader_epoch=epoch, timestamp=LATEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[ListOffsetsTopic(name=name.topic, partitions=[partition])],
+        )
+        self.ask(connection, request, LIST_OFFSETS_VERSION, then)
         self.expects_answer(connection)
 
     def _surveyed(

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchedPartition
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.records.batch import crc_matches, whole_batches
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.record import records_of
@@ -95,8 +95,8 @@ class TableWriter(ClusterClient):
         if connection is None:
             return
         self._is_asking = True
-        fields = {"transactional_id": None, "transaction_timeout": 60_000}
-        self.ask(connection, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, fields, self._named)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        self.ask(connection, request, INIT_PRODUCER_ID_VERSION, self._named)
         self.expects_answer(connection)
 
     def _named(self, answer: Any) -> None:

@@ -14,7 +14,14 @@ from typing import Any, Final
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.message import RequestMessage
+from tidelog.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from tidelog.protocol.messages.end_txn import EndTxnRequest
+from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.cluster_client import ClusterClient
@@ -141,14 +148,14 @@ class TransactionalProducer(ClusterClient):
         self.set_timer(after_ms, _GO)
 
     def _ask_somebody(
-        self, node: int, api: ApiKey, version: int, fields: dict[str, Any], then: Any
+        self, node: int, request: RequestMessage[Any], version: int, then: Any
     ) -> None:
         connection = self.line(node)
         if connection is None:
             self._again()
             return
         self._asking += 1
-        self.ask(connection, api, version, fields, partial(self._answered, then))
+        self.ask(connection, request, version, partial(self._answered, then))
         self.expects_answer(connection)
 
     def _answered(self, then: Any, answer: Any) -> None:
@@ -156,29 +163,27 @@ class TransactionalProducer(ClusterClient):
         then(answer)
 
     def _find(self) -> None:
-        fields = {"key": self.transactional_id, "key_type": 1}
+        request = FindCoordinatorRequest(key=self.transactional_id, key_type=1)
         node = self.dice.choice(self.nodes)
-        self._ask_somebody(node, ApiKey.FIND_COORDINATOR, FIND_VERSION, fields, self._found)
+        self._ask_somebody(node, request, FIND_VERSION, self._found)
 
     def _found(self, answer: Any) -> None:
         if not isinstance(answer, Lost) and not answer.error_code:
             self._coordinator = int(answer.node_id)
         self._again()
 
-    def _ask_coordinator(
-        self, api: ApiKey, version: int, fields: dict[str, Any], then: Any
-    ) -> None:
+    def _ask_coordinator(self, request: RequestMessage[Any], version: int, then: Any) -> None:
         assert self._coordinator is not None
-        self._ask_somebody(self._coordinator, api, version, fields, then)
+        self._ask_somebody(self._coordinator, request, version, then)
 
     def _initialise(self) -> None:
-        fields = {
-            "transactional_id": self.transactional_id,
-            "transaction_timeout": TRANSACTION_TIMEOUT_MS,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
-        self._ask_coordinator(ApiKey.INIT_PRODUCER_ID, 5, fields, self._initialised)
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        self._ask_coordinator(request, 5, self._initialised)
 
     def _initialised(self, answer: Any) -> None:
         if isinstance(answer, Lost) or answer.error_code:
@@ -202,15 +207,16 @@ class TransactionalProducer(ClusterClient):
         assert self._current is not None
         for name in sorted(self._current.values):
             topics.setdefault(name.topic, []).append(name.partition)
-        fields = {
-            "v3_and_below_transactional_id": self.transactional_id,
-            "v3_and_below_producer_id": producer_id,
-            "v3_and_below_producer_epoch": epoch,
-            "v3_and_below_topics": [
-                {"name": topic, "partitions": numbers} for topic, numbers in topics.items()
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+                for topic, numbers in topics.items()
             ],
-        }
-        self._ask_coordinator(ApiKey.ADD_PARTITIONS_TO_TXN, 3, fields, self._joined)
+        )
+        self._ask_coordinator(request, 3, self._joined)
 
     def _joined(self, answer: Any) -> None:
         if isinstance(answer, Lost):
@@ -291,14 +297,14 @@ class TransactionalProducer(ClusterClient):
     def _end(self, current: SimulatedTransaction) -> None:
         producer_id, epoch = self._identity or (-1, -1)
         current.has_asked_to_commit = current.has_asked_to_commit or current.commits
-        fields = {
-            "transactional_id": self.transactional_id,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-            "committed": current.commits,
-        }
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=current.commits,
+        )
         version = 5 if self._adds else 4
-        self._ask_coordinator(ApiKey.END_TXN, version, fields, partial(self._ended, current))
+        self._ask_coordinator(request, version, partial(self._ended, current))
 
     def _ended(self, current: SimulatedTransaction, answer: Any) -> None:
         if current is not self._current:

@@ -7,9 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.model.ids import METADATA_TOPIC_ID
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_request
+from tidelog.protocol.codec import decode_body
 from tidelog.protocol.fetch import FetchRequest, FileRegion, Part, decode_fetch
 from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
 _FETCHES: Final = (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT)
 _FIRST_FLEXIBLE: Final = 12
@@ -33,8 +35,7 @@ def heartbeat_epoch(frame: bytes) -> int:
     """The broker epoch that a heartbeat names."""
     header = read_request_header(frame)
     body = memoryview(frame)[header.body_offset :]
-    request: Any = decode_request(ApiKey.BROKER_HEARTBEAT, header.api_version, body)
-    return int(request.broker_epoch)
+    return decode_body(BrokerHeartbeatRequest, header.api_version, body).broker_epoch
 
 
 def metadata_follower(frame: bytes) -> MetadataFollower | None:
@@ -48,7 +49,7 @@ def metadata_follower(frame: bytes) -> MetadataFollower | None:
         request = decode_fetch(body, header.api_version)
         topics = [topic for topic in request.topics if topic.topic_id == METADATA_TOPIC_ID]
     else:
-        request = decode_request(ApiKey.FETCH_SNAPSHOT, header.api_version, body)
+        request = decode_body(FetchSnapshotRequest, header.api_version, body)
         topics = request.topics
     for topic in topics:
         epoch = topic.partitions[0].current_leader_epoch

@@ -12,8 +12,9 @@ from tidelog.model.ids import METADATA_TOPIC_ID, NO_LEADER
 from tidelog.node.core.effects import Send, SendOnLink
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_request, decode_response, field
+from tidelog.protocol.codec import decode_request, decode_response
 from tidelog.protocol.frame import read_request_header
+from tidelog.protocol.messages import request_class
 from tidelog.protocol.parts import joined
 from tidelog.quorum.election_state import FILE_NAME, ElectionState, read_election_state
 from tidelog.quorum.leader import Leader
@@ -151,14 +152,15 @@ class Promises:
         asked = questions.pop(int.from_bytes(frame[:4], "big"), None)
         if asked is None:
             return
-        _, answer = decode_response(asked.api_key, asked.version, frame)
+        response = request_class(asked.api_key).RESPONSE
+        answer: Any = decode_response(response, asked.version, frame)[1]
         for topic in answer.topics:
             said = topic.partitions[0]
             _require(machine, said.leader_epoch <= stored.epoch, f"answers {said}", stored)
-            if field(said, "vote_granted", False):
+            if getattr(said, "vote_granted", False):
                 vote = _partition_of(asked.frame)
                 is_kept = (
-                    field(vote, "pre_vote", False)
+                    vote.pre_vote
                     or stored.epoch > vote.replica_epoch
                     or stored.voted_id == vote.replica_id
                 )
@@ -183,7 +185,7 @@ def _judge_request(
     elif api_key == ApiKey.VOTE:
         vote = _partition_of(frame)
         epoch = vote.replica_epoch
-        is_own = field(vote, "pre_vote", False) or own.id in (stored.voted_id, stored.leader_id)
+        is_own = vote.pre_vote or own.id in (stored.voted_id, stored.leader_id)
         is_kept = stored.epoch > epoch or (stored.epoch == epoch and is_own)
         _require(machine, is_kept, f"asks for votes: {vote}", stored)
     elif api_key in _ABOUT_EPOCHS:
@@ -199,7 +201,8 @@ def _require(machine: Machine, is_kept: bool, why: str, stored: ElectionState) -
 def _partition_of(frame: bytes) -> Any:
     header = read_request_header(frame)
     body = memoryview(frame)[header.body_offset :]
-    return decode_request(header.api_key, header.api_version, body).topics[0].partitions[0]
+    request: Any = decode_request(header.api_key, header.api_version, body)
+    return request.topics[0].partitions[0]
 
 
 def _state_in(content: bytes | None) -> ElectionState:
