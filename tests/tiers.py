@@ -64,6 +64,8 @@ QUICK_MOST_CPU_S: Final = 6.0
 LONGEST: Final = (
     "tests/pipelines/run/test_many_runs.py",
     "tests/pipelines/run/test_runs.py",
+    "tests/spark/test_spark_processes.py",
+    "tests/spark/sink/test_exactly_once.py",
     "tests/integration/test_exactly_once.py",
     "tests/pipelines/audit/test_comparing.py",
     "tests/integration/test_same_answers_while_ending.py",
