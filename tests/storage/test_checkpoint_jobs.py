@@ -17,6 +17,7 @@ from tests.storage.log_directories import (
 )
 
 from tidelog.model.ids import METADATA_TOPIC, TopicPartition
+from tidelog.records.builder import NewRecord, build_batch
 from tidelog.simulator.disk.crash import after_crash, data_kept, names_kept, names_undone
 from tidelog.simulator.disk.disk_operation import Renamed
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
@@ -301,6 +302,36 @@ def test_a_log_is_cut_after_jobs_have_lowered_what_is_written_down_and_waits_for
 
     assert (turns, files.sync_count) == (1, syncs)
     assert log.end_offset == 2
+
+
+def test_nothing_is_lowered_where_nothing_is_cut(files: MemoryFileSystem) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS, 4)
+    log.sync()
+    write_down(directory, orders=4)
+    data = build_batch([NewRecord(None, b"value", 0)], base_offset=4)
+
+    assert log.lowering_for_cut(4) is None
+    assert log.lowering_for_fetched(memoryview(data)) is None
+    assert log.lowering_for_cut(3) is not None
+
+
+def test_a_cut_below_all_segments_lowers_the_recovery_point_to_where_the_log_goes_on(
+    files: MemoryFileSystem,
+) -> None:
+    directory = started(files)
+    log = create(directory, ORDERS)
+    log.truncate_fully_and_start_at(10, NOW)
+    add(log)
+    log.sync()
+    write_down(directory, orders=11)
+
+    lowering = log.lowering_for_cut(5)
+
+    assert lowering is not None
+    lowering.run()
+    lowering.done(None)
+    assert checkpoint(files, RECOVERY_POINTS) == {ORDERS: 5}
 
 
 def test_a_lowering_waits_for_the_checkpoint_job_that_is_under_way() -> None:

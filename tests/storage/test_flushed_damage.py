@@ -10,7 +10,7 @@ from tidelog.records.batch import HEADER_SIZE, CorruptBatch, read_header
 from tidelog.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from tests.storage.conftest import LogBench
+    from tests.storage.conftest import LogBench, NewBench
 
 
 def damage_batch(bench: LogBench, number: int, byte: int) -> Segment:
@@ -116,3 +116,68 @@ def test_a_damaged_log_can_still_be_searched_and_cut(filled: LogBench) -> None:
     filled.check()
     filled.append(epoch=5)
     filled.check()
+
+
+def test_damage_bounds_no_read_of_another_segment_nor_one_that_ends_before_it(
+    new_bench: NewBench,
+) -> None:
+    bench = new_bench()
+    for at in range(8):
+        if at == 4:
+            bench.log.roll(bench.now)
+        bench.append()
+    bench.log.sync()
+    size = bench.batches()[0].header.size
+    segment = damage_batch(bench, 6, HEADER_SIZE)
+    bench.load(recovery_point=8)
+    assert [damage.base_offset for damage in bench.log.damage] == [segment.base_offset] == [4]
+
+    lengths = [
+        found and found.length
+        for found in (
+            bench.log.read(0, 1 << 20, 8),
+            bench.log.read(4, 1 << 20, 8),
+            bench.log.read(4, 1 << 20, 5),
+        )
+    ]
+
+    assert lengths == [4 * size, 2 * size, size]
+
+
+def test_a_cut_in_a_later_segment_leaves_what_lies_before_it(new_bench: NewBench) -> None:
+    bench = new_bench()
+    for at in range(8):
+        if at == 4:
+            bench.log.roll(bench.now)
+        bench.append()
+    bench.log.sync()
+    size = bench.batches()[0].header.size
+    damage_batch(bench, 1, HEADER_SIZE)
+    bench.load(recovery_point=2)
+    assert [damage.first_offset for damage in bench.log.damage] == [1]
+
+    bench.log.truncate_to(7, bench.now)
+
+    assert bench.log.segments.active.size == 3 * size
+    assert [damage.first_offset for damage in bench.log.damage] == [1]
+
+
+@pytest.mark.parametrize(("cut", "lost"), [(7, [(2, 6)]), (4, [(2, 4)]), (2, []), (1, [])])
+def test_a_cut_takes_away_the_damage_above_it(
+    bench: LogBench, cut: int, lost: list[tuple[int, int]]
+) -> None:
+    for _ in range(3):
+        bench.append(2)
+    bench.log.roll(bench.now)
+    bench.append()
+    bench.append()
+    bench.log.sync()
+    whole = bench.batches()[1].position
+    bench.files.open(bench.path(0)).truncate(whole)
+    bench.files.remove(bench.path(6, ".snapshot"))
+    bench.load(recovery_point=4)
+    assert [(each.first_offset, each.next_offset) for each in bench.log.damage] == [(2, 6)]
+
+    bench.log.truncate_to(cut, bench.now)
+
+    assert [(each.first_offset, each.next_offset) for each in bench.log.damage] == lost

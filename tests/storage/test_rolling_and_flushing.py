@@ -120,6 +120,19 @@ def test_a_segment_is_rolled_when_positions_no_longer_fit_whether_its_name_is_du
     assert bench.bases() == [0, 2]
 
 
+def test_a_log_has_one_segment_until_what_it_begins_with_is_durable(new_bench: NewBench) -> None:
+    bench = new_bench(segment_bytes=batch_size(new_bench()))
+    bench.log.flushes.began_anew()
+    for _ in range(3):
+        bench.append()
+    assert bench.bases() == [0]
+
+    bench.identify()
+    bench.append()
+
+    assert bench.bases() == [0, 3]
+
+
 def test_settings_take_effect_at_run_time(new_bench: NewBench) -> None:
     bench = new_bench()
     bench.append()

@@ -295,3 +295,66 @@ def test_a_log_that_is_cut_while_its_beginning_is_synced_still_rolls(new_bench: 
         bench.append()
 
     assert len(bench.log.segments) > 1
+
+
+def test_what_a_cut_took_away_must_be_gone_for_good_before_anything_is_fetched(
+    bench: LogBench,
+) -> None:
+    bench.append()
+    bench.append()
+    bench.log.truncate_to(1, bench.now)
+    assert bench.log.flushes.is_settled, "no file went"
+    bench.log.roll(bench.now)
+    bench.append()
+    bench.files.remove(bench.path(1, ".snapshot"))
+
+    bench.log.truncate_to(0, bench.now)
+
+    assert not bench.log.flushes.is_settled
+
+
+def test_a_snapshot_that_a_cut_took_away_must_be_gone_for_good_too(bench: LogBench) -> None:
+    for sequence in range(2):
+        bench.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
+    bench.reopen()
+    assert bench.names(".snapshot") == [f"{2:020d}.snapshot"]
+
+    bench.log.truncate_to(1, bench.now)
+
+    assert bench.names(".snapshot") == []
+    assert not bench.log.flushes.is_settled
+
+
+@pytest.mark.parametrize(("cleaned_to", "after"), [(0, 0), (1, 1), (4, 2)])
+def test_a_cut_lowers_how_far_the_log_is_cleaned_and_never_raises_it(
+    bench: LogBench, cleaned_to: int, after: int
+) -> None:
+    for at in range(4):
+        if at == 2:
+            bench.log.roll(bench.now)
+        bench.append()
+    bench.log.first_dirty_offset = cleaned_to
+
+    bench.log.truncate_to(3, bench.now)
+
+    assert bench.log.first_dirty_offset == after
+
+
+def test_a_failed_directory_has_nothing_to_flush(new_bench: NewBench) -> None:
+    bench = new_bench(flush_messages=1)
+    bench.append()
+    bench.log.roll(bench.now)
+    bench.append()
+    bench.log.truncate_to(0, bench.now)
+    bench.log.flushes.began_anew()
+    bench.append()
+    assert bench.log.needs_flush(bench.now)
+    assert bench.log.owes_flush(bench.now)
+    assert not bench.log.flushes.is_settled
+    bench.health.fail("Input/output error")
+
+    assert not bench.log.needs_flush(bench.now)
+    assert not bench.log.owes_flush(bench.now)
+    assert bench.log.flush_job() is None
+    assert bench.log.identity_job() is None
+    assert bench.log.settling_job() is None
