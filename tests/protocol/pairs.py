@@ -1,28 +1,26 @@
-"""Every API and version that is served, or those of them at which the encoding changes."""
+"""Every API and version that is served and known to kio, or those at which the encoding changes."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from tests.known_versions import known_versions
 from tests.tiers import TIER, Tier
 
-from tidelog.protocol.apis import SUPPORTED, ApiKey, VersionRange
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 
-ALL: Final = [
-    (api_key, version)
-    for api_key, served in SUPPORTED.items()
-    for version in range(served.decodable_from, served.max + 1)
-]
+ALL: Final = [(api_key, version) for api_key in SUPPORTED for version in known_versions(api_key)]
 
 
-def _is_a_turning_point(served: VersionRange, version: int) -> bool:
-    return version in (served.decodable_from, served.first_flexible, served.max)
+def _is_a_turning_point(api_key: ApiKey, version: int) -> bool:
+    known = known_versions(api_key)
+    return version in (known[0], SUPPORTED[api_key].first_flexible, known[-1])
 
 
 PAIRS: Final = [
     (api_key, version)
     for api_key, version in ALL
-    if TIER is not Tier.QUICK or _is_a_turning_point(SUPPORTED[api_key], version)
+    if TIER is not Tier.QUICK or _is_a_turning_point(api_key, version)
 ]
 """Those that this run looks at."""
 
