@@ -14,7 +14,7 @@ Invariant  The batches that wait are bounded in bytes, whatever acks they want: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.coordinator.decision import Producer
 from tidelog.coordinator.transactions.membership import Joining
@@ -76,10 +76,12 @@ class TransactionGate:
         self._joining = joining
 
     def wait(
-        self, request: Request[Any], produce: Callable[[Request[Any], Gate], Reply]
+        self,
+        request: Request[ProduceRequest],
+        produce: Callable[[Request[ProduceRequest], Gate], Reply],
     ) -> Reply | None:
         """Ask about the transactions that begin here, then `produce`; None when none begins."""
-        body: ProduceRequest = request.body
+        body = request.body
         batches = self._transactional_batches(body)
         producers = {Producer(header.producer_id, header.producer_epoch) for _, header in batches}
         if len(producers) > 1:
@@ -113,7 +115,9 @@ class TransactionGate:
             request.now = now
             request.let_go()
             refusals = stale | {
-                name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
+                name: Refusal(
+                    _in_version(code, request.api_version), "the transaction was not confirmed"
+                )
                 for name, code in verdicts.items()
                 if code
             }
@@ -170,7 +174,7 @@ def _size_of(body: ProduceRequest) -> int:
     return sum(len(records or b"") for topic in body.topics for _, records in topic.partitions)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     """What a client of that version understands."""
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
