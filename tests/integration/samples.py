@@ -20,10 +20,6 @@ TOPIC_RESOURCE = 2
 TIMEOUT_MS = 1000
 
 
-def versions_of(key: ApiKey) -> range:
-    return range(SUPPORTED[key].decodable_from, SUPPORTED[key].max + 1)
-
-
 def listener_of(cluster: Cluster, key: ApiKey) -> str:
     """Where that API is served."""
     if ListenerScope.BROKER in SUPPORTED[key].scope:

@@ -33,6 +33,7 @@ from tests.integration.raw import (
     until,
 )
 from tests.integration.samples import sample
+from tests.known_versions import known_versions
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
@@ -153,7 +154,7 @@ def test_api_versions_in_a_version_too_high_is_answered_in_version_0_with_the_ra
 def test_the_controller_listener_serves_only_what_belongs_there(
     cluster: Cluster, key: ApiKey
 ) -> None:
-    asked = sample(key, SUPPORTED[key].max, Topic("bystander", UUID(int=1)))
+    asked = sample(key, known_versions(key)[-1], Topic("bystander", UUID(int=1)))
     address = cluster.local.descriptions[100].controller_listener
     assert address is not None
     with Peer(address) as controller:

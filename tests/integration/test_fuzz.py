@@ -26,8 +26,9 @@ from tests.integration.raw import (
     request,
     resident_bytes,
 )
-from tests.integration.samples import listener_of, sample, sample_fields, versions_of
+from tests.integration.samples import listener_of, sample, sample_fields
 from tests.integration.variations import variations
+from tests.known_versions import known_versions
 from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
@@ -114,7 +115,7 @@ def test_a_changed_request_is_answered_or_costs_its_own_connection(
     dice = random.Random(SEED + key)
     prober = Prober(listener_of(cluster, key))
     with Peer(cluster.bootstrap, timeout_s=1.0) as other:
-        for version in versions_of(key):
+        for version in known_versions(key):
             body = sample(key, version, victim)
             prober.send(body)
             assert prober.closed == 0 or prober.answered > 0, "the request as it was is refused"
@@ -138,7 +139,7 @@ def test_a_request_with_an_odd_field_is_answered_or_costs_its_own_connection(
     forget_peak(pid)
     prober = Prober(listener_of(cluster, key))
     with Peer(cluster.bootstrap, timeout_s=1.0) as other:
-        for version in versions_of(key):
+        for version in known_versions(key):
             for what, fields in variations(key, version, sample_fields(key, victim)):
                 try:
                     prober.send(request(key, version, fields))

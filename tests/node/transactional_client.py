@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.known_versions import known_versions
 from tests.node.node_bench import NodeBench
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
@@ -162,7 +163,7 @@ READ_COMMITTED = 1
 
 
 def versions(api: ApiKey) -> list[int]:
-    return list(range(SUPPORTED[api].min, SUPPORTED[api].max + 1))
+    return list(range(SUPPORTED[api].min, known_versions(api)[-1] + 1))
 
 
 @pytest.fixture

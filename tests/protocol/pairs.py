@@ -1,28 +1,24 @@
-"""Every API and version that is served, or those of them at which the encoding changes."""
+"""Every API and version that is served and known to kio, or those at which the encoding changes."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from tests.known_versions import known_versions
 from tests.tiers import TIER, Tier
 
-from tidelog.protocol.apis import SUPPORTED, ApiKey, VersionRange
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 
-ALL: Final = [
-    (api_key, version)
-    for api_key, served in SUPPORTED.items()
-    for version in range(served.decodable_from, served.max + 1)
-]
+ALL: Final = [(api_key, version) for api_key in SUPPORTED for version in known_versions(api_key)]
 
 
-def _is_a_turning_point(served: VersionRange, version: int) -> bool:
-    return version in (served.decodable_from, served.first_flexible, served.max)
+def _is_a_turning_point(api_key: ApiKey, version: int) -> bool:
+    known = known_versions(api_key)
+    return version in (known[0], SUPPORTED[api_key].first_flexible, known[-1])
 
 
 TURNING_POINTS: Final = [
-    (api_key, version)
-    for api_key, version in ALL
-    if _is_a_turning_point(SUPPORTED[api_key], version)
+    (api_key, version) for api_key, version in ALL if _is_a_turning_point(api_key, version)
 ]
 """The first version, the last one, and the first with the compact encoding."""
 
@@ -32,11 +28,6 @@ PAIRS: Final = TURNING_POINTS if TIER is Tier.QUICK else ALL
 DAMAGED: Final = ALL if TIER is Tier.SOAK else TURNING_POINTS
 """Those whose every byte this run damages: a version between two others has no field of a kind
 that they do not have."""
-
-UNKNOWN_TO_KIO: Final = frozenset({(ApiKey.API_VERSIONS, 5)})
-JUDGED: Final = [pair for pair in PAIRS if pair not in UNKNOWN_TO_KIO]
-"""Those of them of which there is a second opinion."""
-JUDGED_DAMAGED: Final = [pair for pair in DAMAGED if pair not in UNKNOWN_TO_KIO]
 
 
 def name(value: object) -> str:

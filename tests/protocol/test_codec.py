@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.protocol.generated.fetch import FetchRequest
 from tests.protocol.generated.produce import ProduceRequest
 from tests.protocol.kio_judge import judged, kio_class, with_dates_that_kio_keeps
-from tests.protocol.pairs import PAIRS, UNKNOWN_TO_KIO
+from tests.protocol.pairs import PAIRS
 from tests.protocol.samples import full_message, random_messages
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
@@ -113,18 +113,11 @@ RECORDS: list[tuple[type[Message], int]] = [
 ]
 
 
-JUDGED = [
-    (message, version)
-    for message, version in MESSAGES
-    if (getattr(message, "API_KEY", None), version) not in UNKNOWN_TO_KIO
-]
-
-
 def named(value: object) -> str:
     return value.__name__ if isinstance(value, type) else str(value)
 
 
-@pytest.mark.parametrize(("message", "version"), JUDGED, ids=named)
+@pytest.mark.parametrize(("message", "version"), MESSAGES, ids=named)
 def test_messages_are_kios_byte_for_byte_and_field_for_field(
     message: type[Message], version: int
 ) -> None:

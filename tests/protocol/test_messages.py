@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from kio.serial import entity_writer as kio_writer
-from tests.protocol.pairs import JUDGED, name
+from tests.protocol.pairs import PAIRS, name
 from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
@@ -76,7 +76,7 @@ def decoded(kind: MessageKind, api_key: ApiKey, version: int, frame: bytes) -> A
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("api_key", "version"), JUDGED, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_messages_are_kios_byte_for_byte_and_field_for_field(
     api_key: ApiKey,
     version: int,
@@ -99,7 +99,7 @@ def test_messages_are_kios_byte_for_byte_and_field_for_field(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("api_key", "version"), JUDGED, ids=name)
+@pytest.mark.parametrize(("api_key", "version"), PAIRS, ids=name)
 def test_fields_that_are_not_given_take_their_defaults(
     api_key: ApiKey, version: int, kind: MessageKind
 ) -> None:

@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.model.errors import ErrorCode, invariant
-from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.codec import decode_response, encode_request, request_header
 from tidelog.protocol.frame import FRAME_LIMIT, FrameSplitter, MalformedRequest

@@ -179,7 +179,7 @@ SUPPORTED: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.ADD_OFFSETS_TO_TXN: _served(0, 4, 3, _B),
         ApiKey.END_TXN: _served(0, 5, 3, _B),
         ApiKey.WRITE_TXN_MARKERS: _served(1, 2, 1, _B),
-        ApiKey.TXN_OFFSET_COMMIT: _served(0, 5, 3, _B),
+        ApiKey.TXN_OFFSET_COMMIT: _served(0, 6, 3, _B),
         ApiKey.DESCRIBE_ACLS: _served(1, 3, 2, _BC),
         ApiKey.CREATE_ACLS: _served(1, 3, 2, _BC),
         ApiKey.DELETE_ACLS: _served(1, 3, 2, _BC),

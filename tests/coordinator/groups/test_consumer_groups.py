@@ -325,9 +325,9 @@ def test_commits_are_taken_in_the_members_epoch_and_for_what_it_had_before(
     assert commit(0, 1) is ErrorCode.none
     assert commit(3, 1) is ErrorCode.stale_member_epoch
     assert commit(3, -1, producer=ProducerIdAndEpoch(1, 0), member_id="") is ErrorCode.none
-    assert commit(3, 1, producer=ProducerIdAndEpoch(1, 0)) is ErrorCode.illegal_generation, (
-        "a zombie's"
-    )
+    zombie = ProducerIdAndEpoch(1, 0)
+    assert commit(3, 1, producer=zombie, version=5) is ErrorCode.illegal_generation
+    assert commit(3, 1, producer=zombie, version=6) is ErrorCode.stale_member_epoch
     assert (
         commit(3, 1, producer=ProducerIdAndEpoch(1, 0), member_id="z")
         is ErrorCode.unknown_member_id

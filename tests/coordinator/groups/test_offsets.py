@@ -50,6 +50,10 @@ def test_only_members_of_the_present_generation_commit_for_a_group(bench: GroupB
 def test_a_generation_of_a_group_that_is_unknown_is_refused(bench: GroupBench) -> None:
     assert bench.commit(1, generation=3) is ErrorCode.illegal_generation
     assert bench.commit(1, generation=3, version=9) is ErrorCode.group_id_not_found
+    in_transactions = [
+        bench.commit(1, generation=3, producer=PRODUCER, version=version) for version in (5, 6)
+    ]
+    assert in_transactions == [ErrorCode.illegal_generation, ErrorCode.group_id_not_found]
 
 
 def test_members_may_commit_while_others_join_but_not_before_the_assignment(

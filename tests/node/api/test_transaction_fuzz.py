@@ -5,15 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
+from tests.known_versions import known_versions
 from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import encode_request
+from tidelog.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 CHANGES = 120
 PRODUCER = {"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0}
@@ -54,6 +62,17 @@ def versioned(api: ApiKey, version: int) -> Mapping[str, Any]:
     return {"transactions": [{**PRODUCER, "verify_only": False, "topics": TOPICS}]}
 
 
+def sample(api: ApiKey, version: int, topic_id: UUID) -> bytes:
+    """Header and body of a request."""
+    if version <= known_versions(api)[-1]:
+        return encode_request(api, version, 7, "fuzz", versioned(api, version))
+    assert api is ApiKey.TXN_OFFSET_COMMIT
+    offset = TxnOffsetCommitRequestPartition(committed_offset=1, committed_metadata="m")
+    topic = TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=[offset])
+    commit = TxnOffsetCommitRequest(transactional_id="tx", group_id="group", topics=[topic])
+    return codec.encode_request(commit, version, 7, "fuzz")
+
+
 @pytest.mark.parametrize(
     "api", [*SAMPLES, ApiKey.ADD_PARTITIONS_TO_TXN], ids=lambda api: api.name.lower()
 )
@@ -66,7 +85,7 @@ def test_the_node_survives_changed_requests(
         offsets_topic_num_partitions="2",
         offsets_topic_replication_factor="1",
     )
-    bench.create_topic("orders")
+    topic_id = bench.create_topic("orders")
     dice = random.Random(int(api))
 
     def connect() -> Peer:
@@ -80,7 +99,7 @@ def test_the_node_survives_changed_requests(
         peer.send(ApiKey.INIT_PRODUCER_ID, 1, transactional_id="tx", transaction_timeout=60_000)
         bench.wait(200)
         peer.frames.clear()
-        whole = encode_request(api, version, 7, "fuzz", versioned(api, version))
+        whole = sample(api, version, topic_id)
         for _ in range(CHANGES):
             peer.send_frame(changed(whole, dice))
             bench.wait(0)

@@ -40,7 +40,7 @@ def bench() -> LogBench:
     return bench
 
 
-def replayed(bench: LogBench) -> tuple[ReplayedLog, Any]:
+def replayed(bench: LogBench) -> tuple[ReplayedLog[Any], Any]:
     shard: Any = Recording()
     log = ReplayedLog(bench.log, shard, PIECE_BYTES)
     assert not log.replay_piece()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.time import Now
 from tidelog.node.coordination.shard_timers import AGAIN_MS, Command, ShardTimers
@@ -14,7 +16,7 @@ def test_what_could_not_be_written_is_asked_for_again_even_if_it_sets_itself() -
     deadlines = Deadlines()
     asked_at: list[int] = []
 
-    def run(now: Now, command: Command) -> bool:
+    def run(now: Now, command: Command[Any]) -> bool:
         command(now)
         return len(asked_at) > 1
 

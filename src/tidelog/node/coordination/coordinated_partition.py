@@ -23,7 +23,7 @@ from tidelog.coordinator.shard import CoordinatorShard, Marker
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.coordination.shard_log import ReplayedLog
-from tidelog.node.coordination.shard_timers import ShardTimers
+from tidelog.node.coordination.shard_timers import Command, ShardTimers
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
@@ -33,7 +33,9 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 from tidelog.storage.log_values import Appended
 
-S = TypeVar("S", bound=CoordinatorShard[Any])
+ShardT = TypeVar("ShardT", bound=CoordinatorShard[Any])
+"""The kind of records that a shard decides on and replays is its own business."""
+T = TypeVar("T")
 R = TypeVar("R")
 
 LOADING: Final = Refusal(ErrorCode.coordinator_load_in_progress, "the coordinator is loading")
@@ -61,7 +63,7 @@ class State(Enum):
     ENDED = "ended"
 
 
-class CoordinatedPartition(Generic[S]):
+class CoordinatedPartition(Generic[ShardT]):
     """Runs one shard over one partition, for one leader epoch."""
 
     def __init__(
@@ -70,7 +72,7 @@ class CoordinatedPartition(Generic[S]):
         flushes: Flushes,
         topic: InternalTopic,
         partition: Partition,
-        make_shard: Callable[[Partition, ShardTimers], S],
+        make_shard: Callable[[Partition, ShardTimers], ShardT],
     ) -> None:
         self._runtime = runtime
         self._flushes = flushes
@@ -125,7 +127,7 @@ class CoordinatedPartition(Generic[S]):
     def ask(
         self,
         now: Now,
-        command: Callable[[S], CoordinatorResult[Any, R] | Refusal],
+        command: Callable[[ShardT], CoordinatorResult[T, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Decide, write, and call `then` with the reply once it is true, or with a refusal."""
@@ -159,14 +161,14 @@ class CoordinatedPartition(Generic[S]):
             self.shard.replay_marker(Marker(producer, end.committed))
         self._once_committed(now, appended, then)
 
-    def _run_timer(self, now: Now, command: Callable[[Now], CoordinatorResult[Any, None]]) -> bool:
+    def _run_timer(self, now: Now, command: Command[T]) -> bool:
         """Whether what a timer decided is written."""
         if self.state is not State.ACTIVE:
             return True
         return self._carry_out(now, command(now), _ignore)
 
     def _carry_out(
-        self, now: Now, decision: CoordinatorResult[Any, R], then: Callable[[R | Refusal], None]
+        self, now: Now, decision: CoordinatorResult[T, R], then: Callable[[R | Refusal], None]
     ) -> bool:
         """Write, replay, and reply when that is committed; False when it cannot be written."""
         appended = self._append(now, decision) if decision.records else None
@@ -184,7 +186,7 @@ class CoordinatedPartition(Generic[S]):
         self._once_committed(now, appended, known)
         return True
 
-    def _append(self, now: Now, decision: CoordinatorResult[Any, Any]) -> Appended | Refusal:
+    def _append(self, now: Now, decision: CoordinatorResult[T, R]) -> Appended | Refusal:
         producer = decision.producer or NO_PRODUCER
         try:
             encoded = [self.shard.encode(record) for record in decision.records]

@@ -7,17 +7,21 @@ Invariant  A key belongs to the partition its hash names among those that the to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tidelog.controller.topics import NewTopic
 from tidelog.coordinator.internal_topics import InternalTopic, partition_of
 from tidelog.coordinator.result import CoordinatorResult
-from tidelog.coordinator.shard import CoordinatorShard
 from tidelog.model.errors import Refusal
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.control.controller_channel import ControllerChannel
-from tidelog.node.coordination.coordinated_partition import NOT_OURS, CoordinatedPartition, State
+from tidelog.node.coordination.coordinated_partition import (
+    NOT_OURS,
+    CoordinatedPartition,
+    ShardT,
+    State,
+)
 from tidelog.node.coordination.shard_timers import ShardTimers
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -25,11 +29,11 @@ from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import InternalTopicMissing
 from tidelog.replication.partition import Partition
 
-S = TypeVar("S", bound=CoordinatorShard[Any])
+T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Coordinators(Generic[S]):
+class Coordinators(Generic[ShardT]):
     """Finds, loads and drops the coordinators of one internal topic."""
 
     def __init__(
@@ -39,7 +43,7 @@ class Coordinators(Generic[S]):
         control: ControllerChannel,
         flushes: Flushes,
         topic: InternalTopic,
-        make_shard: Callable[[Partition, ShardTimers], S],
+        make_shard: Callable[[Partition, ShardTimers], ShardT],
     ) -> None:
         """`make_shard` is given the partition, led by this node, and the timers of a new one."""
         self._runtime = runtime
@@ -48,7 +52,7 @@ class Coordinators(Generic[S]):
         self._flushes = flushes
         self._topic = topic
         self._make_shard = make_shard
-        self._led: dict[int, CoordinatedPartition[S]] = {}
+        self._led: dict[int, CoordinatedPartition[ShardT]] = {}
         self._being_created = False
         self._trouble: str | None = None
 
@@ -87,11 +91,11 @@ class Coordinators(Generic[S]):
             self._runtime.announce(InternalTopicMissing(topic=self._topic.name, cause=trouble))
         self._trouble = trouble
 
-    def at(self, partition: int) -> CoordinatedPartition[S] | None:
+    def at(self, partition: int) -> CoordinatedPartition[ShardT] | None:
         """The coordinator of a partition, if it is on this node."""
         return self._led.get(partition)
 
-    def active(self) -> Iterator[S]:
+    def active(self) -> Iterator[ShardT]:
         """The shards that are loaded, by partition."""
         for _, led in sorted(self._led.items()):
             if led.state is State.ACTIVE:
@@ -107,7 +111,7 @@ class Coordinators(Generic[S]):
         self,
         now: Now,
         key: str,
-        command: Callable[[S], CoordinatorResult[Any, R] | Refusal],
+        command: Callable[[ShardT], CoordinatorResult[T, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Run a command at the coordinator of `key`; `then` gets its reply or a refusal."""
@@ -117,7 +121,7 @@ class Coordinators(Generic[S]):
         else:
             led.ask(now, command, then)
 
-    def tell_all(self, now: Now, command: Callable[[S], CoordinatorResult[Any, None]]) -> None:
+    def tell_all(self, now: Now, command: Callable[[ShardT], CoordinatorResult[T, None]]) -> None:
         """Run a command at every loaded coordinator."""
         for _, led in sorted(self._led.items()):
             if led.state is State.ACTIVE:

@@ -7,7 +7,7 @@ Invariant  What is replayed is everything the log held when the leader's epoch b
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.shard import CoordinatorShard, Marker
@@ -20,14 +20,16 @@ from tidelog.records.control_batch import ControlKind, control_kind
 from tidelog.records.record import records_of
 from tidelog.storage.partition_log import PartitionLog
 
+T = TypeVar("T")
+
 PIECE_BYTES: Final = 256 * 1024
 """Little enough that a loop which replays it answers others within some tens of milliseconds."""
 
 
-class ReplayedLog:
+class ReplayedLog(Generic[T]):
     """How far a log has been replayed."""
 
-    def __init__(self, log: PartitionLog, shard: CoordinatorShard[Any], max_bytes: int) -> None:
+    def __init__(self, log: PartitionLog, shard: CoordinatorShard[T], max_bytes: int) -> None:
         self._log = log
         self._shard = shard
         self._piece_bytes = min(max_bytes, PIECE_BYTES)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
 
+T = TypeVar("T")
+
 AGAIN_MS: Final = 500
-Command: TypeAlias = Callable[[Now], CoordinatorResult[Any, None]]
+Command: TypeAlias = Callable[[Now], CoordinatorResult[T, None]]
+
+
+class Run(Protocol):
+    """Carries out what a timer decides, and says whether it could be written."""
+
+    def __call__(self, now: Now, command: Command[T], /) -> bool: ...
 
 
 class ShardTimers:
-    """At most one timer for each key; `run` says whether what was decided could be written."""
+    """At most one timer for each key."""
 
-    def __init__(self, deadlines: Deadlines, run: Callable[[Now, Command], bool]) -> None:
+    def __init__(self, deadlines: Deadlines, run: Run) -> None:
         self._deadlines = deadlines
         self._run = run
         self._set: dict[Hashable, Deadline] = {}
 
-    def set(self, key: Hashable, due_ms: int, command: Command) -> None:
+    def set(self, key: Hashable, due_ms: int, command: Command[T]) -> None:
         """Run `command` once monotonic time has reached `due_ms`; replaces the key's old one."""
         self.cancel(key)
 

@@ -117,7 +117,9 @@ class TransactionGate:
             request.now = now
             request.let_go()
             refusals = stale | {
-                name: Refusal(_told(code, request.api_version), "the transaction was not confirmed")
+                name: Refusal(
+                    _in_version(code, request.api_version), "the transaction was not confirmed"
+                )
                 for name, code in verdicts.items()
                 if code
             }
@@ -174,7 +176,7 @@ def _size_of(body: ProduceRequest) -> int:
     return sum(len(records or b"") for topic in body.topics for _, records in topic.partitions)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     """What a client of that version understands."""
     if code is ErrorCode.producer_fenced:
         return ErrorCode.invalid_producer_epoch
