@@ -53,6 +53,7 @@ class RemoteController:
         self._heartbeat_timeout_ms = cluster.config.heartbeat_timeout_ms
         self._timeout_ms = cluster.config.request_timeout_ms
         self._address: Address | None = None
+        """Whom the broker of this node asked last."""
 
     @property
     def leader_id(self) -> int:
@@ -77,7 +78,8 @@ class RemoteController:
             else:
                 then(call.outcome(answer), later)
 
-        self._address = address
+        if call.IS_OF_BROKER:
+            self._address = address
         link = self._runtime.links.to(address, HEARTBEAT if call.IS_SIGN_OF_LIFE else CONTROL)
         timeout_ms = self._timeout_ms
         if call.IS_SIGN_OF_LIFE:
@@ -97,7 +99,7 @@ class RemoteController:
         return self.forwarding.forward(request, refused)
 
     def leader_changed(self, now: Now) -> None:
-        """Somebody else is to be asked: what is under way to the one before is given up."""
+        """Somebody else is to be asked: what the broker asked the one before is given up."""
         before, address = self._address, self._locator.address
         if before is not None and address is not None and before != address:
             self._address = address

@@ -36,6 +36,8 @@ class ControllerCall(ABC, Generic[ResponseT, OutcomeT]):
     """In which it is asked of another node."""
     IS_SIGN_OF_LIFE: ClassVar[bool] = False
     """Whether the connection it is asked on stands for the node that asks."""
+    IS_OF_BROKER: ClassVar[bool] = True
+    """Whether the broker of a node asks: it turns to the next controller as soon as one leads."""
 
     @property
     def cause(self) -> str:

@@ -108,6 +108,7 @@ class RegisterControllerCall(ControllerCall[ControllerRegistrationResponse, Refu
     """A controller process says who it is."""
 
     VERSION = 0
+    IS_OF_BROKER = False
 
     joining: RegisterController
 
