@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
+from tidelog.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 Fields = Mapping[str, Any]
 Script = Callable[["ScriptedPeer", RequestHeader, memoryview], Fields | bytes | None]
@@ -100,13 +102,13 @@ class ScriptedPeer:
         header = read_request_header(frame)
         if header.api_key is ApiKey.API_VERSIONS:
             keys = [
-                {"api_key": int(key), "min_version": known.min, "max_version": known.max}
+                ApiVersion(api_key=int(key), min_version=known.min, max_version=known.max)
                 for key, known in SUPPORTED.items()
             ]
-            fields: Fields | bytes | None = {"error_code": 0, "api_keys": keys}
-        else:
-            self.asked.append(header.api_key)
-            fields = self._script(self, header, frame[header.body_offset :])
+            served = ApiVersionsResponse(api_keys=keys)
+            return codec.encode_response(served, header.api_version, header.correlation_id)
+        self.asked.append(header.api_key)
+        fields = self._script(self, header, frame[header.body_offset :])
         if fields is None or isinstance(fields, bytes):
             return fields
         return encode_response(header.api_key, header.api_version, header.correlation_id, fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +12,15 @@ from tests.tiers import examples
 from tidelog.client.errors import BrokenConversation, RequestRefused
 from tidelog.client.session import Answer, Session
 from tidelog.model.errors import ErrorCode, InvariantBroken
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_request, encode_response
+from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
+from tidelog.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from tidelog.protocol.messages.metadata import MetadataRequest
 
 
@@ -33,11 +38,11 @@ def versions_answer(
 ) -> bytes:
     version = 0 if error == ErrorCode.unsupported_version else request.api_version
     keys = [
-        {"api_key": int(key), "min_version": low, "max_version": high}
+        ApiVersion(api_key=int(key), min_version=low, max_version=high)
         for key, (low, high) in served.items()
     ]
-    fields: dict[str, Any] = {"error_code": ErrorCode(error), "api_keys": keys}
-    return framed(encode_response(ApiKey.API_VERSIONS, version, request.correlation_id, fields))
+    answer = ApiVersionsResponse(error_code=ErrorCode(error), api_keys=keys)
+    return framed(codec.encode_response(answer, version, request.correlation_id))
 
 
 def greeted(served: Mapping[ApiKey, tuple[int, int]] | None = None) -> Session:
@@ -63,7 +68,7 @@ def test_a_session_greets_in_the_newest_version_and_names_itself() -> None:
     assert request.api_key is ApiKey.API_VERSIONS
     assert request.api_version == SUPPORTED[ApiKey.API_VERSIONS].max
     assert request.client_id == "tester"
-    body = decode_request(request.api_key, request.api_version, frame[request.body_offset :])
+    body = codec.decode_body(ApiVersionsRequest, request.api_version, frame[request.body_offset :])
     assert (body.client_software_name, body.client_software_version) == ("tidelog", "1.0")
 
 
@@ -89,7 +94,7 @@ def test_a_peer_that_refuses_every_greeting_is_given_up() -> None:
     session.greet()
     ((first, _),) = requests_of(session)
     refusal = versions_answer(
-        first, {ApiKey.API_VERSIONS: (0, 4)}, error=ErrorCode.unsupported_version
+        first, {ApiKey.API_VERSIONS: (0, 5)}, error=ErrorCode.unsupported_version
     )
 
     with pytest.raises(BrokenConversation):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
+from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import (
@@ -22,6 +23,7 @@ from tidelog.protocol.fetch import (
     decode_fetch_response,
     encode_fetch,
 )
+from tidelog.protocol.messages.api_versions import ApiVersionsRequest
 from tidelog.protocol.produce import ProducedPartition, decode_produce_response, encode_produce
 from tidelog.records.builder import NewRecord, build_batch
 
@@ -118,6 +120,9 @@ def correlation_id(frame: bytes) -> int:
 def request(
     api_key: ApiKey, version: int, fields: Mapping[str, Any], correlation_id: int = 7
 ) -> bytes:
+    if api_key is ApiKey.API_VERSIONS:  # of its newest version kio knows nothing
+        asked = ApiVersionsRequest(**fields)
+        return codec.encode_request(asked, version, correlation_id, "raw")
     return encode_request(api_key, version, correlation_id, "raw", fields)
 
 

@@ -186,7 +186,7 @@ def test_every_api_is_documented_as_served_or_not() -> None:
     assert sorted(served + missing) == sorted(set(range(93)) - gone_for_good)
 
 
-SINCE_4_4 = {"TxnOffsetCommit": 6}
+SINCE_4_4 = {"ApiVersions": 5, "TxnOffsetCommit": 6}
 """Versions that Apache Kafka 4.4.0 has and 4.3.1, which the table shows, has not."""
 
 
