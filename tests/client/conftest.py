@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import encode_response
 
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
 from tidelog.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import encode_response
 
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client, parse_bootstrap
@@ -19,7 +20,6 @@ from tidelog.client.probe import is_unfenced
 from tidelog.local.ports import free_ports
 from tidelog.model.errors import ConfigError, ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import encode_response
 
 Scripted = Callable[[Callable[[Any, Any, Any], Any]], Any]
 

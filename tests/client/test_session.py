@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kio_messages.entity_messages import encode_response
 from tests.tiers import examples
 
 from tidelog.client.errors import BrokenConversation, RequestRefused
@@ -14,7 +15,6 @@ from tidelog.client.session import Answer, Session
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import FrameSplitter, RequestHeader, read_request_header
 from tidelog.protocol.messages.api_versions import (
     ApiVersion,

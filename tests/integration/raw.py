@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
+from tests.kio_messages.entity_messages import decode_response, encode_request, request_header
+
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,

@@ -33,11 +33,11 @@ from tests.integration.raw import (
     until,
 )
 from tests.integration.samples import sample
+from tests.kio_messages.entity_messages import decode_response
 from tests.known_versions import known_versions
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.testing.cluster import Cluster
 
 FRAME_LIMIT = 104_857_600

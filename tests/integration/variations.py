@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
+from tests.kio_messages.entity_schema import EntitySchema, FieldSchema, message_schema
+
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_schema import EntitySchema, FieldSchema, message_schema
 
 Fields = Mapping[str, Any]
 

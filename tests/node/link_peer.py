@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.kio_messages.entity_messages import encode_response
+
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Effect, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.node.core.links import Answer, Link, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
 from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest

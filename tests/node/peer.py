@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
+from tests.kio_messages.entity_messages import decode_response, encode_request, request_header
+
 from tidelog.node.core.inputs import ConnectionClosed, FrameArrived
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request, request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tests.kio_messages.entity_messages import decode_request, encode_response
 from tests.node.node_bench import NODE_ID, NodeBench
 from tests.node.peer import Peer
 
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_request, encode_response
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,

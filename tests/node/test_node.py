@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ConfigError, DiskError
 from tidelog.node.core.connections import RESUME_BELOW, UNANSWERED_MAX
@@ -18,7 +19,6 @@ from tidelog.node.core.inputs import (
 from tidelog.node.node import Node
 from tidelog.observe.events import ConnectionDropped, NodeStarted, NodeStopped
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.simulator.disk.disk_operation import FileSynced
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.kio_messages.entity_messages import request_header
 
 from tidelog.model.ids import TopicPartition
 from tidelog.node.core.connections import Slot
@@ -19,7 +20,6 @@ from tidelog.node.core.inputs import FrameArrived
 from tidelog.node.fetching.fetch_sessions import ParkedFetch
 from tidelog.node.node import Node
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import request_header
 from tidelog.protocol.frame import frame_bounds, read_request_header
 from tidelog.protocol.parts import FileRegion, joined
 from tidelog.protocol.produce import decode_produce, decode_produce_response, encode_produce

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 from tests.known_versions import known_versions
 from tests.node.node_bench import NodeBench
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.protocol.produce import ProducedPartition
 from tidelog.records.builder import NewRecord, build_batch
 

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
+from tests.kio_messages.entity_schema import EntitySchema, FieldSchema, MessageKind, message_schema
+from tests.kio_messages.own_fields import FIRST_TAG
 
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.entity_schema import EntitySchema, FieldSchema, MessageKind, message_schema
-from tidelog.protocol.own_fields import FIRST_TAG
 
 Entities: TypeAlias = Callable[[int, int, MessageKind], st.SearchStrategy[Any]]
 FullEntity: TypeAlias = Callable[[int, int, MessageKind], Any]

@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.known_versions import known_versions
-from tests.protocol.pairs import DAMAGED, name
-from tests.tiers import examples
-
-from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import (
+from tests.kio_messages.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
 )
-from tidelog.protocol.entity_schema import MessageKind
+from tests.kio_messages.entity_schema import MessageKind
+from tests.known_versions import known_versions
+from tests.protocol.pairs import DAMAGED, name
+from tests.tiers import examples
+
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.fetch import decode_fetch, decode_fetch_response
 from tidelog.protocol.frame import MalformedRequest, read_request_header
 from tidelog.protocol.primitives import ELEMENTS_MAX

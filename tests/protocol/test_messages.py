@@ -13,21 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from kio.serial import entity_writer as kio_writer
-from tests.protocol.pairs import PAIRS, name
-from tests.tiers import examples
-
-from tidelog.model.errors import ErrorCode, InvariantBroken
-from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import (
+from tests.kio_messages.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
     field,
 )
-from tidelog.protocol.entity_schema import MessageKind
+from tests.kio_messages.entity_schema import MessageKind
+from tests.kio_messages.own_fields import FIRST_TAG
+from tests.protocol.pairs import PAIRS, name
+from tests.tiers import examples
+
+from tidelog.model.errors import ErrorCode, InvariantBroken
+from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.frame import MalformedRequest, read_request_header
-from tidelog.protocol.own_fields import FIRST_TAG
 
 KINDS: tuple[MessageKind, ...] = ("request", "response")
 TOPIC_ID = UUID(int=0xC0FFEE)

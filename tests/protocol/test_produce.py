@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
+from tests.kio_messages.entity_schema import MessageKind
 from tests.tiers import examples
 
-from tidelog.protocol.entity_schema import MessageKind
 from tidelog.protocol.frame import MalformedRequest
 from tidelog.protocol.primitives import ELEMENTS_MAX
 from tidelog.protocol.produce import (

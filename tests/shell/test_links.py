@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kio_messages.entity_messages import encode_response
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.time import Now
@@ -19,7 +20,6 @@ from tidelog.node.core.inputs import (
     TimePassed,
 )
 from tidelog.node.core.links import Answer, LinkLost, Links
-from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.frame import read_request_header
 from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 from tidelog.shell.connection import FRAMES_PER_TURN, STOP_READING_ABOVE

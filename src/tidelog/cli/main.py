@@ -91,6 +91,4 @@ def options(
 
 def main() -> None:
     """Entry point of the `tidelog` script."""
-    import tidelog.lean_kio  # noqa: F401
-
     app()

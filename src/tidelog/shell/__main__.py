@@ -15,7 +15,6 @@ def main(arguments: list[str]) -> int:
     if len(arguments) % 2 or "--config" not in options or options.keys() - {"--config", "--ending"}:
         print("usage: python -m tidelog.shell --config FILE [--ending FILE]", file=sys.stderr)
         return 2
-    import tidelog.lean_kio  # noqa: F401
     from tidelog.model.errors import TidelogError
     from tidelog.shell.ending import Cause, Ending, leave
     from tidelog.shell.main import run

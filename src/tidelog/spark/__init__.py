@@ -4,5 +4,3 @@
 """
 
 from __future__ import annotations
-
-import tidelog.lean_kio  # noqa: F401  # for each of the many processes that Spark starts

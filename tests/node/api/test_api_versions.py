@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response, request_header
 from tests.node.node_bench import CLUSTER_ID, NODE_ID
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.entity_messages import decode_response, request_header
 from tidelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:

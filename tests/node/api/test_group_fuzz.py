@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import encode_request
 from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import encode_request
 
 CHANGES = 120
 MEMBER = {"member_id": "", "group_instance_id": "instance"}

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
@@ -14,7 +15,6 @@ from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.coordinator_events import CoordinatorLoaded, InternalTopicMissing
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NewBench = Callable[..., NodeBench]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.replication.messages import PartitionLeadership
 from tidelog.simulator.disk.crash import after_crash
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.protocol.stored.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 from tests.node.transactional_client import SETTINGS, Client
@@ -14,7 +15,6 @@ from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import ZERO_UUID
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import decode_response
 
 NewBench = Callable[..., NodeBench]
 FOREVER_MS = (1 << 63) - 1

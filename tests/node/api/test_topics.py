@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.events import PartitionBecameLeader, TopicCreated, TopicDeleted
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench

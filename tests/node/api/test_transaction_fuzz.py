@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import encode_request
 from tests.known_versions import known_versions
 from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
@@ -16,7 +17,6 @@ from tests.node.peer import Peer
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import encode_request
 from tidelog.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

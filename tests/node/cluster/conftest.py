@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.controller.features import default_features
 from tidelog.controller.image import ClusterImage
@@ -44,7 +45,6 @@ from tidelog.node.core.inputs import (
 from tidelog.node.node import Node
 from tidelog.observe.events import Event
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.protocol.parts import joined
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory

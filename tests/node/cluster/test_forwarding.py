@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import FORWARDED, SUPPORTED, ApiKey, ListenerScope
-from tidelog.protocol.entity_messages import decode_response, encode_request
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Cluster, NewCluster

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import request_header
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from tidelog.node.core.inputs import FrameArrived
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import request_header
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchPartition,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
@@ -19,7 +20,6 @@ from tidelog.observe.cluster_events import (
 )
 from tidelog.observe.events import NodeStopped
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.quorum.fetching import SnapshotFetch, SnapshotFetchResponse
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 
 from tidelog.controller.features import KRAFT_VERSION, NODE_FEATURES, LevelRange
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api import api_versions
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import Client, Cluster, Machine, NewCluster

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 from tests.node.transactional_client import SETTINGS, Client
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.records.batch import BatchHeader
 
 if TYPE_CHECKING:

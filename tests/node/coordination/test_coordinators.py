@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response
 from tests.node.peer import Peer
 from tests.node.replicated_bench import Follower, ReplicatedBench
 
@@ -13,7 +14,6 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.coordination.shard_log import PIECE_BYTES
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.replication.messages import PartitionLeadership
 from tidelog.replication.written_ends import TransactionEnd

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kio_messages.entity_messages import decode_request
 from tests.node.link_peer import NOTHING, PEER, Peer
 from tests.tiers import examples
 
@@ -12,7 +13,6 @@ from tidelog.model.time import Now
 from tidelog.node.core.effects import CloseLink, OpenLink, SendOnLink
 from tidelog.node.core.links import LinkLost
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_request
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchResponse,

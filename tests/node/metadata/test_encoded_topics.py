@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.kio_messages.entity_messages import encode_response
 from tests.node.node_bench import SETTINGS, START
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
@@ -22,7 +23,6 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
 from tidelog.node.metadata.encoded_topics import FORMS_MAX, EncodedTopics
 from tidelog.protocol.apis import SUPPORTED, ApiKey
-from tidelog.protocol.entity_messages import encode_response
 from tidelog.protocol.metadata_response import topics_array
 from tidelog.protocol.stored.metadata import (
     BrokerRegistrationChangeRecord,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
@@ -22,7 +23,6 @@ from tidelog.node.core.inputs import (
 )
 from tidelog.node.node import Node
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_messages import decode_response, encode_request
 from tidelog.simulator.faults.faults import Cut, Kill, Pause, PowerCut, Resume, Start
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.run.plan import Plan

@@ -11,8 +11,9 @@ import dataclasses
 from functools import cache
 from typing import Any
 
+from tests.kio_messages.entity_schema import MessageKind, UnknownMessage, message_classes
+
 from tidelog.model.errors import invariant
-from tidelog.protocol.entity_schema import MessageKind, UnknownMessage, message_classes
 
 _NEWEST_CONCEIVABLE = 24
 

@@ -18,17 +18,18 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from tidelog.model.errors import InvariantBroken
-from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.entity_reader import Cursor, Read, entity_reader
-from tidelog.protocol.entity_schema import (
+from tests.kio_messages.entity_reader import Cursor, Read, entity_reader
+from tests.kio_messages.entity_schema import (
     EPOCH,
     EntitySchema,
     MessageKind,
     UnknownMessage,
     message_schema,
 )
-from tidelog.protocol.entity_writer import Write, entity_writer
+from tests.kio_messages.entity_writer import Write, entity_writer
+
+from tidelog.model.errors import InvariantBroken
+from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.primitives import (
     ELEMENTS_MAX,
     INT32,

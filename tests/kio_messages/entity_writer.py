@@ -17,8 +17,9 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from tidelog.protocol.entity_schema import EPOCH, EntitySchema, FieldSchema, default_value
-from tidelog.protocol.foreign_fields import require_known_elsewhere
+from tests.kio_messages.entity_schema import EPOCH, EntitySchema, FieldSchema, default_value
+from tests.kio_messages.foreign_fields import require_known_elsewhere
+
 from tidelog.protocol.primitives import (
     INT16,
     INT32,
