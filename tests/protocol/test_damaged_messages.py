@@ -95,14 +95,14 @@ def response_frame(api_key: ApiKey, version: int) -> bytes:
 
 def is_refused(decode: Decode, message: bytes | bytearray) -> bool:
     """Whether it is malformed; any other outcome but a value fails the test."""
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         decode(memoryview(message))
     except MalformedRequest as refused:
         assert str(refused)
         return True
     finally:
-        assert time.perf_counter() - started < LONGEST_S
+        assert time.thread_time() - started < LONGEST_S
     return False
 
 
@@ -286,10 +286,10 @@ def test_what_stock_clients_send_is_understood(frame: bytes) -> None:
 
 @pytest.mark.parametrize("frame", corpus("refused"))
 def test_what_was_built_to_do_harm_is_refused(frame: bytes) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(MalformedRequest):
         decode_frame(frame)
-    assert time.perf_counter() - started < LONGEST_S
+    assert time.thread_time() - started < LONGEST_S
 
 
 def test_the_corpus_covers_every_outcome() -> None:
