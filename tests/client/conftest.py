@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import encode_response
+from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import encode_response
+from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client, parse_bootstrap

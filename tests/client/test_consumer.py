@@ -96,7 +96,7 @@ class Log:
         )
 
     def _list_offsets(self, header: Any, body: memoryview) -> Any:
-        from tests.kio_messages.entity_messages import decode_request
+        from tests.protocol.kio_messages.entity_messages import decode_request
 
         request = decode_request(header.api_key, header.api_version, body)
         timestamp = int(request.topics[0].partitions[0].timestamp)

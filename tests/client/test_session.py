@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kio_messages.entity_messages import encode_response
+from tests.protocol.kio_messages.entity_messages import encode_response
 from tests.tiers import examples
 
 from tidelog.client.errors import BrokenConversation, RequestRefused

@@ -10,7 +10,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-from tests.kio_messages.entity_messages import decode_response, encode_request, request_header
+from tests.protocol.kio_messages.entity_messages import (
+    decode_response,
+    encode_request,
+    request_header,
+)
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol import codec

@@ -33,8 +33,8 @@ from tests.integration.raw import (
     until,
 )
 from tests.integration.samples import sample
-from tests.kio_messages.entity_messages import decode_response
 from tests.known_versions import known_versions
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope

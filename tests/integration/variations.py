@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from tests.kio_messages.entity_schema import EntitySchema, FieldSchema, message_schema
+from tests.protocol.kio_messages.entity_schema import EntitySchema, FieldSchema, message_schema
 
 from tidelog.protocol.apis import ApiKey
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kio_messages.entity_messages import encode_response
+from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
-from tests.kio_messages.entity_messages import decode_response, encode_request, request_header
+from tests.protocol.kio_messages.entity_messages import (
+    decode_response,
+    encode_request,
+    request_header,
+)
 
 from tidelog.node.core.inputs import ConnectionClosed, FrameArrived
 from tidelog.protocol.apis import SUPPORTED, ApiKey

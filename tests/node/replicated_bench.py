@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from tests.kio_messages.entity_messages import decode_request, encode_response
 from tests.node.node_bench import NODE_ID, NodeBench
 from tests.node.peer import Peer
+from tests.protocol.kio_messages.entity_messages import decode_request, encode_response
 
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ConfigError, DiskError
 from tidelog.node.core.connections import RESUME_BELOW, UNANSWERED_MAX

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from tests.kio_messages.entity_messages import request_header
+from tests.protocol.kio_messages.entity_messages import request_header
 
 from tidelog.model.ids import TopicPartition
 from tidelog.node.core.connections import Slot

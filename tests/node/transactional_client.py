@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
 from tests.known_versions import known_versions
 from tests.node.node_bench import NodeBench
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode

@@ -9,8 +9,13 @@ from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
-from tests.kio_messages.entity_schema import EntitySchema, FieldSchema, MessageKind, message_schema
-from tests.kio_messages.own_fields import FIRST_TAG
+from tests.protocol.kio_messages.entity_schema import (
+    EntitySchema,
+    FieldSchema,
+    MessageKind,
+    message_schema,
+)
+from tests.protocol.kio_messages.own_fields import FIRST_TAG
 
 from tidelog.model.errors import ErrorCode
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import Records
-from tests.kio_messages.entity_schema import MessageKind
+from tests.protocol.kio_messages.entity_schema import MessageKind
 from tests.tiers import examples
 
 from tidelog.protocol.fetch import (

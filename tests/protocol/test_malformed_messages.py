@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kio_messages.entity_messages import (
+from tests.known_versions import known_versions
+from tests.protocol.kio_messages.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
 )
-from tests.kio_messages.entity_schema import MessageKind
-from tests.known_versions import known_versions
+from tests.protocol.kio_messages.entity_schema import MessageKind
 from tests.protocol.pairs import DAMAGED, name
 from tests.tiers import examples
 

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from kio.serial import entity_writer as kio_writer
-from tests.kio_messages.entity_messages import (
+from tests.protocol.kio_messages.entity_messages import (
     decode_request,
     decode_response,
     encode_request,
     encode_response,
     field,
 )
-from tests.kio_messages.entity_schema import MessageKind
-from tests.kio_messages.own_fields import FIRST_TAG
+from tests.protocol.kio_messages.entity_schema import MessageKind
+from tests.protocol.kio_messages.own_fields import FIRST_TAG
 from tests.protocol.pairs import PAIRS, name
 from tests.tiers import examples
 

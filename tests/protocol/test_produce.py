@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
-from tests.kio_messages.entity_schema import MessageKind
+from tests.protocol.kio_messages.entity_schema import MessageKind
 from tests.tiers import examples
 
 from tidelog.protocol.frame import MalformedRequest

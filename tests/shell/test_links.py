@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kio_messages.entity_messages import encode_response
+from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.time import Now

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response, request_header
 from tests.node.node_bench import CLUSTER_ID, NODE_ID
+from tests.protocol.kio_messages.entity_messages import decode_response, request_header
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC

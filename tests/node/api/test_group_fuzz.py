@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import encode_request
 from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
+from tests.protocol.kio_messages.entity_messages import encode_request
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.coordinator.internal_topics import partition_of
 from tidelog.model.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 from tests.node.transactional_client import SETTINGS, Client
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.offset_for_leader_epoch import CATCHES_UP_MS

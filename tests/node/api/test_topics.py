@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.observe.events import PartitionBecameLeader, TopicCreated, TopicDeleted

@@ -8,11 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.kio_messages.entity_messages import encode_request
 from tests.known_versions import known_versions
 from tests.node.changed_frames import changed
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
+from tests.protocol.kio_messages.entity_messages import encode_request
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol import codec

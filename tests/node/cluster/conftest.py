@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response, encode_request
+from tests.protocol.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.controller.features import default_features
 from tidelog.controller.image import ClusterImage

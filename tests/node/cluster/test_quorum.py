@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response, encode_request
+from tests.protocol.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now

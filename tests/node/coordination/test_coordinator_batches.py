@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
 from tests.node.transactional_client import SETTINGS, Client
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.protocol.apis import ApiKey

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response
 from tests.node.peer import Peer
 from tests.node.replicated_bench import Follower, ReplicatedBench
+from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC, java_hash, partition_of
 from tidelog.model.errors import ErrorCode, Refusal

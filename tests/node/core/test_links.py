@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kio_messages.entity_messages import decode_request
 from tests.node.link_peer import NOTHING, PEER, Peer
+from tests.protocol.kio_messages.entity_messages import decode_request
 from tests.tiers import examples
 
 from tidelog.model.time import Now

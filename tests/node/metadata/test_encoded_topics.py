@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.kio_messages.entity_messages import encode_response
 from tests.node.node_bench import SETTINGS, START
+from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.controller.records import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.kio_messages.entity_messages import decode_response, encode_request
+from tests.protocol.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy

@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from kio.static.constants import EntityType
-from tests.kio_messages.own_fields import with_own_fields
+from tests.protocol.kio_messages.own_fields import with_own_fields
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey

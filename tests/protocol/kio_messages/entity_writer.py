@@ -17,8 +17,13 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from tests.kio_messages.entity_schema import EPOCH, EntitySchema, FieldSchema, default_value
-from tests.kio_messages.foreign_fields import require_known_elsewhere
+from tests.protocol.kio_messages.entity_schema import (
+    EPOCH,
+    EntitySchema,
+    FieldSchema,
+    default_value,
+)
+from tests.protocol.kio_messages.foreign_fields import require_known_elsewhere
 
 from tidelog.protocol.primitives import (
     INT16,

@@ -11,7 +11,7 @@ import dataclasses
 from functools import cache
 from typing import Any
 
-from tests.kio_messages.entity_schema import MessageKind, UnknownMessage, message_classes
+from tests.protocol.kio_messages.entity_schema import MessageKind, UnknownMessage, message_classes
 
 from tidelog.model.errors import invariant
 

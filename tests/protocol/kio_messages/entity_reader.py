@@ -15,7 +15,12 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from tests.kio_messages.entity_schema import EPOCH, EntitySchema, FieldSchema, default_value
+from tests.protocol.kio_messages.entity_schema import (
+    EPOCH,
+    EntitySchema,
+    FieldSchema,
+    default_value,
+)
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.primitives import (

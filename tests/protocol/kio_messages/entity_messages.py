@@ -18,15 +18,15 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from tests.kio_messages.entity_reader import Cursor, Read, entity_reader
-from tests.kio_messages.entity_schema import (
+from tests.protocol.kio_messages.entity_reader import Cursor, Read, entity_reader
+from tests.protocol.kio_messages.entity_schema import (
     EPOCH,
     EntitySchema,
     MessageKind,
     UnknownMessage,
     message_schema,
 )
-from tests.kio_messages.entity_writer import Write, entity_writer
+from tests.protocol.kio_messages.entity_writer import Write, entity_writer
 
 from tidelog.model.errors import InvariantBroken
 from tidelog.protocol.apis import ApiKey
