@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError
-from tidelog.model.settings.endpoints import Endpoint, Voter
+from tidelog.model.settings.endpoints import Endpoint, QuorumVoter
 from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
 COMBINED = {
@@ -236,7 +236,7 @@ def test_listeners_are_split_between_controllers_and_clients() -> None:
     assert config.controller_endpoints == (Endpoint("CONTROLLER", "127.0.0.1", 9093),)
     assert config.advertised_endpoints == config.broker_endpoints
     assert config.inter_broker_name == "PLAINTEXT"
-    assert config.quorum_voters == (Voter(100, "127.0.0.1", 9093),)
+    assert config.quorum_voters == (QuorumVoter(100, "127.0.0.1", 9093),)
 
 
 def test_addresses_of_version_six_stand_in_brackets() -> None:

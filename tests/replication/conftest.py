@@ -23,7 +23,7 @@ from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.validation import BatchRules
 from tidelog.replication.follower import FollowerReplica
 from tidelog.replication.leader import LeaderReplica
-from tidelog.replication.messages import PartitionLeadership, ProposeInSyncReplicas
+from tidelog.replication.messages import LeaderAndIsr, ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
 from tidelog.replication.replica_context import BrokerEligibility, ReplicaContext
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
@@ -84,15 +84,11 @@ class PartitionBench:
         """Let node 100 lead, with these others in sync."""
         members = (NODE, *others)
         at = epoch if partition_epoch is None else partition_epoch
-        return self.partition.apply(
-            PartitionLeadership(NODE, epoch, at, members, members), self.now
-        )
+        return self.partition.apply(LeaderAndIsr(NODE, epoch, at, members, members), self.now)
 
     def follow(self, epoch: int, leader: int = 101) -> bool:
         members = (leader, NODE)
-        return self.partition.apply(
-            PartitionLeadership(leader, epoch, epoch, members, members), self.now
-        )
+        return self.partition.apply(LeaderAndIsr(leader, epoch, epoch, members, members), self.now)
 
     @property
     def leader(self) -> LeaderReplica:

@@ -10,7 +10,7 @@ from tidelog.replication.messages import (
     ANY_BROKER_EPOCH,
     AlterPartitionOutcome,
     InSyncReplicasAltered,
-    PartitionLeadership,
+    LeaderAndIsr,
     ProposeInSyncReplicas,
 )
 from tidelog.replication.replica_context import BrokerEligibility
@@ -21,7 +21,7 @@ UNREGISTERED = BrokerEligibility(is_live=False, broker_epoch=-1)
 class Metadata(NamedTuple):
     """The cluster at one moment, as every broker gets to know it sooner or later."""
 
-    leadership: PartitionLeadership
+    leadership: LeaderAndIsr
     eligible: frozenset[int]
     """The replicas that may lead should the in-sync set be empty (ELR)."""
     brokers: dict[int, BrokerEligibility]
@@ -37,7 +37,7 @@ class Controller:
         self.lossy: set[int] = set()
         """Brokers that lost records since they were last in sync: no last resort."""
         brokers = {broker: BrokerEligibility(True, broker) for broker in replicas}
-        nobody = PartitionLeadership(NO_LEADER, 0, 0, replicas, replicas)
+        nobody = LeaderAndIsr(NO_LEADER, 0, 0, replicas, replicas)
         self.history = [Metadata(nobody, frozenset(), brokers)]
 
     @property
@@ -45,7 +45,7 @@ class Controller:
         return self.history[-1]
 
     @property
-    def leadership(self) -> PartitionLeadership:
+    def leadership(self) -> LeaderAndIsr:
         return self.now.leadership
 
     def standing(self, broker_id: int) -> BrokerEligibility:

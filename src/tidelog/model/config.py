@@ -16,7 +16,7 @@ from tidelog.model.errors import ConfigError
 from tidelog.model.settings.coordinators import GroupSettings, TransactionSettings
 from tidelog.model.settings.endpoints import (
     Endpoint,
-    Voter,
+    QuorumVoter,
     is_wildcard,
     parse_address,
     parse_listener,
@@ -189,7 +189,7 @@ class NodeConfig(
         return next((endpoint.name for endpoint in self.broker_endpoints), "PLAINTEXT")
 
     @property
-    def quorum_voters(self) -> tuple[Voter, ...]:
+    def quorum_voters(self) -> tuple[QuorumVoter, ...]:
         """The voters of a fixed quorum; empty when the log itself names them."""
         key = "controller.quorum.voters"
         return tuple(parse_voter(key, text) for text in self.controller_quorum_voters)

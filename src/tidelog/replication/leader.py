@@ -42,7 +42,7 @@ from tidelog.replication.messages import (
     UNKNOWN_OFFSET,
     AlterPartitionOutcome,
     FollowerFetch,
-    PartitionLeadership,
+    LeaderAndIsr,
     ProposalFate,
     ProposeInSyncReplicas,
     ReadCandidate,
@@ -355,7 +355,7 @@ class LeaderReplica:
             self.tell_of_high_watermark(before, "the in-sync replicas changed")
         return fate
 
-    def metadata_changed(self, before: PartitionLeadership, now: Now) -> None:
+    def metadata_changed(self, before: LeaderAndIsr, now: Now) -> None:
         """Newer metadata of this epoch: other members, another assignment."""
         leadership = self._replica.leadership
         self._assign(leadership.replicas, now)

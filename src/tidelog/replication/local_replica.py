@@ -13,7 +13,7 @@ from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
 from tidelog.records.validation import BatchRules
 from tidelog.replication.high_watermark import HighWatermark
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.replication.replica_context import ReplicaContext
 from tidelog.replication.watchers import Watchers
 from tidelog.storage.flush import FlushJob
@@ -55,7 +55,7 @@ class LocalReplica:
         self.rules = rules
         self.min_in_sync = min_in_sync
         """`min.insync.replicas` of the topic."""
-        self.leadership = PartitionLeadership(NO_LEADER, -1, -1, (), ())
+        self.leadership = LeaderAndIsr(NO_LEADER, -1, -1, (), ())
         self.high_watermark = HighWatermark(high_watermark)
         self.high_watermark.clamp(log.start_offset, log.end_offset)
         self.watchers = Watchers()

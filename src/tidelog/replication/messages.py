@@ -17,7 +17,7 @@ ANY_BROKER_EPOCH: Final = -1
 UNKNOWN_OFFSET: Final = -1
 
 
-class PartitionLeadership(NamedTuple):
+class LeaderAndIsr(NamedTuple):
     """What the metadata says about a partition, as far as a replica acts on it."""
 
     leader: int

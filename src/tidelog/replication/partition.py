@@ -19,7 +19,7 @@ from tidelog.replication.divergence import divergence
 from tidelog.replication.follower import FollowerReplica
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.local_replica import LocalReplica
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.replication.replica_context import ReplicaContext
 from tidelog.storage.flush import FlushJob
 from tidelog.storage.log_config import LogConfig
@@ -65,7 +65,7 @@ class Partition(LocalReplica):
         why = f"{self.name} is led by {self.leadership.leader}"
         return Refusal(ErrorCode.not_leader_or_follower, why)
 
-    def apply(self, leadership: PartitionLeadership, now: Now) -> bool:
+    def apply(self, leadership: LeaderAndIsr, now: Now) -> bool:
         """Take the role that newer metadata gives this replica; True when an epoch began."""
         before = self.leadership
         if leadership.partition_epoch < before.partition_epoch:
@@ -84,7 +84,7 @@ class Partition(LocalReplica):
         self.watchers.everything_moved()
         return epoch_rose
 
-    def _begin_epoch(self, leadership: PartitionLeadership, now: Now) -> None:
+    def _begin_epoch(self, leadership: LeaderAndIsr, now: Now) -> None:
         self._end_role()
         if leadership.leader == self.node_id:
             self.leading = LeaderReplica(self, self._context, now)

@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.simulator.disk.disk_operation import FileCreated
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_internal_topics_keep_their_records(bench: NodeBench, peer: Peer) -> Non
 
 
 def test_only_the_leader_deletes(orders: NodeBench, peer: Peer) -> None:
-    orders.partition("orders").apply(PartitionLeadership(-1, 6, 6, (100,), (100,)), orders.now)
+    orders.partition("orders").apply(LeaderAndIsr(-1, 6, 6, (100,), (100,)), orders.now)
     assert delete(peer, 1) == (ErrorCode.not_leader_or_follower, -1)
     assert delete(peer, 1, index=7) == (ErrorCode.unknown_topic_or_partition, -1)
     assert delete(peer, 1, topic="nowhere") == (ErrorCode.unknown_topic_or_partition, -1)

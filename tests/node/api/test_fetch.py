@@ -15,7 +15,7 @@ from tidelog.records.batch import read_header
 from tidelog.records.compression import CompressionType
 from tidelog.records.control_batch import end_txn_marker
 from tidelog.records.validation import AcceptedBatch
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.simulator.disk.disk_operation import FileRead
 from tidelog.storage.log_values import Appended
 from tidelog.storage.producer import Origin
@@ -36,9 +36,7 @@ def wanted(
 
 def lead_anew(bench: NodeBench, epoch: int, leader: int = 100) -> None:
     """Begin another leader epoch of orders-0."""
-    bench.partition("orders").apply(
-        PartitionLeadership(leader, epoch, epoch, (100,), (100,)), bench.now
-    )
+    bench.partition("orders").apply(LeaderAndIsr(leader, epoch, epoch, (100,), (100,)), bench.now)
 
 
 @pytest.fixture
@@ -163,9 +161,7 @@ def test_a_follower_that_is_no_other_replica_is_refused(peer: Peer, replica_id: 
 def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_watermark(
     bench: NodeBench, peer: Peer, batch: NewBatch, records_in: RecordsIn
 ) -> None:
-    bench.partition("orders").apply(
-        PartitionLeadership(100, 1, 1, (100, 101), (100, 101)), bench.now
-    )
+    bench.partition("orders").apply(LeaderAndIsr(100, 1, 1, (100, 101), (100, 101)), bench.now)
     assert peer.produce("orders", batch(b"d"), acks=1).base_offset == 3
     follower = peer.fetch_one("orders", wanted(2, epoch=1, last_epoch=0), replica_id=101)
     assert follower.high_watermark == 3
@@ -177,9 +173,7 @@ def test_a_follower_reads_to_the_end_of_the_log_and_a_consumer_to_the_high_water
 def test_a_consumer_ahead_of_the_high_watermark_is_answered_at_once_and_with_nothing(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
-    bench.partition("orders").apply(
-        PartitionLeadership(100, 1, 1, (100, 101), (100, 101)), bench.now
-    )
+    bench.partition("orders").apply(LeaderAndIsr(100, 1, 1, (100, 101), (100, 101)), bench.now)
     peer.produce("orders", batch(b"d"), acks=1)
     fetched = peer.fetch({("orders", 0): 4}, max_wait_ms=500).topics[0].partitions[0]
     assert (fetched.error, fetched.high_watermark) == (0, 3)

@@ -10,7 +10,7 @@ from tests.node.session_client import ALL, open_session, orders, partitions, tol
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.fetch import FetchPartition
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch
@@ -137,10 +137,10 @@ def test_a_moved_high_watermark_is_news_even_without_records(
     bench: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
     partition = bench.partition("orders", 1)
-    partition.apply(PartitionLeadership(100, 1, 1, (100, 101), (100, 101)), bench.now)
+    partition.apply(LeaderAndIsr(100, 1, 1, (100, 101), (100, 101)), bench.now)
     peer.produce("orders", batch(b"a"), 1, acks=1)
     session = open_session(peer, {**ALL, ("orders", 1): 1})
-    partition.apply(PartitionLeadership(100, 1, 2, (100, 101), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(100, 1, 2, (100, 101), (100,)), bench.now)
     answer = peer.fetch(session_id=session, session_epoch=1, max_wait_ms=0)
     assert [(p.index, p.high_watermark) for p in partitions(answer).values()] == [(1, 1)]
     assert told(peer.fetch(session_id=session, session_epoch=2, max_wait_ms=0)) == []
@@ -171,14 +171,14 @@ def test_a_moved_log_start_is_news(bench: NodeBench, peer: Peer, batch: NewBatch
 def test_an_error_is_told_every_time_and_so_is_its_end(bench: NodeBench, peer: Peer) -> None:
     session = open_session(peer)
     partition = bench.partition("orders", 1)
-    partition.apply(PartitionLeadership(-1, 5, 5, (100,), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(-1, 5, 5, (100,), (100,)), bench.now)
     for epoch in (1, 2):
         answer = peer.fetch(session_id=session, session_epoch=epoch, version=10)
         [(key, refused)] = partitions(answer).items()
         assert (key, refused.error) == (("orders", 1), ErrorCode.not_leader_or_follower)
         assert refused.high_watermark == -1
 
-    partition.apply(PartitionLeadership(100, 6, 6, (100,), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(100, 6, 6, (100,), (100,)), bench.now)
     recovered = peer.fetch(session_id=session, session_epoch=3, version=10, max_wait_ms=0)
     assert [(p.index, p.error) for p in partitions(recovered).values()] == [(1, 0)]
 
@@ -186,7 +186,7 @@ def test_an_error_is_told_every_time_and_so_is_its_end(bench: NodeBench, peer: P
 @pytest.mark.usefixtures("orders")
 def test_a_divergence_is_told_every_time(bench: NodeBench, peer: Peer, batch: NewBatch) -> None:
     peer.produce("orders", batch(b"a"), 0)
-    bench.partition("orders", 0).apply(PartitionLeadership(100, 5, 5, (100,), (100,)), bench.now)
+    bench.partition("orders", 0).apply(LeaderAndIsr(100, 5, 5, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"b"), 0)
     session = open_session(peer, {("orders", 0): 2})
     behind = {("orders", 0): FetchPartition(0, 5, 2, 0, -1, 1000)}
@@ -202,7 +202,7 @@ def test_the_leader_epoch_given_with_a_partition_holds_for_every_later_fetch(
 ) -> None:
     wanted = {("orders", 0): FetchPartition(0, 0, 0, -1, -1, 1000)}
     session = peer.fetch(wanted, session_epoch=0, max_wait_ms=0).session_id
-    bench.partition("orders", 0).apply(PartitionLeadership(100, 1, 1, (100,), (100,)), bench.now)
+    bench.partition("orders", 0).apply(LeaderAndIsr(100, 1, 1, (100,), (100,)), bench.now)
     answer = peer.fetch(session_id=session, session_epoch=1)
     assert partitions(answer)["orders", 0].error == ErrorCode.fenced_leader_epoch
 

@@ -10,7 +10,7 @@ import pytest
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchPartition
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, RecordsIn
@@ -109,7 +109,7 @@ def test_a_consumer_that_heard_of_an_epoch_before_its_leader_waits_for_it(
     peer.send_fetch({("orders", 0): ahead}, max_wait_ms=500)
     bench.end_tick()
     assert peer.frames == []
-    bench.partition("orders").apply(PartitionLeadership(100, 1, 1, (100,), (100,)), bench.now)
+    bench.partition("orders").apply(LeaderAndIsr(100, 1, 1, (100,), (100,)), bench.now)
     bench.end_tick()
     [fetched] = peer.fetched().topics[0].partitions
     assert len(records_in(fetched)) == 3
@@ -142,7 +142,7 @@ def test_a_fetch_that_waits_learns_that_its_topic_was_deleted(bench: NodeBench, 
 @pytest.mark.usefixtures("orders")
 def test_a_fetch_that_waits_learns_of_a_new_leader_epoch(bench: NodeBench, peer: Peer) -> None:
     peer.send_fetch({("orders", 0): FetchPartition(0, 0, 3, -1, -1, 1 << 20)})
-    bench.partition("orders").apply(PartitionLeadership(100, 1, 1, (100,), (100,)), bench.now)
+    bench.partition("orders").apply(LeaderAndIsr(100, 1, 1, (100,), (100,)), bench.now)
     bench.end_tick()
     [fetched] = peer.fetched().topics[0].partitions
     assert fetched.error == ErrorCode.fenced_leader_epoch

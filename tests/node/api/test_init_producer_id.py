@@ -9,7 +9,7 @@ from tests.protocol.kio_messages.entity_messages import decode_response
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.simulator.disk.crash import after_crash
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_every_replica_describes_its_producers(
     """An operator who looks for hanging transactions asks one broker about all its replicas."""
     bench.create_topic("orders")
     peer.produce("orders", batch(b"a", producer_id=7, producer_epoch=3, base_sequence=0))
-    bench.partition("orders").apply(PartitionLeadership(-1, 6, 6, (100,), (100,)), bench.now)
+    bench.partition("orders").apply(LeaderAndIsr(-1, 6, 6, (100,), (100,)), bench.now)
     found = producers(peer, "orders")
     assert (found.error_code, found.active_producers[0].producer_id) == (0, 7)
     assert producers(peer, "orders", 9).error_code == ErrorCode.unknown_topic_or_partition

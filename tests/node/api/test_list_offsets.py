@@ -8,7 +8,7 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.simulator.disk.disk_operation import FileRead
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def orders(bench: NodeBench, peer: Peer, batch: NewBatch) -> NodeBench:
     bench.create_topic("orders")
     peer.produce("orders", batch(b"a", timestamp=100))
     peer.produce("orders", batch(b"b", timestamp=300))
-    bench.partition("orders").apply(PartitionLeadership(100, 5, 5, (100,), (100,)), bench.now)
+    bench.partition("orders").apply(LeaderAndIsr(100, 5, 5, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"c", timestamp=200))
     return bench
 
@@ -157,7 +157,7 @@ def test_another_leader_epoch_is_fenced(peer: Peer) -> None:
 
 
 def test_only_the_leader_answers_but_for_a_debugger(orders: NodeBench, peer: Peer) -> None:
-    orders.partition("orders").apply(PartitionLeadership(-1, 6, 6, (100,), (100,)), orders.now)
+    orders.partition("orders").apply(LeaderAndIsr(-1, 6, 6, (100,), (100,)), orders.now)
     assert ask(peer, LATEST)[0] == ErrorCode.not_leader_or_follower
     assert ask(peer, LATEST, replica_id=-2) == (0, 3, -1, 6)
 
@@ -165,9 +165,7 @@ def test_only_the_leader_answers_but_for_a_debugger(orders: NodeBench, peer: Pee
 def test_a_replica_sees_the_end_of_the_log_and_a_client_the_high_watermark(
     orders: NodeBench, peer: Peer, batch: NewBatch
 ) -> None:
-    orders.partition("orders").apply(
-        PartitionLeadership(100, 5, 6, (100, 101), (100, 101)), orders.now
-    )
+    orders.partition("orders").apply(LeaderAndIsr(100, 5, 6, (100, 101), (100, 101)), orders.now)
     peer.produce("orders", batch(b"d", timestamp=400), acks=1)
     assert ask(peer, LATEST) == (0, 3, -1, 5)
     assert ask(peer, LATEST, replica_id=101) == (0, 4, -1, 5)
@@ -195,9 +193,9 @@ def test_read_committed_ends_at_the_last_stable_offset(
 def lagging(orders: NodeBench, peer: Peer, batch: NewBatch) -> Peer:
     """A leader of epoch 7, which began at offset 4, with the high watermark 3."""
     partition = orders.partition("orders")
-    partition.apply(PartitionLeadership(100, 6, 6, (100, 101), (100, 101)), orders.now)
+    partition.apply(LeaderAndIsr(100, 6, 6, (100, 101), (100, 101)), orders.now)
     peer.produce("orders", batch(b"d", timestamp=400), acks=1)
-    partition.apply(PartitionLeadership(100, 7, 7, (100, 101), (100, 101)), orders.now)
+    partition.apply(LeaderAndIsr(100, 7, 7, (100, 101), (100, 101)), orders.now)
     return peer
 
 

@@ -10,7 +10,7 @@ from tests.protocol.kio_messages.entity_messages import decode_response
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.offset_for_leader_epoch import CATCHES_UP_MS
 from tidelog.protocol.apis import ApiKey
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch
@@ -60,9 +60,9 @@ def orders(bench: NodeBench, peer: Peer, batch: NewBatch) -> NodeBench:
     """Epoch 2 from offset 0, epoch 5 from offset 1; the log ends at 2."""
     bench.create_topic("orders")
     partition = bench.partition("orders")
-    partition.apply(PartitionLeadership(100, 2, 2, (100,), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(100, 2, 2, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"a"))
-    partition.apply(PartitionLeadership(100, 5, 5, (100,), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(100, 5, 5, (100,), (100,)), bench.now)
     peer.produce("orders", batch(b"b"))
     return bench
 
@@ -99,7 +99,7 @@ def test_a_consumer_that_heard_of_an_epoch_before_its_leader_waits_for_it(
 ) -> None:
     send(peer, 2, current=6)
     assert peer.frames == []
-    orders.partition("orders").apply(PartitionLeadership(100, 6, 6, (100,), (100,)), orders.now)
+    orders.partition("orders").apply(LeaderAndIsr(100, 6, 6, (100,), (100,)), orders.now)
     orders.create_topic("invoices")
     assert told(peer) == (0, 2, 1)
 
@@ -122,6 +122,6 @@ def test_a_follower_is_told_at_once_that_its_epoch_is_not_known(
 
 
 def test_only_the_leader_answers(orders: NodeBench, peer: Peer) -> None:
-    orders.partition("orders").apply(PartitionLeadership(-1, 6, 6, (100,), (100,)), orders.now)
+    orders.partition("orders").apply(LeaderAndIsr(-1, 6, 6, (100,), (100,)), orders.now)
     assert ask(peer, 2)[0] == ErrorCode.not_leader_or_follower
     assert ask(peer, 2, topic="nowhere")[0] == ErrorCode.unknown_topic_or_partition

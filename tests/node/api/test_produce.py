@@ -13,7 +13,7 @@ from tidelog.protocol.node_endpoints import NodeEndpoint
 from tidelog.records.batch import read_header
 from tidelog.records.compression import CompressionType
 from tidelog.records.control_batch import end_txn_marker
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch, NewBench, RecordsIn
@@ -320,7 +320,7 @@ def test_acks_are_looked_at_before_internal_topics_and_those_before_leadership(
 ) -> None:
     bench.create_topic("__consumer_offsets")
     partition = bench.partition("__consumer_offsets")
-    partition.apply(PartitionLeadership(-1, 7, 7, (100,), (100,)), bench.now)
+    partition.apply(LeaderAndIsr(-1, 7, 7, (100,), (100,)), bench.now)
     wrong_acks = peer.produce("__consumer_offsets", batch(), acks=5)
     assert wrong_acks.error == ErrorCode.invalid_required_acks
     internal = peer.produce("__consumer_offsets", batch())

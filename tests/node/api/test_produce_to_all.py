@@ -8,7 +8,7 @@ import pytest
 from tests.node.replicated_bench import Follower, ReplicatedBench
 
 from tidelog.model.errors import ErrorCode
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 
 if TYPE_CHECKING:
     from tests.node.conftest import NewBatch
@@ -45,7 +45,7 @@ class Orders:
         changed = now._replace(
             leader=leader, leader_epoch=epoch, partition_epoch=now.partition_epoch + 1
         )
-        self.partition.apply(PartitionLeadership(*changed), self.bench.now)
+        self.partition.apply(LeaderAndIsr(*changed), self.bench.now)
         self.bench.end_tick()
 
 

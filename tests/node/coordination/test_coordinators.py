@@ -15,7 +15,7 @@ from tidelog.node.coordination.shard_log import PIECE_BYTES
 from tidelog.observe.coordinator_events import CoordinatorLoaded, CoordinatorUnloaded
 from tidelog.protocol.apis import ApiKey
 from tidelog.records.builder import NewRecord, build_batch
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.replication.written_ends import TransactionEnd
 
 COMMIT_VERSION = 7
@@ -84,7 +84,7 @@ class Groups:
         changed = now._replace(
             leader=leader, leader_epoch=epoch, partition_epoch=now.partition_epoch + 1
         )
-        self.partition.apply(PartitionLeadership(*changed), self.bench.now)
+        self.partition.apply(LeaderAndIsr(*changed), self.bench.now)
         rooms = self.bench.node.rooms
         rooms.replicas.hosting.role_changed.tell(self.partition, self.bench.now)
         self.bench.end_tick()

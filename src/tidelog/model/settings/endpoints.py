@@ -22,7 +22,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-class Voter(NamedTuple):
+class QuorumVoter(NamedTuple):
     """A member of a fixed quorum."""
 
     node_id: int
@@ -78,12 +78,12 @@ def parse_address(key: str, text: str) -> tuple[str, int]:
     return _bare(match[1]), _port(key, match[2])
 
 
-def parse_voter(key: str, text: str) -> Voter:
+def parse_voter(key: str, text: str) -> QuorumVoter:
     """id@host:port"""
     node_id, at, address = text.partition("@")
     if not at or not _VOTER_ID.fullmatch(node_id):
         raise ConfigError(f"{key}: {text!r} is not of the form id@host:port")
-    return Voter(int(node_id), *parse_address(key, address))
+    return QuorumVoter(int(node_id), *parse_address(key, address))
 
 
 def _bare(host: str) -> str:

@@ -25,7 +25,7 @@ TRANSACTION: Final = 1
 MANY_SINCE: Final = 4
 
 
-class Found(NamedTuple):
+class FoundCoordinator(NamedTuple):
     """Where a coordinator is, or why that is not known."""
 
     error_code: ErrorCode
@@ -50,20 +50,22 @@ def handle(
     )
 
 
-def _find(context: ClusterContext, request: Request[FindCoordinatorRequest], key: str) -> Found:
+def _find(
+    context: ClusterContext, request: Request[FindCoordinatorRequest], key: str
+) -> FoundCoordinator:
     key_type = request.body.key_type
     coordinators = _of_type(context, key_type)
     if coordinators is None:
         why = f"there are no coordinators of type {key_type}"
-        return Found(ErrorCode.invalid_request, why)
+        return FoundCoordinator(ErrorCode.invalid_request, why)
     if not coordinators.topic_exists:
         coordinators.create_topic(request.now)
     node_id = coordinators.coordinator_of(key)
     endpoint = context.cluster.endpoint(node_id, request.connection.listener)
     if endpoint is None:
         why = "the coordinator is not available yet"
-        return Found(ErrorCode.coordinator_not_available, why)
-    return Found(ErrorCode.none, None, node_id, *endpoint)
+        return FoundCoordinator(ErrorCode.coordinator_not_available, why)
+    return FoundCoordinator(ErrorCode.none, None, node_id, *endpoint)
 
 
 def _of_type(

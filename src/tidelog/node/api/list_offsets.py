@@ -44,7 +44,7 @@ DEBUGGER: Final = -2
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """One offset, when its record was written, and under which leader."""
 
     timestamp: int = -1
@@ -84,7 +84,7 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     name = TopicPartition(topic, asked.partition_index)
     if name in twice:
-        found: Found | ErrorCode = ErrorCode.invalid_request
+        found: FoundOffset | ErrorCode = ErrorCode.invalid_request
     elif asked.timestamp < 0 and request.api_version < SINCE_VERSION.get(asked.timestamp, 1 << 15):
         found = ErrorCode.unsupported_version
     else:
@@ -108,7 +108,7 @@ def _find(
     body: ListOffsetsRequest,
     name: TopicPartition,
     asked: ListOffsetsPartition,
-) -> Found | ErrorCode:
+) -> FoundOffset | ErrorCode:
     partition = context.replicas.locate(context.cluster.image, name, None)
     if isinstance(partition, ErrorCode):
         return partition
@@ -135,23 +135,23 @@ def _find(
     leader = partition.leading
     if is_client and leader is not None and leader.is_high_watermark_behind_epoch:
         return ErrorCode.offset_not_available
-    return found or Found()
+    return found or FoundOffset()
 
 
-def _look_up(partition: Partition, timestamp: int, limit: int) -> Found | None:
+def _look_up(partition: Partition, timestamp: int, limit: int) -> FoundOffset | None:
     """The offset asked for; None when it is not below the limit."""
     log = partition.log
     if timestamp == LATEST:
-        return Found(offset=limit, leader_epoch=partition.leader_epoch)
+        return FoundOffset(offset=limit, leader_epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(offset=log.start_offset, leader_epoch=_epoch_at_start(partition))
+        return FoundOffset(offset=log.start_offset, leader_epoch=_epoch_at_start(partition))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Found()
+        return FoundOffset()
     if timestamp == MAX_TIMESTAMP:
         at = log.max_timestamp_offset(limit)
     else:
         at = log.offset_for_timestamp(timestamp, limit)
-    return None if at is None else Found(at.timestamp, at.offset, at.leader_epoch)
+    return None if at is None else FoundOffset(at.timestamp, at.offset, at.leader_epoch)
 
 
 def _epoch_at_start(partition: Partition) -> int:

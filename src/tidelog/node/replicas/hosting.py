@@ -44,7 +44,7 @@ from tidelog.observe.events import (
     TopicCreated,
     TopicDeleted,
 )
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.replication.partition import Partition
 from tidelog.replication.replica_context import ReplicaContext
 from tidelog.storage.log_config import LogConfig
@@ -274,7 +274,7 @@ class Hosting:
             return
         self._context.assignments.compare(partition, image)
         began = partition.apply(
-            PartitionLeadership(
+            LeaderAndIsr(
                 leader=image.leader,
                 leader_epoch=image.leader_epoch,
                 partition_epoch=image.partition_epoch,

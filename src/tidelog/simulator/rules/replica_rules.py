@@ -14,7 +14,7 @@ from typing import Final
 from tidelog.model.ids import NO_LEADER
 from tidelog.node.node import Node
 from tidelog.records.batch import read_header
-from tidelog.replication.messages import PartitionLeadership
+from tidelog.replication.messages import LeaderAndIsr
 from tidelog.replication.partition import Partition
 from tidelog.simulator.rules.compacted_rules import judge_kept, judge_thinned, judge_thinned_epochs
 from tidelog.simulator.rules.ghost import Ghost, PartitionGhost
@@ -39,7 +39,7 @@ class _Seen:
     end: int
     start: int
     mark: int
-    leadership: PartitionLeadership
+    leadership: LeaderAndIsr
     epochs: object
     first_dirty: int
 
