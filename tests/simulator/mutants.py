@@ -20,10 +20,10 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.control.alter_partitions import AlterPartitions
-from tidelog.node.control.controller_chores import _HeartbeatConnections
+from tidelog.node.control.periodic_tasks import _HeartbeatConnections
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.links import Link
-from tidelog.node.fetching.fetch_reading import Look
+from tidelog.node.fetching.fetch_reading import FetchRead
 from tidelog.node.fetching.fetch_sessions import WantedPartition
 from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
@@ -102,17 +102,17 @@ def _same(value: Any) -> Callable[..., Any]:
     return lambda *_, **__: value
 
 
-_limit: Final = Look._records
+_limit: Final = FetchRead._records
 
 
-def _read_to_the_end(self: Look, found: Partition, wanted: Any, limit: int) -> Any:
+def _read_to_the_end(self: FetchRead, found: Partition, wanted: Any, limit: int) -> Any:
     return _limit(self, found, wanted, found.log.end_offset)
 
 
-_refusal: Final = Look._refusal
+_refusal: Final = FetchRead._refusal
 
 
-def _refuse_no_epoch(self: Look, found: Partition, wanted: FetchPartition) -> ErrorCode | None:
+def _refuse_no_epoch(self: FetchRead, found: Partition, wanted: FetchPartition) -> ErrorCode | None:
     return _refusal(self, found, wanted._replace(current_leader_epoch=-1))
 
 
@@ -319,7 +319,7 @@ MUTANTS: Final = (
         rule="D6",
     ),
     _mutant("no fence", Partition, "fence", _same(None), seed=1, rule="D13"),
-    _mutant("fetches are not fenced", Look, "_refusal", _refuse_no_epoch, seed=1, rule="D13"),
+    _mutant("fetches are not fenced", FetchRead, "_refusal", _refuse_no_epoch, seed=1, rule="D13"),
     _mutant(
         "members join before the epoch start",
         LeaderReplica,
@@ -413,7 +413,9 @@ MUTANTS: Final = (
         story="lost_answer_to_a_proposal",
         rule="C12",
     ),
-    _mutant("consumers read to the end", Look, "_records", _read_to_the_end, seed=1, rule="D11"),
+    _mutant(
+        "consumers read to the end", FetchRead, "_records", _read_to_the_end, seed=1, rule="D11"
+    ),
     _mutant(
         "any proposal is taken",
         alter_partition,
@@ -547,7 +549,7 @@ MUTANTS: Final = (
         "a leader without a majority goes on", Leader, "_majority_lost_ms", None, seed=2, rule="C8"
     ),
     _quorum_mutant(
-        "a leader remembers more company than it had",
+        "a leader remembers more fetches than it had",
         Leader,
         "heard_ms",
         _same(1 << 60),

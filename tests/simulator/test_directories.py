@@ -61,7 +61,7 @@ def test_a_failed_directory_costs_its_replicas_and_no_others(world: World) -> No
     machine = world.machines[102]
     good, bad = at(machine, "/data"), at(machine, "/disk1")
     assert good and bad
-    world.strike(FailDisk(node=102, how="sync", part="/disk1/"))
+    world.inject(FailDisk(node=102, how="sync", part="/disk1/"))
     world.run_for(90_000)
 
     assert machine.process is not None
@@ -78,16 +78,16 @@ def test_a_stop_with_a_failed_directory_is_marked_as_clean_in_the_others_only(
     world: World,
 ) -> None:
     machine = world.machines[102]
-    world.strike(FailDisk(node=102, how="sync", part="/disk1/"))
-    world.strike(Stop(node=102))
+    world.inject(FailDisk(node=102, how="sync", part="/disk1/"))
+    world.inject(Stop(node=102))
     world.run_for(30_000)
 
     assert machine.process is None
     assert read_clean_shutdown(machine.disk.files, "/data") is not None
     assert read_clean_shutdown(machine.disk.files, "/disk1") is None
 
-    world.strike(HealDisk(node=102))
-    world.strike(Start(node=102))
+    world.inject(HealDisk(node=102))
+    world.inject(Start(node=102))
     world.run_for(30_000)
 
     assert world.is_whole(machine)
@@ -97,7 +97,7 @@ def test_a_wiped_directory_is_another_one_and_is_filled_again(world: World) -> N
     machine = world.machines[102]
     kept, lost = (read_identity(machine.disk.files, path) for path in ("/data", "/disk1"))
     bad = at(machine, "/disk1")
-    world.strike(WipeDirectory(node=102, path="/disk1"))
+    world.inject(WipeDirectory(node=102, path="/disk1"))
     assert machine.process is None and machine.lossy
     assert not any(name.startswith("orders") for name in machine.disk.files.list("/disk1"))
     assert read_identity(machine.disk.files, "/data") == kept
@@ -105,7 +105,7 @@ def test_a_wiped_directory_is_another_one_and_is_filled_again(world: World) -> N
     assert blank is not None and lost is not None
     assert blank.directory_id != lost.directory_id
 
-    world.strike(Start(node=102))
+    world.inject(Start(node=102))
     world.run_for(60_000)
 
     assert world.is_whole(machine) and not machine.lossy
@@ -113,8 +113,8 @@ def test_a_wiped_directory_is_another_one_and_is_filled_again(world: World) -> N
 
 
 def test_no_directory_is_wiped_while_somebody_else_is_not_whole(world: World) -> None:
-    world.strike(WipeDirectory(node=101, path="/disk1"))
-    world.strike(WipeDirectory(node=102, path="/disk1"))
+    world.inject(WipeDirectory(node=101, path="/disk1"))
+    world.inject(WipeDirectory(node=102, path="/disk1"))
 
     assert world.machines[101].lossy
     assert not world.machines[102].lossy

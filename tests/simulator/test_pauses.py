@@ -102,10 +102,10 @@ def decider(live: Live) -> int:
 
 
 def goes_and_returns(live: Live, fault: type[Kill | Stop], victim: int) -> None:
-    live.world.strike(fault(node=victim))
+    live.world.inject(fault(node=victim))
     live.run_until(lambda: bool(live.leaders()) and victim not in live.leaders())
     live.world.run_for(AWAY_MS)
-    live.world.strike(Start(node=victim))
+    live.world.inject(Start(node=victim))
     live.run_until(live.is_home)
     live.world.run_for(2_000)
 
@@ -119,9 +119,9 @@ def roll(live: Live) -> None:
     """Restart all of them, each as soon as everybody is in sync."""
     machines = live.world.machines
     for victim in live.world.plan.broker_ids:
-        live.world.strike(Stop(node=victim))
+        live.world.inject(Stop(node=victim))
         live.run_until(partial(_is_down, machines[victim]))
-        live.world.strike(Start(node=victim))
+        live.world.inject(Start(node=victim))
         live.run_until(live.in_sync)
     live.run_until(live.is_home)
 

@@ -79,10 +79,10 @@ def test_any_of_three_takes_over() -> None:
     for _ in range(6):
         before = leader(world)
         led.add(before)
-        world.strike(Kill(node=before))
+        world.inject(Kill(node=before))
         world.run_for(1_500)
         assert leader(world) != before
-        world.strike(Start(node=before))
+        world.inject(Start(node=before))
         world.run_for(3_000)
     assert len(led) > 1
 
@@ -136,7 +136,7 @@ def test_writes_go_on_while_the_quorum_is_lost(
     before = partition(world)
     leading = leader(world)
     for node in {leading, 200, 201}:
-        world.strike(lost(node=node))
+        world.inject(lost(node=node))
     world.run_for(1_000)
     written = len(writing.acknowledged)
     world.run_for(8_000)
@@ -152,7 +152,7 @@ def test_a_controller_that_wakes_up_late_decides_nothing(
 ) -> None:
     world, writing = load(broker_heartbeat_interval_ms="500", broker_session_timeout_ms="2000")
     sleeper = leader(world)
-    world.strike(Depose(how="pause", for_ms=6_000))
+    world.inject(Depose(how="pause", for_ms=6_000))
     world.run_for(5_990)
     successor, before = leader_besides(world, sleeper), partition(world)
     world.run_for(4_000)
@@ -172,10 +172,10 @@ def test_a_false_alarm_costs_an_election_at_most(
     before = partition(world)
     others = [str(node) for node in world.plan.controller_ids]
     path = apart([str(before.leader)], others)
-    world.strike(Cut(pairs=path))
-    world.strike(Reset(pairs=one_way([str(before.leader)], others)))
+    world.inject(Cut(pairs=path))
+    world.inject(Reset(pairs=one_way([str(before.leader)], others)))
     world.run_for(apart_ms)
-    world.strike(Mend(pairs=path))
+    world.inject(Mend(pairs=path))
     world.run_for(5_000)
 
     after = partition(world)
@@ -191,13 +191,13 @@ def test_a_voter_whose_disk_was_replaced_is_missed_or_votes_anew(
     load: Callable[..., tuple[World, Any]], joins: bool
 ) -> None:
     world, _ = load(controller_quorum_auto_join_enable=str(joins).lower())
-    world.strike(Wipe(node=201))
-    world.strike(Start(node=201))
+    world.inject(Wipe(node=201))
+    world.inject(Start(node=201))
     world.run_for(10_000)
     assert voters(world) == [(200, True), (201, joins), (202, True)]
 
-    world.strike(Wipe(node=202))
-    world.strike(Start(node=202))
+    world.inject(Wipe(node=202))
+    world.inject(Start(node=202))
     world.run_for(10_000)
     assert voters(world) == [(200, True), (201, joins), (202, True)]
     assert (world.machines[202].directory_id == first_directory(5, 202)) is not joins
@@ -208,8 +208,8 @@ def test_an_older_copy_of_a_voters_disk_is_not_put_in(
 ) -> None:
     world, _ = load()
     files = world.machines[201].disk.files
-    world.strike(CopyDisk(node=201))
+    world.inject(CopyDisk(node=201))
     world.run_for(1_000)
-    world.strike(RestoreDisk(node=201))
+    world.inject(RestoreDisk(node=201))
     assert world.machines[201].node is None
     assert world.machines[201].disk.files is files

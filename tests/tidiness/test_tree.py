@@ -58,6 +58,30 @@ def test_functions_are_short_and_names_are_nouns_of_the_protocol() -> None:
     assert wrong == []
 
 
+CORE = [
+    "model",
+    "protocol",
+    "records",
+    "observe",
+    "storage",
+    "replication",
+    "quorum",
+    "controller",
+    "coordinator",
+    "node",
+]
+
+
+def test_a_public_class_name_exists_once_in_the_core() -> None:
+    homes: dict[str, list[str]] = {}
+    for package in CORE:
+        for path in sorted((ROOT / "src" / "tidelog" / package).rglob("*.py")):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(named(path))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_nothing_is_left_unfinished() -> None:
     assert [named(path) for path in SOURCES if UNFINISHED.search(path.read_text())] == []
 

@@ -154,8 +154,8 @@ class Node:
                 if connection is not None:
                     connection.lost()
                     plane = rooms.control.plane
-                    if plane is not None and plane.chores is not None:
-                        plane.chores.connection_closed(connection, happened.now)
+                    if plane is not None and plane.periodic_tasks is not None:
+                        plane.periodic_tasks.connection_closed(connection, happened.now)
             case LinkOpened():
                 runtime.links.opened(happened)
             case LinkClosed():

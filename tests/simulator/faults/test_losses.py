@@ -38,30 +38,30 @@ def lossy(world: World) -> list[int]:
 
 
 def test_one_machine_at_a_time_loses_data(world: World) -> None:
-    world.strike(PowerCut(node=101, fate="lost"))
-    world.strike(Start(node=101))
+    world.inject(PowerCut(node=101, fate="lost"))
+    world.inject(Start(node=101))
     world.run_for(1)
-    world.strike(Wipe(node=102))
+    world.inject(Wipe(node=102))
     assert lossy(world) == [101]
 
     world.run_for(60_000)
     assert lossy(world) == []
-    world.strike(Wipe(node=102))
+    world.inject(Wipe(node=102))
 
     assert lossy(world) == [102]
 
 
 def test_nobody_else_dies_until_the_loss_is_noticed(world: World) -> None:
-    world.strike(PowerCut(node=101, fate="lost"))
-    world.strike(Kill(node=102))
-    world.strike(FailDisk(node=100, how="full"))
+    world.inject(PowerCut(node=101, fate="lost"))
+    world.inject(Kill(node=102))
+    world.inject(FailDisk(node=100, how="full"))
     world.run_for(1_000)
     assert world.machines[102].process is not None
     assert world.machines[100].process is not None
 
-    world.strike(Start(node=101))
+    world.inject(Start(node=101))
     world.run_for(20_000)
-    world.strike(Kill(node=102))
+    world.inject(Kill(node=102))
 
     assert world.machines[102].process is None
 
@@ -72,30 +72,30 @@ def test_nobody_else_dies_until_the_loss_is_noticed(world: World) -> None:
 def test_nothing_is_lost_while_somebody_else_is_down_or_about_to_be(
     world: World, doom: Kill | KillBeforeEffects
 ) -> None:
-    world.strike(doom)
-    world.strike(PowerCut(node=101, fate="lost"))
+    world.inject(doom)
+    world.inject(PowerCut(node=101, fate="lost"))
 
     assert not world.machines[101].powered
     assert lossy(world) == []
 
 
 def test_a_clean_stop_is_always_allowed(world: World) -> None:
-    world.strike(PowerCut(node=101, fate="lost"))
-    world.strike(Stop(node=102))
+    world.inject(PowerCut(node=101, fate="lost"))
+    world.inject(Stop(node=102))
     world.run_for(30_000)
 
     assert world.machines[102].process is None
 
 
 def test_damage_counts_as_a_loss_until_the_disk_is_replaced(world: World) -> None:
-    world.strike(Damage(node=102, kind="log", draw=1))
+    world.inject(Damage(node=102, kind="log", draw=1))
     assert lossy(world) == [102]
-    world.strike(PowerCut(node=101, fate="lost"))
+    world.inject(PowerCut(node=101, fate="lost"))
     world.run_for(60_000)
     assert lossy(world) == [102]
 
-    world.strike(Wipe(node=102))
-    world.strike(Start(node=102))
+    world.inject(Wipe(node=102))
+    world.inject(Start(node=102))
     world.run_for(60_000)
 
     assert lossy(world) == []
@@ -110,8 +110,8 @@ def test_a_node_that_the_others_can_do_without_may_die_for_good(world: World) ->
 
 
 def test_the_last_one_in_sync_does_not_die_for_good(world: World) -> None:
-    world.strike(Kill(node=101))
-    world.strike(Kill(node=102))
+    world.inject(Kill(node=101))
+    world.inject(Kill(node=102))
     world.bury((100,))
 
     assert world.plan.dead == ()

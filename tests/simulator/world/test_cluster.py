@@ -104,11 +104,11 @@ def test_what_befalls_one_node_costs_nothing_that_was_acknowledged(
     struck = leader(world) if leader(world) != 100 else 101
     before = len(client.acknowledged)
 
-    world.strike(strike(struck))
+    world.inject(strike(struck))
     world.run_for(40_000)
     during = len(client.acknowledged)
     assert during > before
-    world.strike(undo(struck))
+    world.inject(undo(struck))
     world.run_for(30_000)
     client.stopped = True
     world.run_for(10_000)

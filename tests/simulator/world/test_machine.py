@@ -69,12 +69,12 @@ def values(answer: Any) -> list[bytes | None]:
 
 def test_a_killed_process_keeps_everything_it_wrote(loaded: tuple[World, Any]) -> None:
     world, client = loaded
-    world.strike(Kill(node=100))
+    world.inject(Kill(node=100))
     world.run_for(500)
     assert world.machines[100].node is None
     assert client.losses[0] == "connection reset by peer"
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert end_offset(world) == 10
@@ -82,10 +82,10 @@ def test_a_killed_process_keeps_everything_it_wrote(loaded: tuple[World, Any]) -
 
 def test_lost_power_takes_what_was_not_synced(loaded: tuple[World, Any]) -> None:
     world, _ = loaded
-    world.strike(PowerCut(node=100, fate="lost"))
+    world.inject(PowerCut(node=100, fate="lost"))
     assert not world.machines[100].powered
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert end_offset(world) == 0
@@ -103,8 +103,8 @@ def test_a_drawn_fate_leaves_a_prefix_of_whole_batches(
         client.produce(b"%d" % number)
     world.run_for(2_000)
 
-    world.strike(PowerCut(node=100, fate="drawn"))
-    world.strike(Start(node=100))
+    world.inject(PowerCut(node=100, fate="drawn"))
+    world.inject(Start(node=100))
     client.fetch(0)
     world.run_for(3_000)
 
@@ -120,12 +120,12 @@ def test_a_process_may_die_in_the_middle_of_any_step(
     client.create()
     world.run_for(500)
 
-    world.strike(Kill(node=100, after=after))
+    world.inject(Kill(node=100, after=after))
     for number in range(20):
         client.produce(b"%d" % number)
     world.run_for(5_000)
     assert world.machines[100].node is None
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(5_000)
 
     assert client.is_done
@@ -139,11 +139,11 @@ def test_power_may_go_in_the_middle_of_any_step(
     world = make_world(seed=after)
     world.add_client(client := talker())
     client.create()
-    world.strike(PowerCut(node=100, fate="drawn", after=after))
+    world.inject(PowerCut(node=100, fate="drawn", after=after))
     world.run_for(15_000)
     assert not world.machines[100].powered
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(90_000)
 
     assert client.is_done
@@ -154,13 +154,13 @@ def test_a_process_killed_before_its_effects_did_the_work_and_told_nobody(
 ) -> None:
     world, client = loaded
     answered = len(client.answers)
-    world.strike(KillBeforeEffects(node=100))
+    world.inject(KillBeforeEffects(node=100))
     client.produce(b"the last")
     world.run_for(100)
     assert world.machines[100].node is None
     assert len(client.answers) == answered
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert len(client.answers) == answered + 1
@@ -176,14 +176,14 @@ def test_a_stopped_node_closes_cleanly_and_is_not_started_again(loaded: tuple[Wo
             else None
         )
     )
-    world.strike(Stop(node=100))
+    world.inject(Stop(node=100))
     world.run_for(30_000)
     assert len(stops) == 1
     assert world.machines[100].node is None
     assert client.losses[0] == "the node stopped"
     assert world.machines[100].disk.files.exists("/data/.kafka_cleanshutdown")
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(1_000)
 
     assert end_offset(world) == 10
@@ -192,13 +192,13 @@ def test_a_stopped_node_closes_cleanly_and_is_not_started_again(loaded: tuple[Wo
 def test_a_paused_node_answers_when_it_is_resumed(loaded: tuple[World, Any]) -> None:
     world, client = loaded
     answered = len(client.answers)
-    world.strike(Pause(node=100))
+    world.inject(Pause(node=100))
     client.produce(b"patience")
     world.run_for(20_000)
     assert len(client.answers) == answered
     assert world.machines[100].node is not None
 
-    world.strike(Resume(node=100))
+    world.inject(Resume(node=100))
     world.run_for(100)
 
     assert len(client.answers) == answered + 1
@@ -206,13 +206,13 @@ def test_a_paused_node_answers_when_it_is_resumed(loaded: tuple[World, Any]) -> 
 
 def test_a_paused_node_still_takes_connections(make_world: MakeWorld, talker: Talk) -> None:
     world = make_world()
-    world.strike(Pause(node=100))
+    world.inject(Pause(node=100))
     world.add_client(client := talker())
     client.create()
     world.run_for(5_000)
     assert client.losses == []
 
-    world.strike(Resume(node=100))
+    world.inject(Resume(node=100))
     world.run_for(1_000)
 
     assert client.is_done
@@ -233,13 +233,13 @@ def test_a_wiped_disk_has_a_new_identity_and_nothing_on_it(make_world: MakeWorld
 
 def test_a_restored_copy_is_older(loaded: tuple[World, Any]) -> None:
     world, client = loaded
-    world.strike(CopyDisk(node=100))
+    world.inject(CopyDisk(node=100))
     client.produce(b"after the copy")
     world.run_for(500)
     assert end_offset(world) == 11
 
     assert world.machines[100].restore_disk()
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert end_offset(world) == 10
@@ -247,8 +247,8 @@ def test_a_restored_copy_is_older(loaded: tuple[World, Any]) -> None:
 
 def test_without_a_copy_there_is_nothing_to_restore(loaded: tuple[World, Any]) -> None:
     world, _ = loaded
-    world.strike(RestoreDisk(node=100))
-    world.strike(Start(node=100))
+    world.inject(RestoreDisk(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert end_offset(world) == 10
@@ -262,7 +262,7 @@ def test_slow_writes_hold_the_loop_and_slow_syncs_do_not(
         world.add_client(client := talker())
         client.create()
         world.run_for(500)
-        world.strike(fault)
+        world.inject(fault)
         client.produce(b"x")
         began = world.now_ms
         while not client.is_done:
@@ -278,13 +278,13 @@ def test_a_node_whose_disk_fails_dies_and_is_started_again_until_it_works(
     loaded: tuple[World, Any], how: str
 ) -> None:
     world, client = loaded
-    world.strike(FailDisk(node=100, how=how))
+    world.inject(FailDisk(node=100, how=how))
     client.produce(b"refused")
     world.run_for(20_000)
 
-    world.strike(HealDisk(node=100))
-    world.strike(Kill(node=100))
-    world.strike(Start(node=100))
+    world.inject(HealDisk(node=100))
+    world.inject(Kill(node=100))
+    world.inject(Start(node=100))
     world.run_for(10_000)
 
     assert end_offset(world) >= 10
@@ -294,14 +294,14 @@ def test_a_machine_whose_syncs_failed_is_restarted_to_see_what_is_left(
     loaded: tuple[World, Any],
 ) -> None:
     world, client = loaded
-    world.strike(FailDisk(node=100, how="sync"))
+    world.inject(FailDisk(node=100, how="sync"))
     client.create("another")
     world.run_for(500)
     assert world.machines[100].disk.forgot_pages
 
-    world.strike(HealDisk(node=100))
+    world.inject(HealDisk(node=100))
     assert not world.machines[100].powered
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(90_000)
 
     assert not world.machines[100].disk.forgot_pages
@@ -322,9 +322,9 @@ def test_a_flipped_bit_in_the_log_is_not_given_to_anybody_after_a_restart(
     loaded: tuple[World, Any],
 ) -> None:
     world, _ = loaded
-    world.strike(Damage(node=100, kind="log", draw=7))
-    world.strike(Kill(node=100))
-    world.strike(Start(node=100))
+    world.inject(Damage(node=100, kind="log", draw=7))
+    world.inject(Kill(node=100))
+    world.inject(Start(node=100))
     world.run_for(2_000)
 
     assert end_offset(world) < 10
@@ -349,9 +349,9 @@ def test_files_beside_the_log_can_be_damaged_without_loss(
 ) -> None:
     world, client = loaded
     world.run_for(70_000)
-    world.strike(Damage(node=100, kind=kind, draw=3, how=how))
-    world.strike(Kill(node=100))
-    world.strike(Start(node=100))
+    world.inject(Damage(node=100, kind=kind, draw=3, how=how))
+    world.inject(Kill(node=100))
+    world.inject(Start(node=100))
     client.produce(b"one more")
     world.run_for(5_000)
 
@@ -363,7 +363,7 @@ def test_a_clock_that_jumps_stamps_files_and_changes_nothing_else(
 ) -> None:
     world, client = loaded
     before = world.machines[100].clock.at(world.timeline.now_us)
-    world.strike(JumpClock(node=100, by_ms=-3_600_000))
+    world.inject(JumpClock(node=100, by_ms=-3_600_000))
     client.produce(b"yesterday")
     world.run_for(2_000)
     after = world.machines[100].clock.at(world.timeline.now_us)
@@ -375,7 +375,7 @@ def test_a_clock_that_jumps_stamps_files_and_changes_nothing_else(
 
 def test_a_reset_connection_is_made_anew(loaded: tuple[World, Any]) -> None:
     world, client = loaded
-    world.strike(Reset(pairs=(("100", "talker"),)))
+    world.inject(Reset(pairs=(("100", "talker"),)))
     client.fetch(0)
     world.run_for(2_000)
 
@@ -396,7 +396,7 @@ def test_clocks_run_at_their_own_rates(make_world: MakeWorld) -> None:
 def test_nothing_strikes_once_the_calm_has_begun(make_world: MakeWorld) -> None:
     world = make_world()
     world.calm()
-    world.strike(Kill(node=100))
+    world.inject(Kill(node=100))
 
     assert world.machines[100].node is not None
 
@@ -416,7 +416,7 @@ def test_nothing_strikes_once_the_calm_has_begun(make_world: MakeWorld) -> None:
 )
 def test_every_fault_ends_with_the_calm(make_world: MakeWorld, talker: Talk, fault: Fault) -> None:
     world = make_world()
-    world.strike(fault)
+    world.inject(fault)
     world.calm()
     world.add_client(client := talker())
     client.create()

@@ -127,7 +127,7 @@ def test_a_port_nobody_listens_on_refuses(world: World) -> None:
 
 def test_a_link_to_a_killed_process_breaks_at_once(world: World) -> None:
     node = opened(world)
-    world.strike(Kill(node=100))
+    world.inject(Kill(node=100))
     world.run_for(AFTER_MS)
 
     assert node.kinds == [LinkOpened, LinkClosed]
@@ -135,12 +135,12 @@ def test_a_link_to_a_killed_process_breaks_at_once(world: World) -> None:
 
 def test_a_link_to_a_machine_without_power_breaks_when_it_is_back(world: World) -> None:
     node = opened(world)
-    world.strike(PowerCut(node=100, fate="kept"))
+    world.inject(PowerCut(node=100, fate="kept"))
     node.orders.append(SendOnLink(1, [ASK_VERSIONS]))
     world.run_for(5_000)
     assert node.kinds == [LinkOpened]
 
-    world.strike(Start(node=100))
+    world.inject(Start(node=100))
     world.run_for(AFTER_MS)
 
     assert node.kinds == [LinkOpened, LinkClosed]
@@ -160,7 +160,7 @@ def test_nothing_more_is_heard_of_a_link_that_was_given_up(world: World) -> None
 
 
 def test_an_unreachable_peer_is_given_up_after_a_while(world: World) -> None:
-    world.strike(Cut(pairs=apart(["100"], ["101"])))
+    world.inject(Cut(pairs=apart(["100"], ["101"])))
     node = opened(world)
     assert node.heard == []
     world.run_for(20_000)
@@ -183,11 +183,11 @@ def test_jobs_run_one_after_the_other_and_a_pause_holds_them(world: World) -> No
     world.machines[101].disk.slow_down(0, 200_000)
     node.orders += [RunJob(20, job(20), Lane.FLUSHES), RunJob(21, job(21), Lane.FLUSHES)]
     world.run_for(20)
-    world.strike(Pause(node=101))
+    world.inject(Pause(node=101))
     world.run_for(10_000)
     assert len(finished(node)) == 20
     assert len(done) <= 21
-    world.strike(Resume(node=101))
+    world.inject(Resume(node=101))
     world.run_for(5_000)
 
     assert done == finished(node) == list(range(22))

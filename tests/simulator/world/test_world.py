@@ -53,7 +53,7 @@ def test_observers_hear_of_starts_steps_clients_faults_and_deaths(
     world.run_for(500)
     client.create()
     world.run_for(500)
-    world.strike(Kill(node=100))
+    world.inject(Kill(node=100))
 
     kinds = {type(happening) for happening in heard}
     assert kinds == {Started, Stepped, ClientActed, Struck, Died}
@@ -85,7 +85,7 @@ def test_an_action_happens_at_its_moment(make_world: Callable[..., World]) -> No
 
 def test_calm_lasts_until_every_expectation_is_met(make_world: Callable[..., World]) -> None:
     world = make_world()
-    world.strike(Kill(node=100))
+    world.inject(Kill(node=100))
     world.expect("L2", lambda: None if world.is_whole(world.machines[100]) else "down")
 
     world.calm()

@@ -17,7 +17,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.transaction_joining import Verdicts
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

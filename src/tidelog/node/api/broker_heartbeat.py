@@ -24,11 +24,13 @@ def handle(
     heartbeat = call.heartbeat
 
     def decide(controller: Controller) -> ControllerResult[BrokerHeartbeatReply | Refusal]:
-        if plane.chores is not None and plane.chores.is_late(heartbeat, request.connection):
+        if plane.periodic_tasks is not None and plane.periodic_tasks.is_late(
+            heartbeat, request.connection
+        ):
             return ControllerResult((), _unchanged(controller, heartbeat))
         decision = call.decide(controller, plane.next_offset, request.now)
-        if not isinstance(decision.reply, Refusal) and plane.chores is not None:
-            plane.chores.heard_from(
+        if not isinstance(decision.reply, Refusal) and plane.periodic_tasks is not None:
+            plane.periodic_tasks.heard_from(
                 heartbeat.broker_id, heartbeat.broker_epoch, request.connection, request.now
             )
         return decision

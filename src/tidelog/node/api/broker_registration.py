@@ -23,9 +23,11 @@ def handle(
 
     def decide(controller: Controller) -> ControllerResult[int | Refusal]:
         decision = call.decide(controller, plane.next_offset, request.now)
-        if not isinstance(decision.reply, Refusal) and plane.chores is not None:
+        if not isinstance(decision.reply, Refusal) and plane.periodic_tasks is not None:
             broker_id = call.registration.broker_id
-            plane.chores.heard_from(broker_id, decision.reply, request.connection, request.now)
+            plane.periodic_tasks.heard_from(
+                broker_id, decision.reply, request.connection, request.now
+            )
         return decision
 
     return plane.decide(request, decide, call.answer, call.answer, call.cause)

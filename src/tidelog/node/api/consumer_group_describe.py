@@ -12,7 +12,7 @@ from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.api.describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

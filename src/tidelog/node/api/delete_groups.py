@@ -8,7 +8,7 @@ from functools import partial
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.delete_groups import (
     DeletableGroupResult,

@@ -7,7 +7,7 @@ from typing import Final
 from tidelog.coordinator.groups.listing import DescribedGroup
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.describe_groups import (
     DescribedGroupMember,

@@ -11,7 +11,7 @@ from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.coordinator.transactions.transaction import Transaction
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

@@ -12,7 +12,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
-from tidelog.node.fetching.fetch_reading import NO_REPLICA, Look
+from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead
 from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
 from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
 
@@ -28,7 +28,9 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     if session.parked is not None:
         retry(context, session.parked, request.now, time_is_up=True)
     has_time = fetch.max_wait_ms > 0
-    look = Look(context.reading, fetch, request.api_version, request.now, time_is_up=not has_time)
+    look = FetchRead(
+        context.reading, fetch, request.api_version, request.now, time_is_up=not has_time
+    )
     if look.at(session).is_enough or not has_time or not session.partitions:
         return _encode(context, request, session, look)
     later = request.park()
@@ -46,7 +48,9 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
 def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
     """Look again at a parked fetch; answer it when there is reason to."""
     session, request, reading = parked.context, parked.request, context.reading
-    look = Look(reading, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(session)
+    look = FetchRead(reading, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(
+        session
+    )
     if not (time_is_up or look.is_enough):
         return False
     session.used_ms = now.monotonic_ms
@@ -57,7 +61,7 @@ def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bo
 
 
 def _encode(
-    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: Look
+    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: FetchRead
 ) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []

@@ -15,7 +15,7 @@ from tidelog.coordinator.groups.offset_reads import FetchedOffset, RequestedOffs
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.core.gathering import gather
+from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -40,7 +40,7 @@ NO_OFFSET: Final = -1
 Answers: TypeAlias = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
 
 
-class Held(NamedTuple):
+class PendingResult(NamedTuple):
     """A result that is not true yet: where it stands, and by which leader it began."""
 
     results: list[ProducedPartition]
@@ -79,7 +79,7 @@ def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
 def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Gate) -> Reply:
     produce = request.body
     answers: Answers = []
-    held: list[Held] = []
+    held: list[PendingResult] = []
     failed = False
     whole_refused = _refuse_request(produce)
     for topic in produce.topics:
@@ -123,7 +123,7 @@ def _append_topic(
     acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
-    held: list[Held],
+    held: list[PendingResult],
     gate: Gate,
 ) -> None:
     name, topic_id = topic.name, topic.topic_id
@@ -152,7 +152,7 @@ def _append_topic(
             context.flushes.begin_owed(found)
         if end_offset is None:
             continue
-        result = Held(results, len(results) - 1, found, leader, NO_OFFSET)
+        result = PendingResult(results, len(results) - 1, found, leader, NO_OFFSET)
         if acks == ALL:
             code = leader.acknowledgement(end_offset)
             if code is None:
@@ -231,7 +231,7 @@ def _answer_later(
     context: RecordsContext,
     request: Request[ProduceRequest],
     answers: Answers,
-    held: list[Held],
+    held: list[PendingResult],
     timeout_ms: int,
 ) -> Later:
     later = request.park()
@@ -239,7 +239,7 @@ def _answer_later(
     waiting = len(held)
     deadline: Deadline | None = None
 
-    def known(result: Held, code: ErrorCode) -> None:
+    def known(result: PendingResult, code: ErrorCode) -> None:
         nonlocal waiting
         waiting -= 1
         result.turns_into(code, context)

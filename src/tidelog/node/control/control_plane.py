@@ -22,8 +22,8 @@ from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.control.calls.controller_call import ControllerCall
-from tidelog.node.control.controller_chores import ControllerChores
 from tidelog.node.control.decision_events import events_of
+from tidelog.node.control.periodic_tasks import PeriodicTasks
 from tidelog.node.core.request import Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -80,7 +80,7 @@ class ControlPlane:
         self._pending: deque[_Pending] = deque()
         self._unclean_elections = 0
         self.member = member
-        self.chores: ControllerChores | None = None
+        self.periodic_tasks: PeriodicTasks | None = None
         """What the active controller does by the clock."""
         self.fetches = MetadataFetches(runtime, cluster, quorum, self._has_applied, member.settle)
         self.last_append_ms = 0
@@ -101,8 +101,8 @@ class ControlPlane:
         return self._quorum.log.end_offset
 
     def _has_applied(self, replica_id: int, offset: int) -> None:
-        if self.chores is not None:
-            self.chores.applied(replica_id, offset)
+        if self.periodic_tasks is not None:
+            self.periodic_tasks.applied(replica_id, offset)
 
     # Deciding
 
@@ -198,8 +198,8 @@ class ControlPlane:
                 controller.image.replay(record, offset)
         self.last_append_ms = now.monotonic_ms
         self.fetches.have_news = True
-        if self.chores is not None:
-            self.chores.watch_sessions()
+        if self.periodic_tasks is not None:
+            self.periodic_tasks.watch_sessions()
         self.member.sync()
         return end
 
@@ -275,12 +275,12 @@ class ControlPlane:
             )
         )
         decision = controller.activate(now, self._bootstrap)
-        self.chores = ControllerChores(self._runtime, self._cluster, self, controller, now)
+        self.periodic_tasks = PeriodicTasks(self._runtime, self._cluster, self, controller, now)
         lost_leader = self._quorum.elections.take_lost_leader()
         if lost_leader is not None:
             # The process that hung up on us as leader may be a broker as well.
             controller.broker_disconnected(lost_leader, now)
-        self.chores.watch_sessions()
+        self.periodic_tasks.watch_sessions()
         if decision.records:
             self._submit(decision, now, self._on_active, _nothing, "")
         else:
@@ -290,9 +290,9 @@ class ControlPlane:
         """Forget all that is not committed, and say so to whoever waits for it."""
         self._controller = None
         self.fetches.have_news = True
-        if self.chores is not None:
-            self.chores.stop()
-            self.chores = None
+        if self.periodic_tasks is not None:
+            self.periodic_tasks.stop()
+            self.periodic_tasks = None
         self._runtime.announce(
             ControllerDeactivated(
                 node_id=self._cluster.node_id,

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from tidelog.model.errors import InvariantBroken
 
+K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -74,3 +75,15 @@ def all_of(promises: Sequence[Promise[T]]) -> Promise[list[T]]:
     if not promises:
         everything.settle([])
     return everything
+
+
+def gather(
+    keys: Sequence[K],
+    ask: Callable[[K, Callable[[R], None]], None],
+    then: Callable[[list[R]], None],
+) -> None:
+    """Ask about every key; call `then` once, with the answers in the order of the keys."""
+    answers: list[Promise[R]] = [Promise() for _ in keys]
+    all_of(answers).then(then)
+    for key, answer in zip(keys, answers, strict=True):
+        ask(key, answer.settle)

@@ -53,7 +53,7 @@ class ReadingContext(NamedTuple):
     """Whether consumers are sent to a replica in their own rack."""
 
 
-class Look:
+class FetchRead:
     """What a fetch finds now. `urgent` says that it must be answered whatever its size."""
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Look:
     def missing_bytes(self) -> int:
         return self._wanted_bytes - self.size_bytes
 
-    def at(self, context: FetchContext) -> Look:
+    def at(self, context: FetchContext) -> FetchRead:
         """Read every ready partition, in order."""
         keeps_watch = context.is_session
         cluster, replicas = self._context.cluster, self._context.replicas

@@ -17,7 +17,7 @@ FULL_EPOCH: Final = 0
 EPOCH_MAX: Final = 2**31 - 1
 
 
-class Told(NamedTuple):
+class SentPartition(NamedTuple):
     """What the leader knows of one partition of ours."""
 
     topic_id: UUID
@@ -30,8 +30,8 @@ class FetcherSession:
     def __init__(self) -> None:
         self._id = 0
         self._epoch = FULL_EPOCH
-        self._told: dict[TopicPartition, Told] = {}
-        self._news: dict[TopicPartition, Told] = {}
+        self._told: dict[TopicPartition, SentPartition] = {}
+        self._news: dict[TopicPartition, SentPartition] = {}
         self._forgotten: dict[tuple[str, UUID], list[int]] = {}
 
     @property
@@ -42,7 +42,7 @@ class FetcherSession:
     def has_partitions(self) -> bool:
         return bool(self._told)
 
-    def told(self, name: TopicPartition) -> Told | None:
+    def told(self, name: TopicPartition) -> SentPartition | None:
         """What the last request said, or one before it."""
         return self._told.get(name)
 
@@ -69,7 +69,7 @@ class FetcherSession:
                 self.leave(name)
             elif before.state == state:
                 return
-        self._told[name] = self._news[name] = Told(topic_id, state)
+        self._told[name] = self._news[name] = SentPartition(topic_id, state)
 
     def leave(self, name: TopicPartition) -> None:
         """The next request does not fetch the partition."""

@@ -26,14 +26,14 @@ LIST_OFFSETS_VERSION: Final = 8
 LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
 
-Told: TypeAlias = Callable[["OffsetQuestion", FollowerStep, Now], None]
+Answered: TypeAlias = Callable[["OffsetQuestion", FollowerStep, Now], None]
 
 
 class OffsetQuestion:
     """Two questions to the leader, then one step of the follower."""
 
     def __init__(
-        self, cluster: ClusterView, partition: Partition, state: FetchState, then: Told
+        self, cluster: ClusterView, partition: Partition, state: FetchState, then: Answered
     ) -> None:
         self._cluster = cluster
         self._then = then

@@ -1,4 +1,4 @@
-"""Who leads the quorum and who votes for whom, C1, C2, C3 and, by `company.py`, C8.
+"""Who leads the quorum and who votes for whom, C1, C2, C3 and, by `majority_fetches.py`, C8.
 
 Invariant  A replica of the metadata log is judged by its directory: a node with another disk is
            another replica, which owes nothing to what the one before has promised.
@@ -22,7 +22,7 @@ from tidelog.quorum.messages import LogEnd, ReplicaKey
 from tidelog.quorum.roles import NO_VOTE, Candidate, Follower, Role, voted_in
 from tidelog.simulator.disk.memory_filesystem import DiskEntry, MemoryFileSystem
 from tidelog.simulator.rules.carried import api_of, metadata_follower
-from tidelog.simulator.rules.company import Company
+from tidelog.simulator.rules.majority_fetches import MajorityFetches
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.world.happenings import Started, Stepped
 from tidelog.simulator.world.machine import Machine
@@ -44,7 +44,7 @@ class ElectionRules:
         self._seen: dict[int, tuple[Role, ReplicaKey]] = {}
         self._stored: dict[int, tuple[bytes | None, ElectionState]] = {}
         self._promises = Promises()
-        self._company = Company()
+        self._majority_fetches = MajorityFetches()
 
     def look_at(self, machine: Machine, happening: Started | Stepped) -> None:
         """After a step of this machine's node, or after its start."""
@@ -53,7 +53,7 @@ class ElectionRules:
             return
         role, own = node.quorum.role, node.quorum.identity
         if isinstance(role, Leader) and isinstance(happening, Stepped):
-            self._company.look_at(machine, role, happening)
+            self._majority_fetches.look_at(machine, role, happening)
         stored = self._read(machine, own)
         if node.cluster.config.is_controller:
             self._promises.look_at(machine, happening, own, stored)

@@ -101,7 +101,7 @@ class _Story:
         if command.word == "cluster":
             self._cluster(cluster_plan(command))
         elif command.fault is not None:
-            self._running.strike(command.fault)
+            self._running.inject(command.fault)
             self._running.run_for(1)
         else:
             self._commands[command.word](list(command.plain), dict(command.named))

@@ -28,8 +28,8 @@ from tidelog.model.ids import uuid_text
 from tidelog.node.node import Node
 from tidelog.simulator.clients.client import Client, ClientHost
 from tidelog.simulator.faults.faults import Fault
+from tidelog.simulator.faults.injection import inject
 from tidelog.simulator.faults.losses import Losses
-from tidelog.simulator.faults.strike import strike
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.dice import SeededEntropy, stream
@@ -108,7 +108,7 @@ class World:
         for machine in self.machines.values():
             self.timeline.at(0, machine.start)
         for at_ms, fault in self.plan.faults:
-            self.timeline.at(at_ms * 1000, self.strike, fault)
+            self.timeline.at(at_ms * 1000, self.inject, fault)
         self.timeline.at(_LOOK_EVERY_MS * 1000, self._look_after_losses)
 
     # Running.
@@ -122,10 +122,10 @@ class World:
     def run_for(self, ms: int) -> None:
         self.run_until(self.now_ms + ms)
 
-    def strike(self, fault: Fault) -> None:
+    def inject(self, fault: Fault) -> None:
         """Let a fault loose now, unless the calm has begun."""
         if self.calm_since_ms is None:
-            strike(self, fault)
+            inject(self, fault)
             self.observe(Struck(fault))
 
     def observe(self, happening: Happening) -> None:

@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 class DecidingPlane(Protocol):
-    """What the chores need of the control plane whose controller they serve."""
+    """What the tasks need of the control plane whose controller they serve."""
 
     last_append_ms: int
 
@@ -84,7 +84,7 @@ class _HeartbeatConnections:
         )
 
 
-class ControllerChores:
+class PeriodicTasks:
     """Built anew each time the controller of this node becomes the active one."""
 
     def __init__(

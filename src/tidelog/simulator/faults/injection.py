@@ -48,7 +48,7 @@ _DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, WipeDirectory, Restor
 """What ends a process without a clean stop, sooner or later."""
 
 
-def strike(world: World, fault: Fault) -> None:
+def inject(world: World, fault: Fault) -> None:
     """Do to the world what the fault says."""
     world.trace.note(f"* {fault_text(fault)}")
     network = world.network
@@ -73,7 +73,7 @@ def strike(world: World, fault: Fault) -> None:
         case _:
             machine = world.machines.get(fault.node)
             if machine is not None:
-                _strike_machine(world, machine, fault)
+                _inject_into_machine(world, machine, fault)
 
 
 def _depose(world: World, fault: Depose) -> None:
@@ -96,17 +96,17 @@ def _depose(world: World, fault: Depose) -> None:
             invariant(fault.how == "reset", f"nobody knows how to depose by {fault.how}")
             everybody = _without(leader, world.plan.node_ids)
             begins, ends = Reset(pairs=one_way([leader.name], everybody)), None
-    world.strike(begins)
+    world.inject(begins)
     if ends is not None:
         ends_us = world.timeline.now_us + fault.for_ms * 1000
-        world.timeline.at(ends_us, world.strike, ends)
+        world.timeline.at(ends_us, world.inject, ends)
 
 
 def _without(machine: Machine, nodes: tuple[int, ...]) -> list[str]:
     return [str(node_id) for node_id in nodes if node_id != machine.node_id]
 
 
-def _strike_machine(
+def _inject_into_machine(
     world: World,
     machine: Machine,
     fault: Kill

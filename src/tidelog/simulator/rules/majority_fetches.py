@@ -25,7 +25,7 @@ class _Reign:
     """When each voter, while it is one, last fetched; when it became one, if not since."""
 
 
-class Company:
+class MajorityFetches:
     """Follows everybody who leads the quorum, or thinks so; time is that of the leader's clock."""
 
     def __init__(self) -> None:
