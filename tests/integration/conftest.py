@@ -56,9 +56,9 @@ def peer(bootstrap: str) -> Iterator[Peer]:
 
 
 @pytest.fixture(scope="module")
-def bystander(bootstrap: str) -> Iterator[Bystander]:
-    """A client that behaves, all the time."""
-    with Bystander(bootstrap, "bystander") as client:
+def bystander(bootstrap: str, request: pytest.FixtureRequest) -> Iterator[Bystander]:
+    """A client that behaves, all the time, with a topic of its own for each file."""
+    with Bystander(bootstrap, f"{request.node.path.stem}.bystander") as client:
         yield client
 
 

@@ -154,7 +154,7 @@ def test_api_versions_in_a_version_too_high_is_answered_in_version_0_with_the_ra
 def test_the_controller_listener_serves_only_what_belongs_there(
     cluster: Cluster, key: ApiKey
 ) -> None:
-    asked = sample(key, known_versions(key)[-1], Topic("bystander", UUID(int=1)))
+    asked = sample(key, known_versions(key)[-1], Topic("test_bad_input.bystander", UUID(int=1)))
     address = cluster.local.descriptions[100].controller_listener
     assert address is not None
     with Peer(address) as controller:

@@ -5,7 +5,7 @@ One broker serves all cases: each damages a topic of its own between a kill and 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -177,6 +177,13 @@ AFTER = [
     for name, case in CASES.items()
     if case.notices_always or end == "kill"
 ]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker for these tests alone: it is killed, and what it left is damaged."""
+    with Cluster(tmp_path_factory.mktemp("damaged")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

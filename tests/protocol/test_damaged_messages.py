@@ -35,6 +35,7 @@ from tidelog.protocol.fetch import decode_fetch, decode_fetch_response
 from tidelog.protocol.frame import MalformedRequest, read_request_header
 from tidelog.protocol.message import RequestMessage, ResponseMessage
 from tidelog.protocol.messages import request_class
+from tidelog.protocol.messages.heartbeat import HeartbeatRequest
 from tidelog.protocol.primitives import ELEMENTS_MAX, uvarint
 from tidelog.protocol.produce import decode_produce, decode_produce_response
 
@@ -218,6 +219,14 @@ def test_the_length_of_an_array_reserves_nothing(count: int) -> None:
 
     assert peak_of(compact, uvarint(count + 1) + few) < MOST_MEMORY
     assert peak_of(plain, struct.pack(">i", count) + few) < MOST_MEMORY
+
+
+def test_a_string_is_no_longer_than_a_record_could_hold_it() -> None:
+    longest = HeartbeatRequest(group_id="g" * 32_767)
+    assert decode_body(HeartbeatRequest, 4, encode(longest, 4)) == longest
+    body = uvarint(32_769) + b"g" * 32_768 + encode(longest, 4)[32_770:]
+    with pytest.raises(MalformedRequest, match="group_id of 32768 bytes"):
+        decode_body(HeartbeatRequest, 4, body)
 
 
 def test_the_length_of_a_nested_array_reserves_nothing() -> None:

@@ -163,6 +163,8 @@ class Transactions:
             committed=commit,
         )
         _, found = self._ask(transactional_id, request, _itself)
+        if found.producer_id < 0:  # a broker that leaves epochs to the client
+            return producer
         return ProducerIdentity(found.producer_id, found.producer_epoch)
 
     def abort(self, transactional_id: str) -> DescribedTransaction:

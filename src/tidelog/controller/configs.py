@@ -33,6 +33,8 @@ from tidelog.protocol.stored.metadata import (
     PartitionChangeRecord,
 )
 
+_DIGITS_MOST: Final = 10
+"""Of a node id."""
 MAX_VALUE_BYTES: Final = 32_767
 
 
@@ -137,7 +139,7 @@ def _resource_refused(
         return Refusal(ErrorCode.invalid_request, why)
     elif name and not (name.isascii() and name.isdigit()):
         return Refusal(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
-    elif name and int(name) not in image.brokers:
+    elif name and (len(name) > _DIGITS_MOST or int(name) not in image.brokers):
         return Refusal(ErrorCode.broker_id_not_registered, f"Broker {name} is not registered.")
     names = [change.name for change in request.changes]
     if len(set(names)) != len(names):

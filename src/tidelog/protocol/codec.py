@@ -135,7 +135,7 @@ def _encode(message: Message, version: int, out: bytearray) -> None:
         _message_writer(type(message), version)(out, message)
     except (struct.error, TypeError, AttributeError, Unwritable) as error:
         why = f"{type(message).__name__} version {version} cannot carry what we say: {error}"
-        if isinstance(message, RecordMessage):
+        if isinstance(message, RecordMessage) and isinstance(error, struct.error | Unwritable):
             raise Unwritable(why) from error
         raise InvariantBroken(why) from error
 

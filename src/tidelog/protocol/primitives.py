@@ -90,9 +90,13 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def read_text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
-    """UTF-8 text of a length that was read before."""
+    """UTF-8 text of a length that was read before.
+
+    It is never longer than an int16 can say, whatever the encoding: so Kafka has it, and so it fits
+    into the records that it may become part of.
+    """
     end = position + length
-    if length < 0 or end > len(buffer):
+    if not 0 <= length <= INT16_MAX or end > len(buffer):
         raise MalformedRequest(f"a string of {length} bytes does not fit")
     return str(buffer[position:end], "utf-8"), end
 
@@ -201,15 +205,17 @@ def _utf8(text: str) -> bytes:
 
 
 def string_bytes(text: str) -> bytes:
-    """A string with an int16 length.
-
-    What does not fit is cut off: an error that quotes a name of the longest possible length
-    must not become an answer that cannot be written.
-    """
-    encoded = _utf8(text)
-    if len(encoded) > INT16_MAX:
-        encoded = _utf8(encoded[:INT16_MAX].decode("utf-8", "ignore"))
+    """A string with an int16 length."""
+    encoded = _cut(_utf8(text))
     return INT16.pack(len(encoded)) + encoded
+
+
+def _cut(encoded: bytes) -> bytes:
+    """What does not fit is cut off: an error that quotes a name of the longest possible length
+    must not become an answer that cannot be written, or that nobody would read."""
+    if len(encoded) > INT16_MAX:
+        return _utf8(encoded[:INT16_MAX].decode("utf-8", "ignore"))
+    return encoded
 
 
 def nullable_string_bytes(text: str | None) -> bytes:
@@ -221,7 +227,7 @@ def compact_string_bytes(text: str | None) -> bytes:
     """A string with a varint length plus one, where 0 is null."""
     if text is None:
         return b"\x00"
-    encoded = _utf8(text)
+    encoded = _cut(_utf8(text))
     return uvarint(len(encoded) + 1) + encoded
 
 

@@ -19,6 +19,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.message import LAYOUTS, Field, Struct, fields_of_version, runs
 from tidelog.protocol.primitives import (
     INT16,
+    INT16_MAX,
     INT32,
     ZERO_UUID_BYTES,
     Buffer,
@@ -197,7 +198,7 @@ def _string_reader(name: str, flexible: bool, nullable: bool) -> Read:
             return None
         buffer, start = cursor.buffer, cursor.position
         end = start + length
-        if end > len(buffer):
+        if length > INT16_MAX or end > len(buffer):
             raise MalformedRequest(f"{name} of {length} bytes does not fit")
         cursor.position = end
         return str(buffer[start:end], "utf-8")

@@ -203,7 +203,7 @@ def _string_writer(name: str, flexible: bool, nullable: bool, loses: bool) -> Wr
     def write(out: bytearray, value: str | None) -> None:
         if value is None and not nullable:
             raise TypeError(f"{name} must not be null")
-        # What is only told may be cut off; what is asked or kept must not change.
+        # What is said may be cut off; what is kept must not change.
         if not loses and value is not None and _is_too_long(value):
             raise Unwritable(f"{name} is longer than {INT16_MAX} bytes")
         out += to_bytes(value)

@@ -270,6 +270,11 @@ def test_an_unknown_type_of_resource_is_unsupported(peer: Peer) -> None:
     assert answer.error_code == ErrorCode.unsupported_version
 
 
+def test_a_broker_id_of_many_digits_is_one_that_nobody_has(peer: Peer) -> None:
+    change = ("log.cleaner.threads", SET, "2")
+    assert alter(peer, BROKER, "1" * 5_000, change) == ErrorCode.broker_id_not_registered
+
+
 def test_limits_on_connections_that_change_while_a_node_runs_are_told_to_the_shell(
     bench: NodeBench, peer: Peer
 ) -> None:

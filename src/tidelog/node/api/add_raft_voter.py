@@ -48,9 +48,10 @@ def handle(
     if context.cluster.image.controllers.get(voter.voter_id) is None:
         return _answer(not_a_controller(voter.voter_id))
     reply = request.park()
+    frame = memoryview(bytes(request.frame))  # it may have to be passed on after this returns
 
     def reached(answer: ApiVersionsResponse | LinkLost, now: Now) -> None:
-        request.now = now
+        request.now, request.frame = now, frame
         refused = _unfit(context, voter, answer)
         outcome = _answer(refused) if refused is not None else _add(context, request, voter)
         if not isinstance(outcome, Later):

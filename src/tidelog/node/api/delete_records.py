@@ -104,6 +104,8 @@ def _answer_later(
     waiting: list[Deletion],
 ) -> Later:
     outcomes: list[Promise[ErrorCode]] = [Promise() for _ in waiting]
+    for deletion, outcome in zip(waiting, outcomes, strict=True):
+        outcome.then(deletion.turns_into)
     parked = [
         deletion.leader.wait_for_starts(deletion.target, outcome.settle)
         for deletion, outcome in zip(waiting, outcomes, strict=True)
@@ -117,10 +119,8 @@ def _answer_later(
         request.now.monotonic_ms + max(0, request.body.timeout_ms), time_is_up
     )
 
-    def known(codes: list[ErrorCode]) -> DeleteRecordsResponse:
+    def known(_: list[ErrorCode]) -> DeleteRecordsResponse:
         deadline.cancel()
-        for deletion, code in zip(waiting, codes, strict=True):
-            deletion.turns_into(code)
         return response
 
     return request.answer_with(all_of(outcomes).map(known))

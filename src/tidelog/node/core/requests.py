@@ -51,6 +51,7 @@ class Requests:
             connection.close(str(error))
             return
         reply = handle(request)
+        request.frame = _NO_FRAME  # it lies in the shell's buffer
         if isinstance(reply, Later):
             if reply is Later.HANG_UP:
                 connection.close("a request without acknowledgement failed")
