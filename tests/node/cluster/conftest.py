@@ -228,7 +228,10 @@ class Machine:
 
     def step(self, happened: Input) -> None:
         if self._node is not None:
-            self.carry_out(self._node.step(happened))
+            effects = self._node.step(happened)
+            if isinstance(happened, FrameArrived | LinkFrame):
+                happened.frame.release()  # as in a shell, whose buffer takes the next one
+            self.carry_out(effects)
 
     def listener_at(self, port: int) -> str | None:
         ports = {endpoint.port: endpoint.name for endpoint in self.config.endpoints}
