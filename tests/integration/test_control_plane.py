@@ -103,9 +103,8 @@ def test_a_broker_outlives_its_controller_and_finds_it_again(cluster: Cluster) -
 
 
 def test_kafka_topics_describes_what_both_nodes_know(java: Java, cluster: Cluster) -> None:
-    described = [
-        java(TOPICS, "--bootstrap-server", address(cluster, node_id), "--describe")
-        for node_id in (100, 101)
-    ]
-    assert described[0] == described[1]
-    assert "Topic: orders" in described[0]
+    def described(node_id: int) -> str:
+        return java(TOPICS, "--bootstrap-server", address(cluster, node_id), "--describe")
+
+    until(lambda: described(100) == described(101), within_s=30)  # followers may be joining
+    assert "Topic: orders" in described(100)

@@ -23,6 +23,7 @@ from tests.integration.raw import (
     produce,
 )
 
+from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
 from tidelog.records.batch import crc_matches, whole_batches
 from tidelog.records.record import records_of
@@ -148,13 +149,24 @@ class Filled(NamedTuple):
 
 
 def fill(peer: Peer, name: str) -> Filled:
-    topic = create_topic(peer, name, segment_bytes=str(MIB), index_interval_bytes="100")
+    settings = {"segment_bytes": str(MIB), "index_interval_bytes": "100"}
+    topic = create_topic(peer, name, 1, **settings, flush_messages="1")
     values = [DICE.randbytes(700_000) for _ in range(LARGE_BATCHES)]
     values += [b"small %d" % number for number in range(SMALL_BATCHES)]
     for sequence, value in enumerate(values):
         last = batch_of(value, producer_id=5, producer_epoch=0, base_sequence=sequence)
         assert produce(peer, topic, last).base_offset == sequence
+        if sequence == 0:  # its directory is durable, so that the log may have a second segment
+            do_not_flush(peer, name)
     return Filled(topic, values, last)
+
+
+def do_not_flush(peer: Peer, name: str) -> None:
+    config = {"name": "flush.messages", "config_operation": 1, "value": None}
+    resource = {"resource_type": 2, "resource_name": name, "configs": [config]}
+    fields = {"resources": [resource], "validate_only": False}
+    [answer] = peer.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, fields).responses
+    assert answer.error_code == ErrorCode.none
 
 
 def read_all(peer: Peer, topic: Topic) -> list[bytes | None]:
