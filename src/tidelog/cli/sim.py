@@ -41,22 +41,24 @@ Directories = Annotated[
     ),
 ]
 
+Scenario = Annotated[
+    Path | None,
+    typer.Option(
+        "--scenario",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Run the plan, or replay the transcript, in this file instead.",
+    ),
+]
+
 
 def sim(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, metavar="N", help="How many seeds to run.")
     ] = 20,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="K", help="The first of them.")] = 1,
-    scenario: Annotated[
-        Path | None,
-        typer.Option(
-            "--scenario",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="Run the plan, or replay the transcript, in this file instead.",
-        ),
-    ] = None,
+    scenario: Scenario = None,
     accept: Annotated[
         bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
     ] = False,

@@ -9,6 +9,8 @@ from tests.node.replicated_bench import Follower, ReplicatedBench
 
 from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.codec import decode_response
+from tidelog.protocol.messages.delete_records import DeleteRecordsResponse
 from tidelog.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -363,3 +365,24 @@ def test_a_deletion_that_a_replica_does_not_follow_runs_out_of_time(
     leader.two.fetch(1, start=1)
     assert len(admin.frames) == 1
     assert leader.partition().log.start_offset == 1
+
+
+def test_a_deletion_tells_the_low_watermark_of_the_moment_in_which_it_was_done(
+    leader: Leader, batch: NewBatch
+) -> None:
+    leader.bench.beat(102, want_fence=True)
+    for index in (0, 1):
+        leader.produce(batch(), index)
+        leader.one.fetch(1, index)
+    admin = leader.bench.connect()
+    partitions = [{"partition_index": index, "offset": 1} for index in (0, 1)]
+    asked = [{"name": "orders", "partitions": partitions}]
+    admin.send(ApiKey.DELETE_RECORDS, 2, topics=asked, timeout=5_000)
+    leader.one.fetch(1, 0, start=1)
+    leader.bench.beat(102)  # it lives again, and nobody knows where its logs begin
+    leader.one.fetch(1, 1, start=1)
+    assert admin.frames == []
+    leader.two.fetch(1, 1, start=1)
+    _, answer = decode_response(DeleteRecordsResponse, 2, admin.answer())
+    told = [(each.error_code, each.low_watermark) for each in answer.topics[0].partitions]
+    assert told == [(ErrorCode.none, 1), (ErrorCode.none, 1)]

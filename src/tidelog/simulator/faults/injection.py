@@ -7,7 +7,7 @@ Invariant  What would lose more than replication promises to survive is softened
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from tidelog.model.errors import invariant
 from tidelog.simulator.disk.machine_disk import may_cost_records
@@ -44,6 +44,25 @@ from tidelog.simulator.world.paths import Slowness, apart, one_way
 if TYPE_CHECKING:
     from tidelog.simulator.world.world import World
 
+MachineFault: TypeAlias = (
+    Kill
+    | KillBeforeEffects
+    | PowerCut
+    | Start
+    | Stop
+    | Pause
+    | Resume
+    | Wipe
+    | WipeDirectory
+    | CopyDisk
+    | RestoreDisk
+    | SlowDisk
+    | FailDisk
+    | HealDisk
+    | Damage
+    | JumpClock
+)
+"""What befalls one machine."""
 _DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, WipeDirectory, RestoreDisk, FailDisk)
 """What ends a process without a clean stop, sooner or later."""
 
@@ -106,26 +125,7 @@ def _without(machine: Machine, nodes: tuple[int, ...]) -> list[str]:
     return [str(node_id) for node_id in nodes if node_id != machine.node_id]
 
 
-def _inject_into_machine(
-    world: World,
-    machine: Machine,
-    fault: Kill
-    | KillBeforeEffects
-    | PowerCut
-    | Start
-    | Stop
-    | Pause
-    | Resume
-    | Wipe
-    | WipeDirectory
-    | CopyDisk
-    | RestoreDisk
-    | SlowDisk
-    | FailDisk
-    | HealDisk
-    | Damage
-    | JumpClock,
-) -> None:
+def _inject_into_machine(world: World, machine: Machine, fault: MachineFault) -> None:
     disk = machine.disk
     is_deadly = isinstance(fault, _DEADLY) or (
         isinstance(fault, Stop) and not world.losses.can_stop_cleanly(machine)
