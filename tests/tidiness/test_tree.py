@@ -97,6 +97,19 @@ def test_what_decides_is_typed_without_any() -> None:
     assert found == [], f"Any hides what these are: {', '.join(found)}"
 
 
+LAZY = {
+    "src/tidelog/cli": "a command imports what it needs when it runs",
+    "src/tidelog/testing/plugin.py": "pytest loads it for every run",
+    "src/tidelog/local/node_setup.py": "commands that only look need no settings",
+}
+"""Where an import may be for the type checker alone, because the real one comes later."""
+
+
+def test_no_import_is_hidden_from_the_interpreter_to_break_a_cycle() -> None:
+    hidden = [named(path) for path in SOURCES if "TYPE_CHECKING" in path.read_text()]
+    assert [path for path in hidden if not path.startswith(tuple(LAZY))] == []
+
+
 def test_nothing_is_left_unfinished() -> None:
     assert [named(path) for path in SOURCES if UNFINISHED.search(path.read_text())] == []
 
