@@ -56,7 +56,9 @@ def test_promises_to_groups_are_kept(histories: list[OffsetHistory]) -> None:
     assert any(each.outcome is Outcome.DONE for crew in crews for each in crew.deletions)
 
 
-def _answers_at_once(self: CoordinatedPartition[Any], now: Any, appended: Any, then: Any) -> None:
+def _answers_at_once(
+    self: CoordinatedPartition[Any, Any], now: Any, appended: Any, then: Any
+) -> None:
     """Before the in-sync replicas have it."""
     then(None)
 
@@ -73,7 +75,7 @@ _ask = CoordinatedPartition.ask
 
 
 def _serves_while_loading(
-    self: CoordinatedPartition[Any], now: Any, command: Any, then: Any
+    self: CoordinatedPartition[Any, Any], now: Any, command: Any, then: Any
 ) -> None:
     state = self.state
     if state is State.LOADING:

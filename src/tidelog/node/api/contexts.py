@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.controller.records import MetadataRecord
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.errors import InvariantBroken
 from tidelog.node.control.control_plane import ControlPlane
@@ -52,7 +54,7 @@ class GroupsContext(NamedTuple):
 
     runtime: Runtime
     cluster: ClusterView
-    groups: Coordinators[GroupShard]
+    groups: Coordinators[GroupShard, GroupRecord]
 
 
 class TransactionsContext(NamedTuple):
@@ -61,8 +63,8 @@ class TransactionsContext(NamedTuple):
     cluster: ClusterView
     replicas: Replicas
     producer_ids: ProducerIds
-    groups: Coordinators[GroupShard]
-    transactions: Coordinators[TransactionShard]
+    groups: Coordinators[GroupShard, GroupRecord]
+    transactions: Coordinators[TransactionShard, TransactionRecord]
     joining: TransactionJoining
     markers: MarkerWriting
 
@@ -77,8 +79,8 @@ class ClusterContext(NamedTuple):
     departures: Departures
     held: HeldRequests
     encoded_topics: EncodedTopics
-    groups: Coordinators[GroupShard]
-    transactions: Coordinators[TransactionShard]
+    groups: Coordinators[GroupShard, GroupRecord]
+    transactions: Coordinators[TransactionShard, TransactionRecord]
 
 
 class AdminContext(NamedTuple):

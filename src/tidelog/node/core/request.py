@@ -10,9 +10,9 @@ from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.node.core.promise import Promise
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
+from tidelog.protocol.frame import RequestHeader
 from tidelog.protocol.message import ResponseMessage
 
 
@@ -29,6 +29,13 @@ Reply: TypeAlias = Answer | Later
 
 BodyT_co = TypeVar("BodyT_co", covariant=True)
 AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+def encode_answer(answer: Answer, version: int, correlation_id: int) -> list[Part]:
+    """The answer as bytes."""
+    if isinstance(answer, list):
+        return answer
+    return [encode_response(answer, version, correlation_id)]
 
 
 class Request(Generic[BodyT_co]):
@@ -51,19 +58,16 @@ class Request(Generic[BodyT_co]):
         self,
         now: Now,
         connection: Connection,
-        api_key: ApiKey,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
+        header: RequestHeader,
         body: BodyT_co,
         frame: memoryview,
     ) -> None:
         self.now = now
         self.connection = connection
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.api_key = header.api_key
+        self.api_version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
         self.body = body
         self.frame = frame
         """As it came, if it may have to be passed on; gone when its handler returns."""
@@ -80,17 +84,12 @@ class Request(Generic[BodyT_co]):
         """What was asked is not needed any more; the answer goes to whoever asked it."""
         del self.body
 
-    def encode(self, reply: Answer) -> list[Part]:
-        """The answer as bytes."""
-        if isinstance(reply, list):
-            return reply
-        return [encode_response(reply, self.api_version, self.correlation_id)]
-
     def answer(self, reply: Answer) -> None:
         """Answer a parked request."""
         self.let_go()
         if self._slot is not None and not self.connection.closed:
-            self.connection.fill(self._slot, self.encode(reply))
+            encoded = encode_answer(reply, self.api_version, self.correlation_id)
+            self.connection.fill(self._slot, encoded)
             self._slot = None
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:

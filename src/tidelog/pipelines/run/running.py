@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.mistakes import PipelineTrouble, Tell
 from tidelog.pipelines.description.spec import Pipeline, TableFormat, TableOutput
 from tidelog.pipelines.project.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.project.project import VIEWS, write_project, write_views
@@ -27,7 +27,6 @@ from tidelog.pipelines.run.backfill import (
 from tidelog.pipelines.run.data_loss import check_losses
 from tidelog.pipelines.run.progress import progress, totals
 from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.summary import TableSummary, Taken, position_of, summarize, taken
 from tidelog.pipelines.run.views import computable_views, publish_views
 from tidelog.pipelines.tables.stored_tables import compact

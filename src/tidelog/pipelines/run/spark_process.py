@@ -7,17 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from tidelog.model.errors import TidelogError
-from tidelog.pipelines.description.mistakes import ClusterAway, NotYet, PipelineTrouble
+from tidelog.pipelines.description.mistakes import ClusterAway, NotYet, PipelineTrouble, Tell
 from tidelog.pipelines.run.spark_failures import failure_in
 from tidelog.spark.session import require_java
-
-Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
 _MEETING_S: Final = 120

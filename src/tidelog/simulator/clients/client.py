@@ -9,18 +9,17 @@ Invariant  A client acts only when it is told something, so that a run is the sa
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 from zlib import crc32
 
 from tidelog.model.errors import invariant
+from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.cluster import client_address
 from tidelog.simulator.world.dice import stream
-from tidelog.simulator.world.happenings import ClientActed
-from tidelog.simulator.world.network import End
+from tidelog.simulator.world.network import End, Network
 from tidelog.simulator.world.paths import CLIENTS
-
-if TYPE_CHECKING:
-    from tidelog.simulator.world.world import World
+from tidelog.simulator.world.timeline import Timeline
+from tidelog.simulator.world.trace import Trace
 
 
 class Client:
@@ -74,13 +73,36 @@ class Client:
         self.host.set_timer(after_ms, token)
 
 
+class ClientWorld(Protocol):
+    """What a client's place needs of the world, and tells it."""
+
+    calm_since_ms: int | None
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def timeline(self) -> Timeline: ...
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    def client_acted(self, client: Client) -> None: ...
+
+
 class ClientHost:
     """A client's place in the network."""
 
     powered = True
     zone = CLIENTS
 
-    def __init__(self, world: World, client: Client, number: int) -> None:
+    def __init__(self, world: ClientWorld, client: Client, number: int) -> None:
         self.world = world
         self.name = client.name
         self.address = client_address(number)
@@ -148,4 +170,4 @@ class ClientHost:
         self.world.trace.note(f"{self.name} {words}")
 
     def _acted(self) -> None:
-        self.world.observe(ClientActed(self._client))
+        self.world.client_acted(self._client)

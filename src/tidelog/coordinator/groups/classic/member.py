@@ -52,8 +52,8 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    awaits_join: Answer | None = None
-    awaits_sync: Answer | None = None
+    awaits_join: Answer[JoinGroupReply] | None = None
+    awaits_sync: Answer[SyncGroupReply] | None = None
     is_new: bool = False
     """It has not been told of a generation yet, and so cannot send heartbeats."""
 
