@@ -13,8 +13,6 @@ from tidelog.simulator.run.runner import run_seed
 SEEDS: Final = 20 if TIER is Tier.QUICK else 300
 """`make soak` goes on with seeds that nobody has seen."""
 
-pytestmark = pytest.mark.spread
-
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
 def test_every_seed_ends_well(seed: int) -> None:
