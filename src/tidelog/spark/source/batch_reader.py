@@ -16,7 +16,7 @@ from tidelog.spark.options import ReadOptions
 from tidelog.spark.shipping import Shipped
 from tidelog.spark.source.offsets import Position, Positions
 from tidelog.spark.source.planning import find_positions
-from tidelog.spark.source.positions import EARLIEST, End
+from tidelog.spark.source.range_limits import EARLIEST, End
 from tidelog.spark.source.range_reading import record_batches
 from tidelog.spark.source.ranges import OffsetRange, ranges_between, split_ranges
 from tidelog.spark.source.topics import Topics
