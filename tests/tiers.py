@@ -101,5 +101,5 @@ SPREAD: Final = frozenset(
 def examples(usual: int) -> int:
     """How many examples Hypothesis tries where `make test` tries `usual`."""
     if TIER is Tier.QUICK:
-        return max(10, usual // 5)
+        return max(4, usual // 5)
     return usual if TIER is Tier.TEST else usual * 20
