@@ -22,7 +22,7 @@ from tidelog.simulator.rules.offset_rules import OffsetRules
 from tidelog.simulator.run.runner import SeedResult, run_plan
 from tidelog.simulator.run.setup import grouped_setup, with_groups
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 
 def run(seed: int) -> SeedResult:

@@ -16,8 +16,6 @@ SEEDS: Final = 20 if TIER is Tier.QUICK else 300
 REMEMBERED: Final = (100_013,)
 """Seeds of `make soak` that once did not end well."""
 
-pytestmark = pytest.mark.spread
-
 
 @pytest.mark.parametrize("seed", (*range(1, SEEDS + 1), *REMEMBERED))
 def test_every_seed_ends_well(seed: int) -> None:
