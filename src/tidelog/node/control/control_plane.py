@@ -251,16 +251,16 @@ class ControlPlane:
             self._activate(now)
 
     def _committed(self, now: Now) -> None:
-        mark = self._quorum.replica.high_watermark
+        high_watermark = self._quorum.replica.high_watermark
         self.fetches.have_news = True
         committed = []
-        while self._pending and self._pending[0].end <= mark:
+        while self._pending and self._pending[0].end <= high_watermark:
             committed.append(self._pending.popleft())
         for pending in committed:  # what the controller decided, before what comes of it
             for event in pending.events:
                 self._runtime.announce(event)
         self._feed.catch_up(now)
-        self._has_applied(self._cluster.node_id, mark - 1)
+        self._has_applied(self._cluster.node_id, high_watermark - 1)
         for pending in committed:
             pending.then(now)
 
