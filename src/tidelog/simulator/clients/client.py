@@ -102,7 +102,7 @@ class ClientHost:
     powered = True
     zone = CLIENTS
 
-    def __init__(self, world: ClientWorld, client: Client, number: int) -> None:
+    def __init__(self, world: ClientWorld, client: Client, number: int, dice: str) -> None:
         self.world = world
         self.name = client.name
         self.address = client_address(number)
@@ -110,7 +110,7 @@ class ClientHost:
         self._ends: dict[int, End] = {}
         self._last_connection = 0
         client.host = self
-        client.dice = stream(world.seed, "client", client.name)
+        client.dice = stream(world.seed, "client", dice)
 
     def begin(self) -> None:
         self._client.on_started()
