@@ -129,7 +129,7 @@ SHOWN_BY = {
     "commands are served too early": 3,
     "any generation commits": 9,
     "old members are loaded": 31,
-    "offsets outlive their deletion": 3,
+    "offsets outlive their deletion": 5,
     "a group outlives its deletion": 28,
 }
 """Runs that are known to show it come first."""

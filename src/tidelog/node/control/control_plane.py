@@ -37,7 +37,6 @@ from tidelog.observe.cluster_events import (
 )
 from tidelog.observe.events import Event
 from tidelog.protocol.message import RequestMessage, ResponseMessage
-from tidelog.protocol.struct_writer import Unwritable
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.voters import VoterChange
 
@@ -128,16 +127,13 @@ class ControlPlane:
         if not decision.records and not self._pending:
             return answer(decision.reply)
         later = request.park()
-        try:
-            self._submit(
-                decision,
-                request.now,
-                lambda now: request.answer(answer(decision.reply)),
-                lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
-                why,
-            )
-        except Unwritable as error:  # a client may want more than a record can hold
-            request.refuse(Refusal(ErrorCode.invalid_request, str(error)), refused)
+        self._submit(
+            decision,
+            request.now,
+            lambda now: request.answer(answer(decision.reply)),
+            lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
+            why,
+        )
         return later
 
     def propose(
