@@ -17,9 +17,7 @@ from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
 from tidelog.controller.leadership import elr_enabled
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal

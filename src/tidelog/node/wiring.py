@@ -51,8 +51,8 @@ from tidelog.node.coordination.shards import group_shard, transaction_shard
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transaction_markers import TransactionMarkers
 from tidelog.node.coordination.transactional_produce import TransactionGate
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.effects import LimitConnections
-from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.requests import Requests
 from tidelog.node.core.runtime import Runtime
@@ -97,7 +97,7 @@ class Base(NamedTuple):
     incarnation: UUID
     """Of this process."""
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
     sessions: FetchSessions
 
 
@@ -184,7 +184,7 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
         directories,
         incarnation,
         Departures(runtime.deadlines, config.broker_disconnect_grace_ms),
-        HeldRequests(runtime.deadlines),
+        DelayedRequests(runtime.deadlines),
         sessions,
     )
 
@@ -245,7 +245,7 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
     flushes = Flushes(runtime.jobs)
     awaited = AwaitedFollowers(cluster.node_id, runtime.deadlines)
     fetchers = ReplicaFetchers(
-        FetcherContext(runtime, cluster, flushes, base.departures, base.held)
+        FetcherContext(runtime, cluster, flushes, base.departures, base.delayed_requests)
     )
     hosting = Hosting(
         HostingContext(
@@ -256,7 +256,7 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
             flushes=flushes,
             fetchers=fetchers,
             departures=base.departures,
-            held=base.held,
+            delayed_requests=base.delayed_requests,
             assignments=control.assignments,
             alter_partitions=control.alter_partitions,
         )
@@ -399,7 +399,7 @@ def _build_api(
         sessions=base.sessions,
         parked=parked,
         awaited=replicas.awaited,
-        held=base.held,
+        delayed_requests=base.delayed_requests,
     )
     contexts = Contexts(
         records=records,
@@ -419,7 +419,7 @@ def _build_api(
             quorum=metadata.quorum,
             control=control.channel,
             departures=base.departures,
-            held=base.held,
+            delayed_requests=base.delayed_requests,
             encoded_topics=EncodedTopics(cluster, base.departures),
             groups=coordination.groups,
             transactions=coordination.transactions,

@@ -18,7 +18,7 @@ from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.coordination.marker_writing import MarkerWriting
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transactional_produce import TransactionGate
-from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.fetching.awaited_followers import AwaitedFollowers
@@ -46,7 +46,7 @@ class RecordsContext(NamedTuple):
     sessions: FetchSessions
     parked: ParkedFetches
     awaited: AwaitedFollowers
-    held: HeldRequests
+    delayed_requests: DelayedRequests
 
 
 class GroupsContext(NamedTuple):
@@ -77,7 +77,7 @@ class ClusterContext(NamedTuple):
     quorum: Quorum[MetadataRecord]
     control: ControllerChannel
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
     encoded_topics: EncodedTopics
     groups: Coordinators[GroupShard, GroupRecord]
     transactions: Coordinators[TransactionShard, TransactionRecord]

@@ -218,7 +218,7 @@ class CoordinatedPartition(Generic[ShardT, RecordT]):
         if self._partition.owed_flush is not None:
             self._flushes.begin_owed(self._partition)
 
-    # -- waiting for the mark ------------------------------------------------------------------
+    # -- waiting for the high watermark --------------------------------------------------------
 
     def _once_committed(
         self, now: Now, appended: Appended | None, then: Callable[[Refusal | None], None]

@@ -153,7 +153,7 @@ class Coordinators(Generic[ShardT, RecordT]):
 
 
 def as_new_topic(topic: InternalTopic) -> NewTopic:
-    """The wish that creates an internal topic."""
+    """The request that creates an internal topic."""
     return NewTopic(
         topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.configs)
     )

@@ -42,7 +42,7 @@ class Request(Generic[BodyT_co]):
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
     __slots__ = (
-        "_held_bytes",
+        "_queued_bytes",
         "_slot",
         "api_key",
         "api_version",
@@ -72,7 +72,7 @@ class Request(Generic[BodyT_co]):
         self.frame = frame
         """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
-        self._held_bytes = 0
+        self._queued_bytes = 0
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
@@ -86,7 +86,7 @@ class Request(Generic[BodyT_co]):
 
     def answer(self, reply: Answer) -> None:
         """Answer a parked request."""
-        self.let_go()
+        self.release_bytes()
         if self._slot is not None and not self.connection.closed:
             encoded = encode_answer(reply, self.api_version, self.correlation_id)
             self.connection.fill(self._slot, encoded)
@@ -98,16 +98,16 @@ class Request(Generic[BodyT_co]):
         promise.then(self.answer)
         return later
 
-    def hold(self, size: int) -> None:
-        """So many bytes of the request stay in memory until it is answered, or let go."""
-        self._held_bytes += size
-        self.connection.memory.hold(self.connection, size)
+    def queue_bytes(self, size: int) -> None:
+        """So many bytes of the request stay in memory until it is answered, or released."""
+        self._queued_bytes += size
+        self.connection.memory.add(self.connection, size)
 
-    def let_go(self) -> None:
+    def release_bytes(self) -> None:
         """Nothing of it stays in memory because somebody else is asked."""
-        size, self._held_bytes = self._held_bytes, 0
+        size, self._queued_bytes = self._queued_bytes, 0
         if size:
-            self.connection.memory.let_go(self.connection, size)
+            self.connection.memory.remove(self.connection, size)
 
     def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Answer]) -> None:
         """Refuse a parked request as a whole, in the words of `refused`."""

@@ -13,13 +13,11 @@ from typing import Protocol
 from zlib import crc32
 
 from tidelog.model.errors import invariant
-from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.cluster import client_address
 from tidelog.simulator.world.dice import stream
-from tidelog.simulator.world.network import End, Network
+from tidelog.simulator.world.network import End
 from tidelog.simulator.world.paths import CLIENTS
-from tidelog.simulator.world.timeline import Timeline
-from tidelog.simulator.world.trace import Trace
+from tidelog.simulator.world.simulation import Simulation
 
 
 class Client:
@@ -73,25 +71,10 @@ class Client:
         self.host.set_timer(after_ms, token)
 
 
-class ClientWorld(Protocol):
+class ClientWorld(Simulation, Protocol):
     """What a client's place needs of the world, and tells it."""
 
     calm_since_ms: int | None
-
-    @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def timeline(self) -> Timeline: ...
-
-    @property
-    def trace(self) -> Trace: ...
-
-    @property
-    def network(self) -> Network: ...
 
     def client_acted(self, client: Client) -> None: ...
 
@@ -102,7 +85,7 @@ class ClientHost:
     powered = True
     zone = CLIENTS
 
-    def __init__(self, world: ClientWorld, client: Client, number: int) -> None:
+    def __init__(self, world: ClientWorld, client: Client, number: int, dice: str) -> None:
         self.world = world
         self.name = client.name
         self.address = client_address(number)
@@ -110,7 +93,7 @@ class ClientHost:
         self._ends: dict[int, End] = {}
         self._last_connection = 0
         client.host = self
-        client.dice = stream(world.seed, "client", client.name)
+        client.dice = stream(world.seed, "client", dice)
 
     def begin(self) -> None:
         self._client.on_started()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Final, Protocol, TypeAlias, assert_never
+from typing import Final, Protocol, assert_never
 
 from tidelog.model.errors import invariant
 from tidelog.simulator.disk.machine_disk import may_cost_records
@@ -24,6 +24,7 @@ from tidelog.simulator.faults.faults import (
     JumpClock,
     Kill,
     KillBeforeEffects,
+    MachineFault,
     Mend,
     MendAll,
     Pause,
@@ -39,54 +40,17 @@ from tidelog.simulator.faults.faults import (
     WipeDirectory,
 )
 from tidelog.simulator.faults.losses import Losses
-from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.dice import stream
 from tidelog.simulator.world.machine import Machine
-from tidelog.simulator.world.network import Network
 from tidelog.simulator.world.paths import Slowness, apart, one_way
-from tidelog.simulator.world.timeline import Timeline
-from tidelog.simulator.world.trace import Trace
+from tidelog.simulator.world.simulation import Simulation
 
-MachineFault: TypeAlias = (
-    Kill
-    | KillBeforeEffects
-    | PowerCut
-    | Start
-    | Stop
-    | Pause
-    | Resume
-    | Wipe
-    | WipeDirectory
-    | CopyDisk
-    | RestoreDisk
-    | SlowDisk
-    | FailDisk
-    | HealDisk
-    | Damage
-    | JumpClock
-)
-"""What befalls one machine."""
 _DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, WipeDirectory, RestoreDisk, FailDisk)
 """What ends a process without a clean stop, sooner or later."""
 
 
-class FaultyWorld(Protocol):
+class FaultyWorld(Simulation, Protocol):
     """A world with everything that a fault can befall."""
-
-    @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def timeline(self) -> Timeline: ...
-
-    @property
-    def trace(self) -> Trace: ...
-
-    @property
-    def network(self) -> Network: ...
 
     @property
     def losses(self) -> Losses: ...

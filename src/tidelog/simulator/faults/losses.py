@@ -24,22 +24,15 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tidelog.controller.image import ClusterImage
-from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.machine import Machine
-from tidelog.simulator.world.trace import Trace
+from tidelog.simulator.world.simulation import Simulation
 
 
-class JudgedWorld(Protocol):
+class JudgedWorld(Simulation, Protocol):
     """What can be known of a world whose machines may lose something."""
 
     @property
-    def plan(self) -> Plan: ...
-
-    @property
     def machines(self) -> Mapping[int, Machine]: ...
-
-    @property
-    def trace(self) -> Trace: ...
 
     def controller_image(self) -> ClusterImage | None: ...
 

@@ -24,7 +24,6 @@ from tidelog.node.node import Node
 from tidelog.simulator.disk.machine_disk import Disk, may_cost_records
 from tidelog.simulator.disk.memory_filesystem import DiskImage
 from tidelog.simulator.rules.violation import Violation
-from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.clock import Clock
 from tidelog.simulator.world.cluster import (
     DATA,
@@ -35,10 +34,9 @@ from tidelog.simulator.world.cluster import (
     node_config,
 )
 from tidelog.simulator.world.dice import SeededEntropy, stream
-from tidelog.simulator.world.network import End, Network
+from tidelog.simulator.world.network import End
 from tidelog.simulator.world.process import Process
-from tidelog.simulator.world.timeline import Timeline
-from tidelog.simulator.world.trace import Trace
+from tidelog.simulator.world.simulation import Simulation
 from tidelog.storage.filesystem import FileSystem
 
 _BOOT_MOST_MS: Final = 1_000_000_000
@@ -54,26 +52,11 @@ class LossJudge(Protocol):
     def may_die(self, machine: Machine) -> bool: ...
 
 
-class MachineWorld(Protocol):
+class MachineWorld(Simulation, Protocol):
     """What a machine needs of the world it stands in, and tells it."""
 
     @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
     def cluster_id(self) -> str: ...
-
-    @property
-    def timeline(self) -> Timeline: ...
-
-    @property
-    def trace(self) -> Trace: ...
-
-    @property
-    def network(self) -> Network: ...
 
     @property
     def losses(self) -> LossJudge: ...

@@ -98,9 +98,12 @@ class World:
 
     # Setting up.
 
-    def add_client(self, client: Client) -> None:
-        """Give a client its place; it is told to start with the world, or now if that runs."""
-        host = ClientHost(self, client, len(self.clients) + 1)
+    def add_client(self, client: Client, stream: str = "") -> None:
+        """Give a client its place; it is told to start with the world, or now if that runs.
+
+        Its dice are those of its name, unless `stream` names others.
+        """
+        host = ClientHost(self, client, len(self.clients) + 1, stream or client.name)
         self.clients[client.name] = client
         self.network.add(host)
         self.timeline.at(self.timeline.now_us, host.begin)

@@ -7,9 +7,7 @@ from typing import TypeAlias
 
 from tidelog.coordinator.result import Answer
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.stored.groups import (
-    MemberMetadata,
-)
+from tidelog.protocol.stored.groups import MemberMetadata
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the member's metadata for it."""
