@@ -99,7 +99,7 @@ SPREAD: Final = frozenset(
 
 
 def examples(usual: int) -> int:
-    """How many examples Hypothesis tries where `make test` tries `usual`."""
+    """How many examples or seeds are tried where `make test` tries `usual`."""
     if TIER is Tier.QUICK:
-        return max(4, usual // 5)
+        return min(usual, max(4, usual // 5))
     return usual if TIER is Tier.TEST else usual * 20

@@ -32,12 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three brokers that offer two-phase commit, and look for what to compact at once."""
-    settings = {
-        "transaction.two.phase.commit.enable": "true",
-        "log.cleaner.backoff.ms": "200",
-        "log.initial.task.delay.ms": "200",
-    }
+    """Three brokers that offer two-phase commit."""
+    settings = {"transaction.two.phase.commit.enable": "true"}
     directory = tmp_path_factory.mktemp("cluster")
     with Cluster(directory, brokers=3, settings=settings) as running:
         yield running
