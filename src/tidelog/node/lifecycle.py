@@ -185,7 +185,6 @@ class Lifecycle:
         )
         self._runtime.announce(
             NodeStarted(
-                node_id=self._cluster.node_id,
                 cluster_id=self._cluster.cluster_id,
                 roles=self._cluster.config.process_roles,
                 cause=f"unfenced in broker epoch {self._cluster.broker_epoch}",

@@ -100,7 +100,6 @@ class Node:
             if not self.config.is_broker:
                 runtime.announce(
                     NodeStarted(
-                        node_id=cluster.node_id,
                         cluster_id=cluster.cluster_id,
                         roles=self.config.process_roles,
                         cause="it follows the metadata log",
@@ -213,5 +212,5 @@ class Node:
         runtime = self.rooms.base.runtime
         self._stopped = True
         self.rooms.replicas.hosting.give_up_loading()
-        runtime.announce(NodeStopped(node_id=self.cluster.node_id, clean=clean, cause=cause))
+        runtime.announce(NodeStopped(clean=clean, cause=cause))
         runtime.effects.append(Stopped(None if clean else cause))

@@ -66,16 +66,24 @@ def run_node(
     build_node: NodeFactory,
     journal_path: str | None = None,
     tell_ending: TellEnding | None = None,
+    log_path: str | None = None,
 ) -> int:
     """Run a node until it stops; its exit code. `TidelogError` when it cannot start.
 
-    `tell_ending` hears how it ends before anybody can see that it has.
+    `tell_ending` hears how it ends before anybody can see that it has; `log_path` is the file
+    behind stderr, if it is this process's to replace when it is full.
     """
     descriptors = raise_descriptor_limit()
     with ExitStack() as cleanup:
         for directory in dict.fromkeys((*config.log_directories, config.metadata_directory)):
             cleanup.callback(DirectoryLock(directory).release)
-        journal = EventJournal(_STDERR, journal_path)
+        journal = EventJournal(
+            config.node_id,
+            _STDERR,
+            journal_path,
+            readable_path=log_path,
+            size_limit=config.journal_max_bytes,
+        )
         cleanup.callback(journal.close)
         loop = uvloop.new_event_loop()
         cleanup.callback(loop.close)

@@ -273,7 +273,6 @@ class ControlPlane:
         self._epoch = self._quorum.epoch
         self._runtime.announce(
             ControllerActivated(
-                node_id=self._cluster.node_id,
                 epoch=self._epoch,
                 cause=f"it leads the quorum and has applied the log up to {self._feed.applied}",
             )
@@ -299,7 +298,6 @@ class ControlPlane:
             self.periodic_tasks = None
         self._runtime.announce(
             ControllerDeactivated(
-                node_id=self._cluster.node_id,
                 epoch=self._epoch,
                 cause=f"it is {self._quorum.role.name} in epoch {self._quorum.epoch}",
             )

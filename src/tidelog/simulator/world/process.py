@@ -47,6 +47,7 @@ from tidelog.node.core.inputs import (
     TimePassed,
 )
 from tidelog.node.node import Node
+from tidelog.observe.journal import words
 from tidelog.protocol.parts import Part, joined
 from tidelog.simulator.disk.machine_disk import ProcessDies
 from tidelog.simulator.rules.violation import Violation
@@ -279,7 +280,8 @@ class Process:
                 case RunJob():
                     self._jobs[effect.lane].add(effect)
                 case Announce(event):
-                    machine.world.trace.note(f"{machine.name} ! {event}: {event.cause}")
+                    told = words(event, machine.node_id)
+                    machine.world.trace.note(f"{machine.name} ! {told}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
                 case LimitConnections():
