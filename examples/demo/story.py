@@ -36,10 +36,10 @@ class Story:
             for line in text[told:].splitlines():
                 moment, _, said = line.partition(" ")
                 if any(word in said for word in ABOUT):
-                    lines.append((moment, node_id, said))
-        for moment, node_id, said in sorted(lines):
+                    lines.append((moment, said))
+        for moment, said in sorted(lines):
             clock = moment.partition("T")[2].rstrip("Z")
-            console.print(f"  [cyan]{clock} node {node_id}:[/cyan] {said}", soft_wrap=True)
+            console.print(f"  [cyan]{clock}[/cyan] {said}", soft_wrap=True)
 
 
 class Moment(NamedTuple):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import get_args
 from uuid import UUID
@@ -38,15 +39,20 @@ def example(kind: type) -> Event:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_event_names_its_cause_and_becomes_json_and_one_line(kind: type) -> None:
+def test_every_event_says_who_speaks_when_of_which_partition_and_why(kind: type) -> None:
     event = example(kind)
-    entry = as_dict(event, 1_700_000_000_123)
+    entry = as_dict(event, 102, 1_700_000_000_123, 41)
 
     assert entry["event"] == kind.__name__
+    assert (entry["seq"], entry["at"], entry["node"]) == (41, "2023-11-14T22:13:20.123Z", 102)
+    assert "node_id" not in entry
+    if any(field.type == "TopicPartition" for field in fields(kind)):
+        assert (entry["topic"], entry["partition"]) == ("orders", 4)
     assert entry["cause"] == "text"
     assert json.loads(json.dumps(entry)) == entry
-    line = as_line(event, 1_700_000_000_123)
-    assert line.startswith("2023-11-14T22:13:20.123Z ")
+    line = as_line(event, 102, 1_700_000_000_123)
+    assert re.match(r"2023-11-14T22:13:20.123Z node 102:? \w", line)
+    assert line.count("node 102") == 1
     assert line.endswith(": text")
     assert "\n" not in line
 
@@ -76,11 +82,11 @@ def test_a_partition_is_given_as_topic_and_number() -> None:
         cause="torn batch at offset 10",
     )
 
-    entry = as_dict(event, 0)
+    entry = as_dict(event, 102, 0, 1)
 
     assert (entry["topic"], entry["partition"], entry["cut_bytes"]) == ("orders", 4, 33)
-    assert as_line(event, 0) == (
-        "1970-01-01T00:00:00.000Z orders-4 recovered with offsets 0 to 10, 33 bytes cut: "
+    assert as_line(event, 102, 0) == (
+        "1970-01-01T00:00:00.000Z node 102: orders-4 recovered with offsets 0 to 10, 33 bytes cut: "
         "torn batch at offset 10"
     )
 
@@ -93,12 +99,12 @@ def test_an_identity_is_given_in_its_text_form() -> None:
         replication_factor=3,
         cause="asked by a client",
     )
-    assert as_dict(event, 0)["topic_id"] == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert as_dict(event, 102, 0, 1)["topic_id"] == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def test_line_breaks_in_a_cause_do_not_break_the_line() -> None:
-    event = NodeStarted(node_id=1, cluster_id="c", roles=("broker",), cause="first\nsecond")
-    assert as_line(event, 0).count("\n") == 0
+    event = NodeStarted(cluster_id="c", roles=("broker",), cause="first\nsecond")
+    assert as_line(event, 102, 0).count("\n") == 0
 
 
 def test_moments_before_and_after_a_full_second_keep_their_milliseconds() -> None:
@@ -114,4 +120,4 @@ def test_numbers_in_lists_stay_numbers() -> None:
         eligible=(),
         cause="why",
     )
-    assert as_dict(event, 0)["in_sync"] == [100, 102]
+    assert as_dict(event, 102, 0, 1)["in_sync"] == [100, 102]

@@ -36,7 +36,7 @@ class Node:
         if MODE == "late":
             self.rival = socket.create_server(("127.0.0.1", self.config.endpoints[0].port))
         started = NodeStarted(
-            node_id=1, cluster_id="c", roles=("broker",), cause=self.config.listeners[0]
+            cluster_id="c", roles=("broker",), cause=self.config.listeners[0]
         )
         return [Announce(started), OpenListeners(("PLAINTEXT",))]
 

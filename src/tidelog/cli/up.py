@@ -7,6 +7,7 @@ Invariant  Nodes that ran before are left running, whatever becomes of those it 
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Collection, Sequence
@@ -98,6 +99,7 @@ def _prepared(
             directory,
             ports=ports,
             controllers=controllers or 0,
+            http_ports=None,
             development=dev,
             settings=overrides,
         )
@@ -215,19 +217,33 @@ def _show(tails: list[_Tail]) -> None:
 
 
 class _Tail:
-    """What has been added to a log file since the last look."""
+    """What has been added to a log file since the last look; a full one is replaced by its node."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._position = path.stat().st_size if path.exists() else 0
+        self._before = path.with_name(path.name + ".1")
+        self._file: int | None = None
+        self._position = 0
         self._partial = ""
+        with suppress(FileNotFoundError):
+            self._file, self._position = path.stat().st_ino, path.stat().st_size
 
     def new_lines(self) -> list[str]:
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as log:
+        added = b""
+        with suppress(FileNotFoundError), self._path.open("rb") as log:
+            number = os.fstat(log.fileno()).st_ino
+            if number != self._file:
+                added, self._file, self._position = self._rest_of_the_one_before(), number, 0
             log.seek(self._position)
-            added = log.read()
-        self._position += len(added)
+            latest = log.read()
+            self._position += len(latest)
+            added += latest
         *lines, self._partial = (self._partial + added.decode("utf-8", "replace")).split("\n")
         return lines
+
+    def _rest_of_the_one_before(self) -> bytes:
+        with suppress(FileNotFoundError), self._before.open("rb") as log:
+            if os.fstat(log.fileno()).st_ino == self._file:
+                log.seek(self._position)
+                return log.read()
+        return b""

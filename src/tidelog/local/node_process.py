@@ -142,7 +142,7 @@ class NodeProcess:
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         # -P: a module of the user's in the current directory must not stand in for a real one.
         command = [sys.executable, "-P", "-m", "tidelog.shell", "--config", str(self.properties)]
-        command += ["--ending", str(self._ending_file)]
+        command += ["--ending", str(self._ending_file), "--log", str(self.log)]
         reserve(self._ending_file)
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
@@ -195,7 +195,9 @@ class NodeProcess:
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
-            log.seek(max(self._log_start, self.log.stat().st_size - 16_384))
+            size = os.fstat(log.fileno()).st_size
+            start = self._log_start if self._log_start <= size else 0  # replaced when it was full
+            log.seek(max(start, size - 16_384))
             text = log.read().decode("utf-8", errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 

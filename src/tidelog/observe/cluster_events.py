@@ -15,35 +15,32 @@ from tidelog.model.ids import NO_LEADER, TopicPartition
 class ControllerActivated:
     """The controller of a node decides from now on: it leads the quorum."""
 
-    node_id: int
     epoch: int
     cause: str
 
     def __str__(self) -> str:
-        return f"node {self.node_id} is the active controller in epoch {self.epoch}"
+        return f"is the active controller in epoch {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerDeactivated:
     """The controller of a node decides no longer; what it had not committed is forgotten."""
 
-    node_id: int
     epoch: int
     cause: str
 
     def __str__(self) -> str:
-        return f"node {self.node_id} is no longer the active controller of epoch {self.epoch}"
+        return f"is no longer the active controller of epoch {self.epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerMissing:
     """A node has heard of no active controller for a while: nothing that needs one can happen."""
 
-    node_id: int
     cause: str
 
     def __str__(self) -> str:
-        return f"node {self.node_id} finds no active controller"
+        return "finds no active controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,15 @@
 """What happened, as values: one frozen class per fact.
 
 Invariant  Each fact says in `cause` why it happened, in words a person can act on.
-Invariant  An event holds plain values only and no time; whoever keeps it adds the moment.
+Invariant  An event holds plain values only and says neither when it happened nor who speaks;
+           whoever keeps it knows both.
+Invariant  An event of `OF_THE_NODE_ITSELF` has the node that speaks as the subject of its words.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition, uuid_text
@@ -45,25 +47,23 @@ from tidelog.observe.replication_events import (
 class NodeStarted:
     """The node has loaded its logs and takes part in the cluster."""
 
-    node_id: int
     cluster_id: str
     roles: tuple[str, ...]
     cause: str
 
     def __str__(self) -> str:
-        return f"node {self.node_id} started as {', '.join(self.roles)} of {self.cluster_id}"
+        return f"started as {', '.join(self.roles)} of {self.cluster_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStopped:
     """The node is done; `clean` says that everything it held is on disk."""
 
-    node_id: int
     clean: bool
     cause: str
 
     def __str__(self) -> str:
-        return f"node {self.node_id} stopped {'cleanly' if self.clean else 'without cleaning up'}"
+        return f"stopped {'cleanly' if self.clean else 'without cleaning up'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,4 +243,12 @@ Event: TypeAlias = (
     | ConnectionRefused
     | ConnectionDropped
     | AcceptingPaused
+)
+
+OF_THE_NODE_ITSELF: Final = (
+    NodeStarted,
+    NodeStopped,
+    ControllerActivated,
+    ControllerDeactivated,
+    ControllerMissing,
 )

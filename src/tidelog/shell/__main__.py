@@ -1,6 +1,7 @@
-"""`python -m tidelog.shell --config FILE [--ending FILE]`: one node, started as fast as can be.
+"""`python -m tidelog.shell --config FILE [--ending FILE] [--log FILE]`: one node, started fast.
 
-With `--ending` it leaves in that file how it ended.
+With `--ending` it leaves in that file how it ended. `--log` names the file that its stderr is, and
+it keeps that below `journal.max.bytes`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from pathlib import Path
 
 def main(arguments: list[str]) -> int:
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
-    if len(arguments) % 2 or "--config" not in options or options.keys() - {"--config", "--ending"}:
-        print("usage: python -m tidelog.shell --config FILE [--ending FILE]", file=sys.stderr)
+    known = {"--config", "--ending", "--log"}
+    if len(arguments) % 2 or "--config" not in options or options.keys() - known:
+        usage = "usage: python -m tidelog.shell --config FILE [--ending FILE] [--log FILE]"
+        print(usage, file=sys.stderr)
         return 2
     from tidelog.model.errors import TidelogError
     from tidelog.shell.ending import Cause, Ending, leave
@@ -22,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
     tell = partial(leave, Path(options["--ending"])) if "--ending" in options else _to_nobody
     try:
-        return run(Path(options["--config"]), tell)
+        return run(Path(options["--config"]), tell, options.get("--log"))
     except TidelogError as error:
         print(error, file=sys.stderr)
         tell(Ending(Cause.FAILED, EXIT_FAILED, str(error)))

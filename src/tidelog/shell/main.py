@@ -15,11 +15,13 @@ EVENTS_FILE: Final = "events.jsonl"
 """What the node announces, for programs: one JSON object a line, in its metadata directory."""
 
 
-def run(config_path: Path, tell_ending: TellEnding | None = None) -> int:
+def run(
+    config_path: Path, tell_ending: TellEnding | None = None, log_path: str | None = None
+) -> int:
     """Run the node a configuration file describes until it is told to stop."""
     config = read_config(config_path)
     journal = f"{config.metadata_directory}/{EVENTS_FILE}"
-    return run_node(config, Node, journal, tell_ending)
+    return run_node(config, Node, journal, tell_ending, log_path)
 
 
 def read_config(path: Path) -> NodeConfig:

@@ -362,7 +362,6 @@ def test_who_is_left_without_a_majority_says_so_within_seconds_and_again_when_it
     trio.wait_until(lambda: bool(survivor.of_kind(ControllerMissing)), 4000)
 
     [missing] = survivor.of_kind(ControllerMissing)
-    assert missing.node_id == survivor.node_id
     where = ", ".join(f"{machine.host}:9093" for machine in sorted(dead, key=lambda m: m.host))
     assert missing.cause == (
         "1 of 3 controllers can be reached, and 2 are needed: nobody answers at " + where

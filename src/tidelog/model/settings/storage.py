@@ -16,6 +16,12 @@ from tidelog.model.settings.setting import (
 class StorageSettings(Settings):
     """How this node keeps its logs."""
 
+    journal_max_bytes = Setting(
+        ConfigType.LONG,
+        16_777_216,
+        "Size at which `events.jsonl` and `node.log` each become `.1`, in place of the one before.",
+        at_least(4096),
+    )
     log_cleaner_backoff_ms = Setting(
         ConfigType.LONG,
         15_000,

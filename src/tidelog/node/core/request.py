@@ -10,6 +10,7 @@ from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.node.core.promise import Promise
+from tidelog.node.core.request_meter import RequestMeter
 from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.frame import RequestHeader
@@ -42,6 +43,7 @@ class Request(Generic[BodyT_co]):
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
     __slots__ = (
+        "_meter",
         "_queued_bytes",
         "_slot",
         "api_key",
@@ -61,6 +63,7 @@ class Request(Generic[BodyT_co]):
         header: RequestHeader,
         body: BodyT_co,
         frame: memoryview,
+        meter: RequestMeter | None = None,
     ) -> None:
         self.now = now
         self.connection = connection
@@ -73,6 +76,8 @@ class Request(Generic[BodyT_co]):
         """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
         self._queued_bytes = 0
+        self._meter = meter
+        """Who notes how long it was parked; nobody asks that of what another request encloses."""
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
@@ -91,6 +96,8 @@ class Request(Generic[BodyT_co]):
             encoded = encode_answer(reply, self.api_version, self.correlation_id)
             self.connection.fill(self._slot, encoded)
             self._slot = None
+            if self._meter is not None:
+                self._meter.answered(self.api_key, self.now)
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:
         """Answer once the promise is settled, with what it is then."""

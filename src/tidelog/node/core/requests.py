@@ -9,7 +9,8 @@ from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.request import Later, Request, encode_answer
-from tidelog.node.core.routes import Routes
+from tidelog.node.core.request_meter import RequestMeter
+from tidelog.node.core.routes import BodyT, Routes
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
 from tidelog.protocol.frame import MalformedRequest, RequestHeader, read_request_header
@@ -29,6 +30,7 @@ class Requests:
         self._listeners = listeners
         self._of_brokers = of_brokers
         self._of_controllers = of_controllers
+        self.meter = RequestMeter(runtime, {**of_brokers, **of_controllers})
 
     def frame_arrived(self, now: Now, connection: Connection, frame: memoryview) -> None:
         """Work on one request."""
@@ -39,14 +41,28 @@ class Requests:
         except MalformedRequest as error:
             self._drop(connection, error)
             return
-        reply = routes[header.api_key](Request, now, connection, header, frame)
+        reply = routes[header.api_key](self._request, now, connection, header, frame)
         if isinstance(reply, Later):
+            if reply is Later.PARKED:
+                return
             if reply is Later.HANG_UP:
                 connection.close("a request without acknowledgement failed")
         elif isinstance(reply, MalformedRequest):
             self._drop(connection, reply)
+            return
         else:
             connection.answer_now(encode_answer(reply, header.api_version, header.correlation_id))
+        self.meter.times[header.api_key].at_once += 1
+
+    def _request(
+        self,
+        now: Now,
+        connection: Connection,
+        header: RequestHeader,
+        body: BodyT,
+        frame: memoryview,
+    ) -> Request[BodyT]:
+        return Request(now, connection, header, body, frame, self.meter)
 
     def _read_header(self, connection: Connection, frame: memoryview) -> RequestHeader:
         header = read_request_header(frame)

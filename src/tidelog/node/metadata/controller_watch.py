@@ -96,9 +96,7 @@ class ControllerWatch:
         is_news = self.missing is None
         self.missing = self._why_missing()
         if is_news:
-            self._runtime.announce(
-                ControllerMissing(node_id=self._cluster.node_id, cause=self.missing)
-            )
+            self._runtime.announce(ControllerMissing(cause=self.missing))
         self._look_at(now_ms + self._patience_ms)
 
     def _why_missing(self) -> str:

@@ -47,6 +47,7 @@ from tidelog.node.core.inputs import (
     TimePassed,
 )
 from tidelog.node.node import Node
+from tidelog.observe.journal import words
 from tidelog.protocol.parts import Part, joined
 from tidelog.simulator.disk.machine_disk import ProcessDies
 from tidelog.simulator.rules.violation import Violation
@@ -61,6 +62,9 @@ _Waiting = tuple[Callable[..., Any], tuple[Any, ...]]
 
 class ProcessMachine(WorkingMachine, Host, Protocol):
     """The machine under a process, which hears what becomes of it."""
+
+    @property
+    def node_id(self) -> int: ...
 
     def note(self, words: str) -> None:
         """Write a line of the trace."""
@@ -310,7 +314,8 @@ class Process:
                 case RunJob():
                     self._jobs[effect.lane].add(effect)
                 case Announce(event):
-                    machine.note(f"! {event}: {event.cause}")
+                    told = words(event, machine.node_id)
+                    machine.note(f"! {told}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
                 case LimitConnections():
