@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tidelog.cli.main import app
 from tidelog.testing.cluster import Cluster
@@ -264,10 +263,11 @@ def test_a_support_bundle_has_what_a_helper_needs_and_no_secret(
     config.write_text(before)
 
     with tarfile.open(archive) as bundle:
-        texts = {
-            name.removeprefix("bundle/"): (bundle.extractfile(name) or archive.open()).read()
-            for name in bundle.getnames()
-        }
+        texts: dict[str, bytes] = {}
+        for name in bundle.getnames():
+            file = bundle.extractfile(name)
+            assert file is not None
+            texts[name.removeprefix("bundle/")] = file.read()
     assert archive.stat().st_mode & 0o077 == 0
     assert b"hunter2" not in b"".join(texts.values())
     assert b"ssl.keystore.password=(hidden)" in texts["node-103/node.properties"]
