@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.completion import group_names
+from tidelog.cli.connecting import connected, say_missed
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_group
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.cli.reset_offsets import reset_offsets
 
@@ -20,18 +22,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=group_names)]
 
 
 @app.command(name="list")
-def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_groups(
+    bootstrap: Bootstrap = None, data: OfLocalCluster = None, as_json: AsJson = False
+) -> None:
     """List the groups of the cluster."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.groups import Groups
 
-        with Client(bootstrap) as client:
-            found = Groups(client).list()
+        with connected(bootstrap, data) as client:
+            missed: list[int] = []
+            found = Groups(client).list(missed)
+        say_missed("groups", missed)
         if as_json:
             for each in found:
                 print_json(each._asdict())
@@ -41,14 +46,16 @@ def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = Fals
 
 @app.command()
 def describe(
-    group: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    group: GroupName,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a group's members, offsets and lag, partition by partition."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.groups import Groups
 
-        with Client(bootstrap) as client, known_group(client, group):
+        with connected(bootstrap, data) as client, known_group(client, group):
             groups = Groups(client)
             found = groups.describe(group)
             partitions = _progress(client, found, groups.offsets(group))
@@ -73,17 +80,17 @@ app.command(name="reset-offsets")(reset_offsets)
 
 @app.command()
 def delete(
-    group: Annotated[list[str], typer.Argument(metavar="GROUP")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    group: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=group_names)],
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Delete groups that have no members, and all their offsets."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.errors import NoSuchName, RequestRefused
         from tidelog.client.groups import Groups
 
         failed = False
-        with Client(bootstrap) as client:
+        with connected(bootstrap, data) as client:
             for name in group:
                 try:
                     with known_group(client, name):
@@ -101,15 +108,17 @@ def _progress(
     client: Client, group: DescribedGroup, committed: dict[TopicPartition, int]
 ) -> list[dict[str, Any]]:
     """Every partition that somebody reads or that has an offset, and how far behind it is."""
-    from tidelog.client.offsets import LATEST, find_offsets
+    from tidelog.client.offsets import BoundsSurvey
 
     readers = {name: member for member in group.members for name in member.partitions}
     lines = []
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int | None] = {}
+    survey = BoundsSurvey(client)
     for topic, names in groupby(sorted({*committed, *readers}), key=lambda name: name.topic):
-        wanted = {name.partition: LATEST for name in names}
-        found = find_offsets(client, topic, wanted)
-        ends |= {(topic, index): end for index, end in found.items()}
+        for index, found in survey.of(topic, [name.partition for name in names]).items():
+            if isinstance(found, str):
+                say(f"{topic}-{index}: {found}")
+            ends[topic, index] = None if isinstance(found, str) else found[1]
     for name in sorted({*committed, *readers}):
         offset, end, reader = committed.get(name), ends[name], readers.get(name)
         lines.append(
@@ -118,7 +127,7 @@ def _progress(
                 "partition": name.partition,
                 "committed": offset,
                 "end": end,
-                "lag": None if offset is None else max(0, end - offset),
+                "lag": None if offset is None or end is None else max(0, end - offset),
                 "member": None if reader is None else reader.member_id,
                 "host": None if reader is None else reader.host,
             }

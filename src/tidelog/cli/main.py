@@ -6,6 +6,7 @@ Invariant  Importing this module is cheap: whatever a single command needs is im
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,16 +15,19 @@ from tidelog import __version__
 from tidelog.cli import (
     audit,
     cluster,
+    completion,
     configs,
     consume,
     groups,
     local,
     log,
     node,
+    partitions,
     pipelines,
     placed,
     produce,
     sim,
+    support_bundle,
     topics,
     transactions,
     up,
@@ -52,6 +56,7 @@ _PLACED = "Nodes placed by hand"
 _TABLES = "Tables"
 _DISK = "On disk"
 _PROOF = "Proof"
+_HELP = "Help"
 
 app.command(rich_help_panel=_LOCAL)(up.up)
 app.command(rich_help_panel=_LOCAL)(local.down)
@@ -62,6 +67,7 @@ app.command(rich_help_panel=_DATA)(produce.produce)
 app.command(rich_help_panel=_DATA)(consume.consume)
 app.add_typer(groups.app, name="groups", rich_help_panel=_DATA)
 app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
+app.add_typer(partitions.app, name="partitions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
 app.add_typer(pipelines.app, name="pipelines", rich_help_panel=_TABLES)
@@ -71,6 +77,8 @@ app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
 app.add_typer(log.app, name="log", rich_help_panel=_DISK)
 app.add_typer(audit.app, name="audit", rich_help_panel=_DISK)
 app.command(rich_help_panel=_PROOF)(sim.sim)
+app.command(rich_help_panel=_HELP)(completion.completion)
+app.command(name="support-bundle", rich_help_panel=_HELP)(support_bundle.support_bundle)
 
 
 def _print_version(wanted: bool) -> None:
@@ -91,4 +99,8 @@ def options(
 
 def main() -> None:
     """Entry point of the `tidelog` script."""
+    if completion.VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     app()
