@@ -27,6 +27,7 @@ from tidelog.cli import (
     placed,
     produce,
     sim,
+    stories,
     support_bundle,
     topics,
     transactions,
@@ -77,6 +78,8 @@ app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
 app.add_typer(log.app, name="log", rich_help_panel=_DISK)
 app.add_typer(audit.app, name="audit", rich_help_panel=_DISK)
 app.command(rich_help_panel=_PROOF)(sim.sim)
+app.command(rich_help_panel=_PROOF)(stories.stories)
+app.command(rich_help_panel=_PROOF)(stories.story)
 app.command(rich_help_panel=_HELP)(completion.completion)
 app.command(name="support-bundle", rich_help_panel=_HELP)(support_bundle.support_bundle)
 

@@ -76,7 +76,7 @@ class ClientWorld(Simulation, Protocol):
 
     calm_since_ms: int | None
 
-    def client_acted(self, client: Client) -> None: ...
+    def client_acted(self, client: Client, sender: str, frame: bytes) -> None: ...
 
 
 class ClientHost:
@@ -136,7 +136,7 @@ class ClientHost:
     def frame_arrived(self, end: End, frame: bytes) -> None:
         self._note(f"< {end.number} {len(frame)} B {crc32(frame):08x}")
         self._client.on_frame(end.number, memoryview(frame))
-        self._acted()
+        self._acted("" if end.peer is None else end.peer.host.name, frame)
 
     def disconnected(self, end: End, reason: str) -> None:
         self._ends.pop(end.number, None)
@@ -152,5 +152,5 @@ class ClientHost:
     def _note(self, words: str) -> None:
         self.world.trace.note(f"{self.name} {words}")
 
-    def _acted(self) -> None:
-        self.world.client_acted(self._client)
+    def _acted(self, sender: str = "", frame: bytes = b"") -> None:
+        self.world.client_acted(self._client, sender, frame)

@@ -183,8 +183,8 @@ class World:
     def machine_died(self, machine: Machine, cause: str) -> None:
         self._tell(Died(machine, cause, machine.lossy))
 
-    def client_acted(self, client: Client) -> None:
-        self._tell(ClientActed(client))
+    def client_acted(self, client: Client, sender: str, frame: bytes) -> None:
+        self._tell(ClientActed(client, sender, frame))
 
     def _tell(self, happening: Happening) -> None:
         for observer in self.observers:
