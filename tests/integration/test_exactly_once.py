@@ -170,7 +170,7 @@ def fill(bootstrap: str, count: int) -> list[bytes]:
 def test_every_input_is_once_in_the_output_although_brokers_are_killed(
     cluster: Cluster, tmp_path: Path, make_command: Callable[[str, str], list[str]]
 ) -> None:
-    values = fill(cluster.bootstrap, 6000)
+    values = fill(cluster.bootstrap, 4200)
     output = Output(cluster.bootstrap)
     first = make_command(cluster.bootstrap, "transformer-1")
     second = make_command(cluster.bootstrap, "transformer-2")

@@ -35,7 +35,7 @@ PLAIN_JOB = """
 import sys
 from pyspark.sql import SparkSession
 master, bootstrap, topic = sys.argv[1:]
-spark = SparkSession.builder.master(master).getOrCreate()
+spark = SparkSession.builder.master(master).config("spark.task.maxFailures", "1").getOrCreate()
 options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
 spark.read.format("tidelog").options(**options).load().count()
 """

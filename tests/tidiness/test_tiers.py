@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.tiers import FOLDERS, LONGEST, SMOKE, SPREAD, Tier
 
 TESTS = Path(__file__).parents[1]
@@ -69,3 +73,13 @@ def test_what_is_quick_in_a_folder_that_is_not_is_named_so_that_it_is_found() ->
 
 def test_what_starts_first_and_what_any_worker_may_take_is_there() -> None:
     assert [each for each in (*LONGEST, *SPREAD) if not (TESTS.parent / each).exists()] == []
+
+
+@pytest.mark.long
+def test_the_tests_of_a_file_are_run_by_one_worker() -> None:
+    """Otherwise each worker starts the file's brokers, and the files that count on it fail."""
+    files = ("tests/model/test_config.py", "tests/records/test_varint.py")
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-v", "-p", "no:cacheprovider", *files]
+    ran = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=300)
+    told = set(re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", ran.stdout, re.MULTILINE))
+    assert sorted(file for _, file in told) == list(files), ran.stdout + ran.stderr

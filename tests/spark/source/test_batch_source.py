@@ -153,5 +153,6 @@ def test_a_schema_that_does_not_fit_is_refused(
 
 
 def test_a_cluster_that_is_not_there_is_said_to_be_so(spark: SparkSession) -> None:
+    options = {"subscribe": "orders", "kafka.default.api.timeout.ms": "100"}
     with pytest.raises(PySparkException, match=r"no broker answers at 127\.0\.0\.1:1:"):
-        load(spark, "tidelog", "127.0.0.1:1", subscribe="orders").collect()
+        load(spark, "tidelog", "127.0.0.1:1", **options).collect()
