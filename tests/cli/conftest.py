@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.client.conftest import scripted
 
-from tidelog.local.node_setup import local_nodes
+from tidelog.local.node_setup import local_nodes, with_http
 from tidelog.local.ports import free_ports, port_is_free
 from tidelog.testing.plugin import tidelog_cluster
 
@@ -19,7 +19,7 @@ def port() -> int:
         (found,) = free_ports(1)
         if found < 65000 and all(
             port_is_free(port)
-            for node in local_nodes(range(found, found + 3))
-            for port in node.ports
+            for node in with_http(local_nodes(range(found, found + 3)), None)
+            for port in node.ports_by_role
         ):
             return found

@@ -341,6 +341,7 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
             "pid",
             "listener",
             "controller_listener",
+            "http_listener",
             "data",
             "log",
             "state",

@@ -111,6 +111,7 @@ class Node:
         """Open the metadata log and join the cluster; called once, before any step."""
         rooms = self._rooms = build_rooms(self.config, self._files, self._entropy, now)
         cluster, runtime = rooms.base.cluster, rooms.base.runtime
+        runtime.now = now
         if self.config.is_controller:
             names = tuple(endpoint.name for endpoint in self.config.controller_endpoints)
             runtime.effects.append(OpenListeners(names))

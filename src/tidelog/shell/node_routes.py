@@ -37,6 +37,8 @@ from tidelog.shell.live_watchers import LiveWatchers
 from tidelog.shell.process_metrics import WATCHERS
 
 _FRESH_MS: Final = 500
+_STALE_MS: Final = 5000
+_REST_FOR_WORK: Final = 50
 _PARTITIONS: Final = ("hosted", "metadata", "none")
 T = TypeVar("T")
 
@@ -70,7 +72,7 @@ class NodeRoutes:
         self._history = history
         self._watchers = LiveWatchers(loop, self._inspection, report)
         self._survey: Survey | None = None
-        self._surveyed_ms = 0
+        self._fresh_until_ms = 0
         self._surveying: asyncio.Task[Survey] | None = None
 
     @property
@@ -117,14 +119,14 @@ class NodeRoutes:
         return json_response({"healthy": True})
 
     async def _readiness(self, request: HttpRequest) -> HttpResponse:
-        missing = [*self._node.problems, *self._inspection.missing(await self._surveyed())]
+        found = await _in_slices(self._inspection.survey_assignments())
+        missing = [*self._node.problems, *self._inspection.missing(found)]
         status = HTTPStatus.SERVICE_UNAVAILABLE if missing else HTTPStatus.OK
         return json_response({"ready": not missing, "missing": missing}, status)
 
     async def _surveyed(self) -> Survey:
-        """A look at all partitions that is not older than half a second."""
-        now_ms = read_clock().monotonic_ms
-        if self._survey is not None and now_ms - self._surveyed_ms < _FRESH_MS:
+        """A look at all partitions, not older than half a second, or a few where looks are dear."""
+        if self._survey is not None and read_clock().monotonic_ms < self._fresh_until_ms:
             return self._survey
         if self._surveying is None:
             self._surveying = asyncio.ensure_future(self._look())
@@ -133,8 +135,11 @@ class NodeRoutes:
 
     async def _look(self) -> Survey:
         try:
+            began_ms = read_clock().monotonic_ms
             self._survey = await _in_slices(self._inspection.survey())
-            self._surveyed_ms = read_clock().monotonic_ms
+            now_ms = read_clock().monotonic_ms
+            rest_ms = _REST_FOR_WORK * (now_ms - began_ms)
+            self._fresh_until_ms = now_ms + max(_FRESH_MS, min(_STALE_MS, rest_ms))
             return self._survey
         finally:
             self._surveying = None

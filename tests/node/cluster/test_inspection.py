@@ -174,11 +174,14 @@ def test_a_node_is_ready_only_when_all_its_replicas_are_in_sync(three: Cluster) 
     three[follower].holds_jobs = True
     three[follower].start()
     assert "its logs are being loaded" in missing(three, follower)
+    three[leader_of(three)].is_paused = leader_of(three) != 100
     three[follower].release_jobs()
-    three.wait_until(lambda: three[follower].is_serving, 10_000)
-    if follower not in in_sync(three):
-        late = "1 of 1 local replicas are not in sync: orders-0"
-        assert missing(three, follower) == [late]
+    three.wait_until(lambda: "the broker is fenced" not in missing(three, follower), 5000)
+    three.wait(10)
+    late = "1 of 1 local replicas are not in sync: orders-0"
+    assert late in missing(three, follower)
+    for machine in three.machines.values():
+        machine.is_paused = False
     three.wait_until(lambda: is_settled(three, 1), 20_000)
     three.wait(100)
     assert missing(three, follower) == []

@@ -263,7 +263,7 @@ def _logs(inspection: Inspection, found: Survey) -> Iterator[Metric]:
     yield one(OFFLINE_DIRECTORIES, offline)
     yield Metric(
         DIRECTORY_SIZE,
-        [((each.path,), found.directory_bytes[each.path]) for each in directories],
+        [((each.path,), found.directory_bytes[each.health]) for each in directories],
     )
     largest = found.topic_bytes.most_common(NAMED_MAX)
     yield Metric(LOG_SIZE, [((topic,), size) for topic, size in largest])

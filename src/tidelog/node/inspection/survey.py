@@ -19,6 +19,7 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
+from tidelog.storage.log_place import DirectoryHealth
 
 SLICE: Final = 250
 NAMED_MAX: Final = 100
@@ -56,7 +57,8 @@ class Survey:
         self.follower_lags: list[FollowerLag] = []
         self.high_watermark_lags: list[HighWatermarkLag] = []
         self.topic_bytes: Counter[str] = Counter()
-        self.directory_bytes: Counter[str] = Counter()
+        self.directory_bytes: Counter[DirectoryHealth] = Counter()
+        """By the health that the logs of a directory share."""
         self.assigned = 0
         """Replicas that the metadata places here; not all may be hosted."""
         self.out_of_sync: list[TopicPartition] = []
@@ -86,7 +88,7 @@ class Survey:
             return
         size = log.size_bytes
         self.topic_bytes[partition.name.topic] += size
-        self.directory_bytes[log.directory.rpartition("/")[0]] += size
+        self.directory_bytes[log.health] += size
         if partition.leading is not None:
             self._look_at_leader(partition, partition.leading)
 
@@ -100,8 +102,6 @@ class Survey:
         self.at_min_isr += members == wanted
         self.reassigning += bool(leadership.adding or leadership.removing)
         self.parked += len(leader.produces)
-        if leadership.recovery_state != RECOVERED:
-            self.recovering.append(name)
         end = partition.log.end_offset
         uncommitted = end - partition.high_watermark.offset
         if uncommitted > 0:
@@ -116,6 +116,8 @@ class Survey:
         self.assigned += 1
         if node_id not in image.isr:
             self.out_of_sync.append(name)
+        if image.recovery_state != RECOVERED and image.leader == node_id:
+            self.recovering.append(name)
 
     def look_at_partition(self, image: PartitionImage) -> None:
         """One of the cluster."""
@@ -126,12 +128,19 @@ class Survey:
 
 def survey(cluster: ClusterView, replicas: Replicas) -> Generator[None, None, Survey]:
     """Look at everything; yields after each slice."""
-    found = Survey()
+    found = yield from survey_assignments(cluster, replicas)
     for n, partition in enumerate(tuple(replicas), 1):
         found.look_at_replica(partition)
         if n % SLICE == 0:
             yield
-    node_id = cluster.node_id
+    if cluster.config.is_controller:
+        yield from _survey_cluster(cluster, found)
+    return found
+
+
+def survey_assignments(cluster: ClusterView, replicas: Replicas) -> Generator[None, None, Survey]:
+    """Look only at what the metadata says of this node: whether all its replicas are in sync."""
+    found, node_id = Survey(), cluster.node_id
     assigned = [
         (TopicPartition(topic.name, index), image)
         for topic, index, image in cluster.image.partitions_of(node_id)
@@ -141,8 +150,6 @@ def survey(cluster: ClusterView, replicas: Replicas) -> Generator[None, None, Su
         found.offline_replicas += replicas.is_lost(name) and replicas.get(name) is None
         if n % (4 * SLICE) == 0:
             yield
-    if cluster.config.is_controller:
-        yield from _survey_cluster(cluster, found)
     return found
 
 
