@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from tidelog.controller.records import MetadataRecord
-from tidelog.model.errors import DiskError
+from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
@@ -23,6 +23,7 @@ from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.quorum_requests import ask_voter
+from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.quorum.messages import (
     Address,
     BeginQuorumEpoch,
@@ -56,6 +57,7 @@ class QuorumMember:
         self._controller_watch = controller_watch
         self._quorum = quorum
         self._listener = listener
+        self.recognition: Final = VoterRecognition(cluster.config, quorum.identity)
         self._timer: Deadline | None = None
         self._leader = (quorum.leader_id, quorum.epoch)
         self._left: Callable[[Now], None] | None = None
@@ -68,19 +70,39 @@ class QuorumMember:
 
     def start(self, now: Now) -> None:
         """Take part."""
+        self.recognition.start(now)
         self._quorum.start(now)
         self.settle(now)
+
+    @property
+    def failure(self) -> str | None:
+        """Why this node can have no part in the quorum."""
+        return self.recognition.misplaced
 
     # What voters ask
 
     def vote_asked(self, asked: Vote, now: Now, answer: Answer) -> None:
+        if not self._is_meant(asked, asked.candidate.id, now):
+            answer(self._not_the_one(asked.epoch))
+            return
         self._answer(self._quorum.elections.handle_vote(asked, now), answer, now)
 
     def epoch_begun(self, begun: BeginQuorumEpoch, now: Now, answer: Answer) -> None:
+        if not self._is_meant(begun, begun.leader_id, now):
+            answer(self._not_the_one(begun.epoch))
+            return
         self._answer(self._quorum.elections.handle_begin_quorum_epoch(begun, now), answer, now)
 
     def epoch_ended(self, ended: EndQuorumEpoch, now: Now, answer: Answer) -> None:
         self._answer(self._quorum.elections.handle_end_quorum_epoch(ended, now), answer, now)
+
+    def _is_meant(self, asked: Vote | BeginQuorumEpoch, sender_id: int, now: Now) -> bool:
+        return self.recognition.is_meant(asked.voter, sender_id, self._quorum.voters, now)
+
+    def _not_the_one(self, epoch: int) -> QuorumResponse:
+        """To somebody who means another replica: no word of an epoch that it does not know."""
+        known = min(epoch, self._quorum.state.durable_epoch)
+        return QuorumResponse(ErrorCode.invalid_voter_key, known)
 
     def _answer(self, said: QuorumResponse, answer: Answer, now: Now) -> None:
         """Answer, once what the answer promises is on disk."""
@@ -210,5 +232,6 @@ class QuorumMember:
         if isinstance(answer, LinkLost):
             self._quorum.elections.request_failed(outbound, now)
         else:
-            self._quorum.elections.handle_response(outbound, answer, now)
+            said = self.recognition.answered(outbound.to.voter_id, answer, now)
+            self._quorum.elections.handle_response(outbound, said, now)
         self.settle(now)
