@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -154,11 +156,59 @@ def test_a_node_of_another_cluster_stops_with_the_reason_and_the_others_serve(
 
     wait_for_words(trio, 102, "node 102 stops: ")
     assert "are of another cluster (inconsistent_cluster_id)" in trio.log_text(102)
-    deadline = time.monotonic() + SECONDS
-    while cluster.nodes[102].state is not NodeState.STOPPED:
+    require_the_others(trio, "others")
+    identity.write_text(right)
+
+
+def require_the_others(cluster: Cluster, topic: str) -> str:
+    """Node 102 ends, 100 and 101 serve: with which reason, as `tidelog status` tells it."""
+    deadline = time.monotonic() + 2 * SECONDS
+    while cluster.state(102) is not NodeState.STOPPED:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert cluster.nodes[102].ending == "exit code 1"
-    assert cluster.running() == [100, 101]
-    assert tidelog("topics", "create", "others", at=trio).returncode == 0
+    assert cluster.local.running() == [100, 101]
+    assert tidelog("topics", "create", topic, at=cluster).returncode == 0
+    shown = tidelog("status", "--data", str(cluster.directory), at=cluster).stderr
+    assert "node 102 failed (exit code 1): " in shown
+    return shown
+
+
+def test_a_node_with_the_directory_of_another_one_stops_with_the_reason(trio: Cluster) -> None:
+    trio.kill(102)
+    identity = trio.data(102) / "meta.properties"
+    right = identity.read_text()
+    identity.write_text(right.replace("node.id=102", "node.id=101"))
+
+    trio.local.nodes[102].start()
+
+    assert "belongs to node 101" in require_the_others(trio, "of-two")
     identity.write_text(right)
+
+
+def test_a_node_that_was_formatted_with_voters_of_its_own_stops_with_the_reason(
+    trio: Cluster, tmp_path: Path
+) -> None:
+    for node_id in trio.node_ids:
+        trio.kill(node_id)
+    right = tmp_path / "right"
+    trio.data(102).rename(right)
+    config = str(trio.node(102).properties)
+    alone = ("format", "--config", config, "--cluster-id", trio.cluster_id, "--standalone")
+    assert tidelog(*alone, at=trio).returncode == 0
+    for _ in range(2):  # so that it knows later epochs than the others
+        trio.local.nodes[102].start()
+        wait_for_words(trio, 102, "listens on PLAINTEXT")
+        trio.kill(102)
+        trio.node(102).log.unlink()
+    trio.local.nodes[102].start()
+
+    trio.local.nodes[100].start()
+    trio.local.start_node(101)
+
+    said = require_the_others(trio, "of-the-majority")
+    assert "its own says that it is the only voter" in said
+    assert "--no-initial-controllers" in said
+    known = tidelog("topics", "list", at=trio).stdout
+    assert "of-the-majority" in known
+    shutil.rmtree(trio.data(102))
+    right.rename(trio.data(102))

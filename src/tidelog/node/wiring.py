@@ -70,6 +70,7 @@ from tidelog.node.metadata.encoded_topics import EncodedTopics
 from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_follower import MetadataFollower
 from tidelog.node.metadata.quorum_member import QuorumMember
+from tidelog.node.metadata.sole_voter import SoleVoter
 from tidelog.node.metadata.voter_updates import VoterUpdates
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
@@ -111,6 +112,12 @@ class MetadataRoom(NamedTuple):
     member: QuorumMember
     feed: MetadataFeed
     image_changed: Signal[[ImageDelta, Now]]
+    sole_voter: SoleVoter
+
+    @property
+    def failure(self) -> str | None:
+        """Why this node has no place in the quorum of its cluster."""
+        return self.member.failure or self.sole_voter.failure
 
 
 class ControlRoom(NamedTuple):
@@ -215,12 +222,14 @@ def _build_metadata(base: Base, now: Now) -> MetadataRoom:
     member = QuorumMember(runtime, cluster, watch, quorum, quorum_listener(config))
     image_changed: Signal[[ImageDelta, Now]] = Signal()
     feed = MetadataFeed(runtime, cluster, quorum.replica, image_changed)
-    return MetadataRoom(quorum, locator, watch, member, feed, image_changed)
+    sole_voter = SoleVoter(runtime, cluster, quorum, locator)
+    member.changed.hear(sole_voter.look)
+    return MetadataRoom(quorum, locator, watch, member, feed, image_changed, sole_voter)
 
 
 def _build_control(base: Base, metadata: MetadataRoom) -> ControlRoom:
     runtime, cluster, directories = base.runtime, base.cluster, base.directories
-    quorum, locator, watch, member, feed, _ = metadata
+    quorum, locator, watch, member, feed, _, _ = metadata
     heartbeats_lost: Signal[[Now]] = Signal()
     became_active: Signal[[Now]] = Signal()
     forwarding = Forwarding(runtime, cluster, watch, locator)

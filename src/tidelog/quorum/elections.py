@@ -252,6 +252,12 @@ class Elections(Generic[T]):
         if sent.request.epoch == self.epoch and pending is not None:
             pending.unanswered(sent.to.voter_id, now.monotonic_ms + self._timeouts.retry_ms)
 
+    def ask_voters(self, now: Now) -> None:
+        """Do not wait to ask the voters who leads, or should: somebody speaks of a leader, and it
+        is not clear who that is."""
+        if isinstance(self.role, Unattached) and self._voters.has_rivals:
+            self._become_prospective(self.role, now)
+
     def heard_of(self, epoch: int, leader_id: int, address: Address | None, now: Now) -> None:
         """Somebody names an epoch, and perhaps its leader."""
         role = self.role

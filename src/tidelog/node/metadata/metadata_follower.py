@@ -39,6 +39,7 @@ from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import AfterFetch, Quorum
+from tidelog.quorum.roles import Unattached
 from tidelog.quorum.snapshots import SnapshotDownload
 
 PURPOSE: Final = "metadata"
@@ -128,6 +129,13 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._strangers.discard(question.address)
+        if isinstance(self._quorum.role, Unattached) and not self._member.recognition.believes(
+            answer.leader_id, self._quorum.voters, now
+        ):
+            if self._member.recognition.wants_proof(answer.leader_id, answer.leader_epoch):
+                self._quorum.elections.ask_voters(now)
+            self._useless(question, now)
+            return
         step = self._quorum.handle_fetch_response(asked, answer, now)
         if step is not AfterFetch.BACK_OFF and question.address == self._quorum.leader_address:
             watch.heard(now)

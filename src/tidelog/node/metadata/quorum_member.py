@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.controller.records import MetadataRecord
-from tidelog.model.errors import DiskError
+from tidelog.model.errors import DiskError, ErrorCode
 from tidelog.model.time import Now
 from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
@@ -25,6 +25,7 @@ from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.quorum_requests import ask_voter
+from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.quorum.messages import (
     Address,
     BeginQuorumEpoch,
@@ -58,6 +59,7 @@ class QuorumMember:
         self._controller_watch = controller_watch
         self._quorum = quorum
         self._listener = listener
+        self.recognition: Final = VoterRecognition(cluster.config, quorum.identity)
         self._timer: Deadline | None = None
         self._leader = (quorum.leader_id, quorum.epoch)
         self._left: Callable[[Now], None] | None = None
@@ -70,13 +72,25 @@ class QuorumMember:
 
     def start(self, now: Now) -> None:
         """Take part."""
+        self.recognition.start(now)
         self._quorum.start(now)
         self.settle(now)
+
+    @property
+    def failure(self) -> str | None:
+        """Why this node can have no part in the quorum."""
+        return self.recognition.misplaced
 
     # What voters ask
 
     def asked(self, question: QuorumRequest, now: Now) -> Promise[QuorumResponse]:
         """The answer, settled once what it promises is on disk."""
+        answer: Promise[QuorumResponse] = Promise()
+        if not self._is_meant(question, now):
+            # No word of an epoch that the asker does not know.
+            known = min(question.epoch, self._quorum.state.durable_epoch)
+            answer.settle(QuorumResponse(ErrorCode.invalid_voter_key, known))
+            return answer
         elections = self._quorum.elections
         match question:
             case Vote():
@@ -85,7 +99,6 @@ class QuorumMember:
                 said = elections.handle_begin_quorum_epoch(question, now)
             case EndQuorumEpoch():
                 said = elections.handle_end_quorum_epoch(question, now)
-        answer: Promise[QuorumResponse] = Promise()
         if self._quorum.state.awaits_disk:
             self._unsaid.append(lambda: answer.settle(said))
             self.settle(now)
@@ -93,6 +106,16 @@ class QuorumMember:
             self.settle(now)
             answer.settle(said)
         return answer
+
+    def _is_meant(self, question: QuorumRequest, now: Now) -> bool:
+        match question:
+            case Vote(candidate=sender):
+                sender_id = sender.id
+            case BeginQuorumEpoch(leader_id=sender_id):
+                pass
+            case EndQuorumEpoch():
+                return True
+        return self.recognition.is_meant(question.voter, sender_id, self._quorum.voters, now)
 
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""
@@ -213,5 +236,6 @@ class QuorumMember:
         if isinstance(answer, LinkLost):
             self._quorum.elections.request_failed(outbound, now)
         else:
-            self._quorum.elections.handle_response(outbound, answer, now)
+            said = self.recognition.answered(outbound.to.voter_id, answer, now)
+            self._quorum.elections.handle_response(outbound, said, now)
         self.settle(now)

@@ -1,0 +1,141 @@
+"""A controller that was formatted for the right cluster, but with voters that it has not: it stops
+with the reason, and the quorum of the others goes on with all that it knows."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from tests.node.cluster.conftest import (
+    CLUSTER_ID,
+    Cluster,
+    Machine,
+    NewCluster,
+    _directory_id,
+    _voter,
+)
+
+from tidelog.controller.features import default_features
+from tidelog.controller.records import encode_record
+from tidelog.observe.events import NodeStopped
+from tidelog.quorum.control_records import Voter
+from tidelog.quorum.formatting import format_directory
+from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
+
+OTHER_DISK = 900
+
+
+def replica(node_id: int, disk: int = 0) -> Voter:
+    """A voter, with its first directory or another one."""
+    known = _voter(node_id)
+    directory_id = _directory_id(node_id, disk)
+    return Voter(voter_id=node_id, voter_directory_id=directory_id, endpoints=known.endpoints)
+
+
+def formatted(machine: Machine, *voters: Voter, disk: int = 0) -> None:
+    machine.files = MemoryFileSystem()
+    format_directory(
+        machine.files,
+        "/data",
+        cluster_id=CLUSTER_ID,
+        node_id=machine.node_id,
+        directory_id=_directory_id(machine.node_id, disk),
+        bootstrap=[encode_record(record) for record in default_features()],
+        voters=voters,
+        wall_ms=machine.cluster.now.wall_ms,
+    )
+
+
+def with_history(cluster: Cluster, *node_ids: int) -> None:
+    """The right quorum has run before, and knows a topic."""
+    cluster.start(*node_ids)
+    cluster.create_topic("before", factor=2)
+    for node_id in node_ids:
+        cluster[node_id].kill()
+
+
+def grown_old(machine: Machine, elections: int) -> None:
+    """It has led alone in many epochs, more than the others have seen."""
+    for _ in range(elections):
+        machine.start()
+        machine.cluster.wait(200)
+        machine.kill()
+
+
+def require_right(cluster: Cluster, wrong: int, *right: int) -> str:
+    """The right ones serve and decide, the wrong one has stopped: with which reason."""
+    cluster.wait_until(lambda: cluster[wrong].stopped is not None, 30_000)
+    cluster.wait_until(lambda: all(cluster[each].is_serving for each in right), 5000)
+    assert all(cluster[each].stopped is None for each in right)
+    cluster.create_topic("after", factor=2)
+    cluster.wait(1000)
+    for each in right:
+        assert {"before", "after"} <= set(cluster[each].image.topics_by_name)
+    [stopped] = cluster[wrong].of_kind(NodeStopped)
+    return stopped.cause
+
+
+@pytest.mark.parametrize("order", [*permutations((100, 101, 102))])
+@pytest.mark.parametrize("gap_ms", [0, 3000])
+@pytest.mark.parametrize("elections", [0, 4])
+def test_who_takes_itself_for_the_only_voter_stops_whenever_it_comes(
+    new_cluster: NewCluster, order: tuple[int, ...], gap_ms: int, elections: int
+) -> None:
+    three = new_cluster(3, controllers=3)
+    with_history(three, 100, 101, 102)
+    formatted(three[102], replica(102, OTHER_DISK), disk=OTHER_DISK)
+    grown_old(three[102], elections)
+
+    for node_id in order:
+        three[node_id].start()
+        three.wait(gap_ms)
+
+    assert "only voter" in require_right(three, 102, 100, 101)
+
+
+@pytest.mark.parametrize("gap_ms", [0, 3000])
+def test_a_new_controller_that_was_formatted_as_the_first_stops(
+    new_cluster: NewCluster, gap_ms: int
+) -> None:
+    four = new_cluster(4, controllers=4)
+    right = (100, 101, 102)
+    for node_id in right:
+        formatted(four[node_id], *map(replica, right))
+    with_history(four, *right)
+    formatted(four[103], replica(103))
+    grown_old(four[103], 4)
+
+    for node_id in (103, *right):
+        four[node_id].start()
+        four.wait(gap_ms)
+
+    cause = require_right(four, 103, *right)
+    assert "of the same cluster follow controller 10" in cause
+    assert "--no-initial-controllers" in cause
+
+
+def test_who_names_other_directories_of_the_voters_stops(new_cluster: NewCluster) -> None:
+    three = new_cluster(3, controllers=3)
+    with_history(three, 100, 101, 102)
+    others = [replica(each, OTHER_DISK) for each in (100, 101, 102)]
+    formatted(three[102], *others, disk=OTHER_DISK)
+
+    for node_id in (102, 100, 101):
+        three[node_id].start()
+
+    assert "100, 101 are not the voters" in require_right(three, 102, 100, 101)
+
+
+def test_the_first_voter_leads_although_the_others_have_yet_to_join(
+    new_cluster: NewCluster,
+) -> None:
+    three = new_cluster(3, controllers=3)
+    formatted(three[100], replica(100))
+    for node_id in (101, 102):
+        formatted(three[node_id])
+
+    three.start()
+    three.wait(20_000)
+
+    assert all(machine.stopped is None for machine in three.machines.values())
+    three.create_topic("orders", factor=3)
