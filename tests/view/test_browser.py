@@ -10,8 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.view.browser import LAPTOP, PHONE, chromium
 
+from tidelog.model.ids import TopicPartition
+from tidelog.simulator.scenarios import scenario_text
 from tidelog.simulator.story.catalogue import story
-from tidelog.simulator.story.document import story_document
+from tidelog.simulator.story.document import act_document, story_document
+from tidelog.simulator.story.telling import record_transcript
 from tidelog.view.page import single_page
 
 pytestmark = pytest.mark.long
@@ -195,6 +198,20 @@ def test_acts_are_chosen_and_their_ends_stand_side_by_side(
         expect(page.locator(".comparison .sentence")).to_have_count(2)
         lost, kept = page.locator(".comparison .sentence").all_inner_texts()
         assert "gets nothing" in lost and "reads a, b, c" in kept
+
+
+def test_of_a_long_run_the_page_tells_what_it_leaves_out(browser: Browser, tmp_path: Path) -> None:
+    recorder = record_transcript(scenario_text("healed_cut"), TopicPartition("orders", 0)).recorder
+    steps = recorder.steps
+    act = act_document(recorder, steps=steps[-6:], left_out=steps[:-6])
+    document = {"title": "x", "about": "", "command": "x", "version": "0", "acts": [act]}
+    file = tmp_path / "long.html"
+    file.write_text(single_page("x", document), encoding="utf-8")
+
+    with opened(browser, file) as page:
+        left_out = page.locator(".steps .left-out")
+        expect(left_out.first).to_contain_text(f"{len(steps) - 6} steps of this run are left out")
+        expect(left_out.nth(1)).to_contain_text("100 starts.")
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
