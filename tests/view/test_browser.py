@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.view.browser import LAPTOP, PHONE, chromium
 
+from tidelog.model.ids import TopicPartition
+from tidelog.simulator.scenarios import scenario_text
 from tidelog.simulator.story.catalogue import story
-from tidelog.simulator.story.document import story_document
+from tidelog.simulator.story.document import act_document, story_document
+from tidelog.simulator.story.telling import record_transcript
 from tidelog.view.page import single_page
 
 pytestmark = pytest.mark.long
@@ -42,34 +46,28 @@ def page(browser: Browser, files: dict[str, Path]) -> Iterator[Page]:
         yield page
 
 
-class opened:  # noqa: N801 - reads like the function it stands for
+@contextmanager
+def opened(
+    browser: Browser, file: Path, *, place: str = "", size: tuple[int, int] = LAPTOP
+) -> Iterator[Page]:
     """A page that must neither complain nor ask for anything but itself."""
-
-    def __init__(
-        self, browser: Browser, file: Path, *, hash: str = "", size: tuple[int, int] = LAPTOP
-    ) -> None:
-        width, height = size
-        self._context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce"
-        )
-        self._wrong: list[str] = []
-        self._page = self._context.new_page()
-        self._page.on("pageerror", lambda error: self._wrong.append(str(error)))
-        self._page.on("console", lambda message: self._wrong.append(message.text))
-        self._page.on("request", lambda request: self._asked(request.url))
-        self._url = file.as_uri()
-        self._page.goto(f"{self._url}{hash}")
-
-    def _asked(self, url: str) -> None:
-        if not url.startswith((self._url, "data:")):
-            self._wrong.append(url)
-
-    def __enter__(self) -> Page:
-        return self._page
-
-    def __exit__(self, *_: object) -> None:
-        self._context.close()
-        assert self._wrong == []
+    width, height = size
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, reduced_motion="reduce"
+    )
+    wrong: list[str] = []
+    asked: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        page.goto(f"{file.as_uri()}{place}")
+        yield page
+    finally:
+        context.close()
+    assert wrong == []
+    assert [url for url in asked if not url.startswith((file.as_uri(), "data:"))] == []
 
 
 def sentence(page: Page) -> str:
@@ -174,7 +172,7 @@ def test_it_plays_by_itself_and_stops_when_told(page: Page) -> None:
 
 
 def test_a_link_opens_at_its_step(browser: Browser, files: dict[str, Path]) -> None:
-    with opened(browser, files["worked-example"], hash="#step=12") as page:
+    with opened(browser, files["worked-example"], place="#step=12") as page:
         is_at(page, 12)
         page.keyboard.press("ArrowRight")
         page.wait_for_url("**/*#step=13")
@@ -202,10 +200,24 @@ def test_acts_are_chosen_and_their_ends_stand_side_by_side(
         assert "gets nothing" in lost and "reads a, b, c" in kept
 
 
+def test_of_a_long_run_the_page_tells_what_it_leaves_out(browser: Browser, tmp_path: Path) -> None:
+    recorder = record_transcript(scenario_text("healed_cut"), TopicPartition("orders", 0)).recorder
+    steps = recorder.steps
+    act = act_document(recorder, steps=steps[-6:], left_out=steps[:-6])
+    document = {"title": "x", "about": "", "command": "x", "version": "0", "acts": [act]}
+    file = tmp_path / "long.html"
+    file.write_text(single_page("x", document), encoding="utf-8")
+
+    with opened(browser, file) as page:
+        left_out = page.locator(".steps .left-out")
+        expect(left_out.first).to_contain_text(f"{len(steps) - 6} steps of this run are left out")
+        expect(left_out.nth(1)).to_contain_text("100 starts.")
+
+
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
 def test_nothing_is_wider_than_the_window(
     browser: Browser, files: dict[str, Path], size: tuple[int, int]
 ) -> None:
-    with opened(browser, files["worked-example"], hash="#step=22", size=size) as page:
+    with opened(browser, files["worked-example"], place="#step=22", size=size) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
         expect(page.locator("[data-broker]")).to_have_count(3)

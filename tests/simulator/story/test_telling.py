@@ -12,7 +12,13 @@ from tidelog.simulator.run.runner import run_plan
 from tidelog.simulator.run.setup import standard_setup
 from tidelog.simulator.story import document
 from tidelog.simulator.story.document import run_document, told_steps
-from tidelog.simulator.story.picture import LEADER, WritePicture
+from tidelog.simulator.story.picture import (
+    LEADER,
+    PartitionPicture,
+    ReplicaPicture,
+    WritePicture,
+)
+from tidelog.simulator.story.sentences import high_watermark_sentence
 from tidelog.simulator.story.telling import (
     Recording,
     first_partition,
@@ -69,6 +75,21 @@ def test_a_broken_rule_is_the_last_step_and_its_partition_the_one_to_watch() -> 
     page = run_document(plan, "tidelog sim", recording)
     assert page["about"].startswith("D0 is broken")
     assert page["acts"][0]["steps"][-1]["text"].startswith("A rule is broken")
+
+
+def test_a_high_watermark_that_rises_too_early_is_told_as_it_was() -> None:
+    leader = ReplicaPicture(
+        "up", LEADER, 0, 101, end=5, high_watermark=2, in_sync=(100, 101), known=((100, 2),)
+    )
+    before = PartitionPicture({101: leader})
+    too_early = PartitionPicture({101: leader._replace(high_watermark=5)})
+    in_time = PartitionPicture({101: leader._replace(high_watermark=5, known=((100, 5),))})
+
+    assert high_watermark_sentence(before, too_early) == (
+        "At 101 the high watermark rises from 2 to 5, "
+        "though by its fetches 100 does not hold that much. "
+    )
+    assert "Every in-sync replica (100, 101)" in high_watermark_sentence(before, in_time)
 
 
 def test_a_run_that_ends_well_is_watched_at_its_first_partition() -> None:

@@ -217,7 +217,7 @@ class Recorder:
         told = said + high_watermark_sentence(before, after) + events_sentence(machine.name, events)
         if not told:
             told = _plain_change(machine.name, before, after)
-        if not told:
+        if not told and not loss_sentence(before, after):
             self._last = after
             return
         if message is not None and not about and not events:

@@ -2,6 +2,8 @@
 
 Invariant  A sentence says what arrived or happened, then what came of it; causes are those that
            events carry.
+Invariant  What a rule of the protocol would make true is said only where disks and messages show
+           it: a run that breaks the rule is told as it was.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ def _fetch_asked(message: CarriedMessage, asked: FetchAsked, after: PartitionPic
     said = f"{asker} asks {leader} for offset {wanted.fetch_offset}"
     if wanted.fetch_offset == 0:
         return f"{said}: it holds nothing yet. "
-    return f"{said}: so it holds everything below {wanted.fetch_offset}. "
+    return f"{said}, which says that it holds everything below {wanted.fetch_offset}. "
 
 
 def _unsound_fetch(asker: str, leader: str, asked: FetchAsked, replica: ReplicaPicture) -> str:
@@ -191,12 +193,12 @@ def _fetch_answered(
 def _why_refused(error: int) -> str:
     return {
         ErrorCode.offset_not_available: (
-            "The new leader does not know yet how far its predecessor had committed, and asks for "
-            "patience instead of showing too little. "
+            "It says that it does not know yet how far its predecessor had committed: the consumer "
+            "is to ask again. "
         ),
-        ErrorCode.fenced_leader_epoch: "The leader epoch of the question is over. ",
-        ErrorCode.not_leader_or_follower: "It does not lead. ",
-        ErrorCode.unknown_leader_epoch: "It has not heard of that leader epoch yet. ",
+        ErrorCode.fenced_leader_epoch: "It says that the leader epoch of the question is over. ",
+        ErrorCode.not_leader_or_follower: "It says that it does not lead. ",
+        ErrorCode.unknown_leader_epoch: "It says that it has not heard of that leader epoch yet. ",
     }.get(ErrorCode(error), "")
 
 
@@ -225,11 +227,12 @@ def _produce_asked(
     if is_now.end <= was.end:
         return f"{said}Nothing is appended. "
     appended = f"{broker} appends {offsets(was.end, is_now.end)} in epoch {is_now.epoch}"
-    if asked.acks == -1 and is_now.parked:
+    if is_now.end in is_now.parked:
         until = f"until the high watermark is {is_now.end}"
         return f"{said}{appended}; the acknowledgement waits {until}. "
-    if asked.acks == 1:
-        return f"{said}{appended} and acknowledges at once, before any follower has it. "
+    others = [each for node_id, each in after.replicas.items() if node_id != int(broker)]
+    if asked.acks == 1 and all(each.end < is_now.end for each in others):
+        return f"{said}{appended} and answers at once, before any follower has it. "
     return f"{said}{appended}. "
 
 
@@ -238,9 +241,9 @@ def _produce_answered(message: CarriedMessage, answer: ProduceAnswered) -> str:
     if given.error:
         why = {
             ErrorCode.not_enough_replicas: (
-                "Fewer replicas are in sync than min.insync.replicas: nothing was written. "
+                "It says that fewer replicas are in sync than min.insync.replicas. "
             ),
-            ErrorCode.not_leader_or_follower: f"{message.sender} does not lead. ",
+            ErrorCode.not_leader_or_follower: "It says that it does not lead. ",
         }.get(ErrorCode(given.error), "")
         return f"{message.sender} refuses the write: {error_name(given.error)}. {why}"
     return (
@@ -297,11 +300,23 @@ def high_watermark_sentence(before: PartitionPicture, after: PartitionPicture) -
             continue
         offset, earlier = replica.high_watermark, was.high_watermark
         if offset is not None and earlier is not None and offset > earlier:
-            return (
-                f"Every in-sync replica ({ids(replica.in_sync)}) holds everything below {offset}: "
-                f"the high watermark rises from {earlier} to {offset}. "
-            )
+            return _committed(broker_id, replica, earlier, offset)
     return ""
+
+
+def _committed(leader: int, replica: ReplicaPicture, earlier: int, offset: int) -> str:
+    """Why the high watermark may rise, if it may: by the fetches that reached the leader."""
+    known = dict(replica.known)
+    others = (member for member in replica.in_sync if member != leader)
+    missing = [member for member in others if known.get(member, -1) < offset]
+    rises = f"the high watermark rises from {earlier} to {offset}"
+    if missing:
+        return (
+            f"At {leader} {rises}, though by its fetches {ids(missing)} does not hold that much. "
+        )
+    return (
+        f"Every in-sync replica ({ids(replica.in_sync)}) holds everything below {offset}: {rises}. "
+    )
 
 
 def loss_sentence(before: PartitionPicture, after: PartitionPicture) -> str:

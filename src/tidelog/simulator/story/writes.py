@@ -7,6 +7,7 @@ Invariant  A batch is recognised by its bytes behind the checksum, which no brok
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,8 @@ from tidelog.simulator.story.traffic import CarriedMessage, ProduceAsked
 _BODY_AT: Final = 21
 """Behind base offset, length, leader epoch, magic and checksum."""
 _SHOWN: Final = 8
+_LOOKED_AT: Final = 64
+"""Whoever waits for an acknowledgement wrote one of the last batches."""
 _LONGEST_VALUE: Final = 14
 _MOST_VALUES: Final = 6
 WAITS: Final = "waits"
@@ -39,16 +42,17 @@ class _Write:
     fate: str = WAITS
     offset: int = -1
     error: str = ""
-    answered: bool = False
-    """The broker sent its answer, which may not have arrived yet."""
 
 
 class Writes:
     """The batches that arrived at brokers, in their order."""
 
     def __init__(self) -> None:
-        self._writes: dict[tuple[str, int], _Write] = {}
-        self._labelled: dict[int, int] = {}
+        self._recent: deque[_Write] = deque(maxlen=_SHOWN)
+        self._unheard: dict[tuple[str, int], _Write] = {}
+        """Those whose producers wait."""
+        self._unanswered: dict[tuple[str, int], _Write] = {}
+        """Those whose brokers have not sent their answers, which then are parked."""
 
     def label(self, batch: bytes) -> str:
         """The values of a batch, or how many there are."""
@@ -61,20 +65,20 @@ class Writes:
         """A produce request reached a broker."""
         body = asked.batch[_BODY_AT:]
         write = _Write(self.label(asked.batch), body, asked.acks, message.receiver)
+        self._recent.append(write)
         if asked.acks == 0:
             write.fate = UNANSWERED
-            write.answered = True
-        self._writes[message.request_id] = write
+        else:
+            self._unheard[message.request_id] = self._unanswered[message.request_id] = write
 
     def answered(self, requests: Iterable[tuple[str, int]]) -> None:
         """A broker sent its answers to these requests."""
         for request in requests:
-            if (write := self._writes.get(request)) is not None:
-                write.answered = True
+            self._unanswered.pop(request, None)
 
     def heard(self, request: tuple[str, int], given: ProducedPartition) -> None:
         """The producer got its answer."""
-        write = self._writes.get(request)
+        write = self._unheard.pop(request, None)
         if write is None:
             return
         if given.error:
@@ -84,26 +88,20 @@ class Writes:
 
     def broker_died(self, broker: str) -> None:
         """Whoever waited for it gets no answer."""
-        for write in self._writes.values():
-            if write.broker == broker and write.fate == WAITS:
-                write.fate = UNANSWERED
-                write.answered = True
+        for waiting in (self._unheard, self._unanswered):
+            for request in [each for each, write in waiting.items() if write.broker == broker]:
+                waiting.pop(request).fate = UNANSWERED
 
     def parked_at(self, broker: str, held: HeldLog | None) -> tuple[int, ...]:
         """The high watermarks for which answers of this broker wait."""
-        waiting = [
-            each for each in self._writes.values() if each.broker == broker and not each.answered
-        ]
-        if not waiting or held is None:
+        bodies = {each.body for each in self._unanswered.values() if each.broker == broker}
+        if not bodies or held is None:
             return ()
-        ends = {
-            batch.data[_BODY_AT:]: batch.next_offset for batch in held.batches[-len(waiting) * 4 :]
-        }
-        return tuple(sorted({ends[each.body] for each in waiting if each.body in ends}))
+        last = held.batches[-_LOOKED_AT:]
+        return tuple(batch.next_offset for batch in last if batch.data[_BODY_AT:] in bodies)
 
     def pictures(self, leading: HeldLog | None) -> tuple[WritePicture, ...]:
         """The last of them, as the clients see them."""
-        shown = list(self._writes.values())[-_SHOWN:]
         return tuple(
             WritePicture(
                 each.label,
@@ -113,7 +111,7 @@ class Writes:
                 each.error,
                 each.fate == ACKNOWLEDGED and leading is not None and _lacks(leading, each),
             )
-            for each in shown
+            for each in self._recent
         )
 
     def note_values(self, held: HeldLog, values: dict[tuple[int, int], str]) -> None:

@@ -40,7 +40,7 @@ function Story({ story }) {
       ? html`<${Comparison} story=${story} />`
       : html`<main>
           <section class="stage" aria-label=${`partition ${act.partition}`}>
-            <p class="caption">${act.captions[act.steps[player.place.step].chapter] ?? ""}</p>
+            ${act.captions.length > 0 && html`<p class="caption">${act.captions[act.steps[player.place.step].chapter] ?? ""}</p>`}
             <${StepDrawing} act=${act} index=${player.place.step} />
             <${Controls} act=${act} player=${player} />
             <${Sentence} step=${act.steps[player.place.step]} />
@@ -118,9 +118,10 @@ function StepList({ act, player }) {
     }
   }, [current, act]);
   let chapter = null;
+  const later = act.left_out.length > 0 && act.left_out[0].at >= act.steps.at(-1).at;
   return html`<aside class="steps" aria-label="all steps">
     <ol ref=${list}>
-      ${(act.left_out ?? []).map(({ at, text }) => html`<li class="left-out" key=${`o${at}`}><time>${moment(at)}</time> ${text}</li>`)}
+      ${!later && html`<${LeftOut} act=${act} />`}
       ${act.steps.map((step, index) => {
         const begins = step.chapter !== chapter;
         chapter = step.chapter;
@@ -129,8 +130,16 @@ function StepList({ act, player }) {
             <button type="button" aria-current=${index === current ? "step" : undefined} onClick=${() => player.go(index)}>
               <small>${index + 1}</small> ${step.text}</button></li>`;
       })}
+      ${later && html`<${LeftOut} act=${act} />`}
     </ol>
   </aside>`;
+}
+
+/** Of a run too long for a page: what was before or after the steps that are kept. */
+function LeftOut({ act }) {
+  if (!act.left_out_steps) return null;
+  return html`<li class="left-out">${act.left_out_steps} steps of this run are left out. Of these matter:</li>
+    ${act.left_out.map(({ at, text }, place) => html`<li class="left-out" key=${`o${place}`}><time>${moment(at)}</time> ${text}</li>`)}`;
 }
 
 function Help({ close }) {
