@@ -399,11 +399,11 @@ _EVENTS: Final[dict[type[Any], Callable[[str, Any], str]]] = {
     ),
     FollowerCaughtUp: lambda who, event: f"{who} has caught up with {event.leader}",
     FetcherStuck: lambda who, event: f"{who} cannot follow {event.leader} for now: {event.cause}",
-    ControllerActivated: lambda _, event: (
-        f"Node {event.node_id} is the active controller in epoch {event.epoch}: {event.cause}"
+    ControllerActivated: lambda who, event: (
+        f"Node {who} is the active controller in epoch {event.epoch}: {event.cause}"
     ),
-    ControllerDeactivated: lambda _, event: (
-        f"Node {event.node_id} is no longer the active controller: {event.cause}"
+    ControllerDeactivated: lambda who, event: (
+        f"Node {who} is no longer the active controller: {event.cause}"
     ),
     BrokerFenced: lambda _, event: f"The controller fences broker {event.broker_id}: {event.cause}",
     BrokerUnfenced: lambda _, event: (
