@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -103,6 +104,14 @@ async def echo(request: HttpRequest) -> HttpResponse:
     return json_response([request.method, request.path, dict(request.query), len(request.body)])
 
 
+async def failing(request: HttpRequest) -> HttpResponse:
+    async def chunks() -> Chunks:
+        yield b"first"
+        raise ValueError("a mistake in the middle")
+
+    return event_stream(chunks())
+
+
 async def hello(request: HttpRequest) -> HttpResponse:
     return text_response("hello")
 
@@ -123,6 +132,7 @@ def served(streams: Streams) -> Iterator[Served]:
         "/echo": {"GET": echo, "POST": echo},
         "/broken": {"GET": broken},
         "/stream": {"GET": streams.endless},
+        "/failing": {"GET": failing},
     }
     served = Served(routes, LIMITS)
     yield served
@@ -208,6 +218,18 @@ def test_a_stream_arrives_as_events_and_ends_with_its_reader(
     connection.close()
     answer.close()
     assert streams.ended.wait(10)
+    assert served.reports == []
+
+
+def test_a_stream_that_fails_is_reported_and_cut_off(served: Served) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as peer:
+        peer.sendall(b"GET /failing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        with suppress(ConnectionResetError):
+            while part := peer.recv(10_000):
+                answer += part
+    assert not answer.endswith(b"0\r\n\r\n"), "it must not look whole"
+    assert served.reports == ["a stream ended: ValueError: a mistake in the middle"]
 
 
 def test_a_reader_that_does_not_read_is_dropped(served: Served, streams: Streams) -> None:
@@ -215,6 +237,7 @@ def test_a_reader_that_does_not_read_is_dropped(served: Served, streams: Streams
         peer.sendall(b"GET /stream?bytes=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert streams.ended.wait(10)
         assert served.get("/")[0] == 200
+    assert served.reports == []
 
 
 def test_too_many_connections_are_turned_away_in_words(served: Served) -> None:
