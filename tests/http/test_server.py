@@ -6,11 +6,15 @@ import asyncio
 import http.client
 import json
 import socket
+import struct
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+import uvloop
 
 from tidelog.http.connection import HttpLimits
 from tidelog.http.messages import (
@@ -32,7 +36,7 @@ class Served:
 
     def __init__(self, routes: Routes, limits: HttpLimits) -> None:
         self.reports: list[str] = []
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self.server = HttpServer(self.loop, routes, self.reports.append, limits)
         self._door = socket.create_server(("127.0.0.1", 0))
         self._door.setblocking(False)
@@ -103,6 +107,14 @@ async def echo(request: HttpRequest) -> HttpResponse:
     return json_response([request.method, request.path, dict(request.query), len(request.body)])
 
 
+async def failing(request: HttpRequest) -> HttpResponse:
+    async def chunks() -> Chunks:
+        yield b"first"
+        raise ValueError("a mistake in the middle")
+
+    return event_stream(chunks())
+
+
 async def hello(request: HttpRequest) -> HttpResponse:
     return text_response("hello")
 
@@ -123,6 +135,7 @@ def served(streams: Streams) -> Iterator[Served]:
         "/echo": {"GET": echo, "POST": echo},
         "/broken": {"GET": broken},
         "/stream": {"GET": streams.endless},
+        "/failing": {"GET": failing},
     }
     served = Served(routes, LIMITS)
     yield served
@@ -208,6 +221,18 @@ def test_a_stream_arrives_as_events_and_ends_with_its_reader(
     connection.close()
     answer.close()
     assert streams.ended.wait(10)
+    assert served.reports == []
+
+
+def test_a_stream_that_fails_is_reported_and_cut_off(served: Served) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as peer:
+        peer.sendall(b"GET /failing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        with suppress(ConnectionResetError):
+            while part := peer.recv(10_000):
+                answer += part
+    assert not answer.endswith(b"0\r\n\r\n"), "it must not look whole"
+    assert served.reports == ["a stream ended: ValueError: a mistake in the middle"]
 
 
 def test_a_reader_that_does_not_read_is_dropped(served: Served, streams: Streams) -> None:
@@ -215,6 +240,27 @@ def test_a_reader_that_does_not_read_is_dropped(served: Served, streams: Streams
         peer.sendall(b"GET /stream?bytes=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert streams.ended.wait(10)
         assert served.get("/")[0] == 200
+    assert served.reports == []
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /st", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5, b"GET /stream HTTP/1.1"],
+)
+def test_peers_that_hang_up_at_any_moment_leave_no_trace(served: Served, sent: bytes) -> None:
+    reset = struct.pack("ii", 1, 0)
+    whole = sent + b"\r\nHost: localhost\r\n\r\n" if b"stream" in sent else sent
+    for n in range(40):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=10) as peer:
+            peer.sendall(whole)
+            if n % 4 == 0 and len(whole) > 20:
+                peer.recv(10)
+            if n % 2:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    deadline = time.monotonic() + 10
+    while served.count():
+        assert time.monotonic() < deadline, "some connections are still there"
+    assert served.reports == []
 
 
 def test_too_many_connections_are_turned_away_in_words(served: Served) -> None:

@@ -52,13 +52,14 @@ class HttpConnection:
         self._limits = limits
         self._report = report
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
-        writer.transport.set_write_buffer_limits(_BUFFERED_BYTES)
         own = writer.get_extra_info("sockname") or ("",)  # none when the peer has left already
         self._is_loopback = _is_loopback(str(own[0]))
 
     async def serve(self, refusal: HttpResponse | None = None) -> None:
         """Until the peer leaves, or must; with a refusal it gets that and no more."""
         protocol = self._protocol
+        if not self._writer.transport.is_closing():
+            self._writer.transport.set_write_buffer_limits(_BUFFERED_BYTES)
         try:
             while (request := await self._next_request()) is not None:
                 if isinstance(request, HttpResponse):
@@ -163,6 +164,8 @@ class HttpConnection:
             if not leaving.done():
                 raise
             raise ConnectionResetError("the reader left") from None
+        except (OSError, h11.ProtocolError):  # a timeout is one of them
+            raise
         except Exception as error:
             self._report(f"a stream ended: {type(error).__name__}: {error}")
             raise ConnectionAbortedError("the stream failed") from error
@@ -171,11 +174,13 @@ class HttpConnection:
             await chunks.aclose()
 
     async def _peer_left(self) -> None:
-        with suppress(OSError):
+        with suppress(Exception):  # however it left
             while await self._reader.read(_READ_BYTES):
                 pass
 
     async def _write(self, event: h11.Event) -> None:
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the peer left")
         self._writer.write(self._protocol.send(event) or b"")
         if self._writer.transport.get_write_buffer_size() > _BUFFERED_BYTES:
             await asyncio.wait_for(self._writer.drain(), self._limits.unread_s)

@@ -62,7 +62,7 @@ class HttpServer:
     async def _serve(self, peer: socket.socket, refusal: HttpResponse | None) -> None:
         try:
             reader, writer = await asyncio.open_connection(sock=peer)
-        except OSError:
+        except Exception:  # the peer has left already
             peer.close()
             return
         try:
@@ -73,6 +73,6 @@ class HttpServer:
         except Exception as error:
             self._report(f"{type(error).__name__}: {error}")
         finally:
-            writer.close()
-            with suppress(OSError, TimeoutError):
+            with suppress(Exception):  # it is over, whatever the transport says to that
+                writer.close()
                 await asyncio.wait_for(writer.wait_closed(), self._limits.unread_s)

@@ -24,6 +24,8 @@ from tidelog.shell.clock import read_clock
 
 WATCHERS_MAX: Final = 8
 INTERVAL_S: Final = 0.25
+_SOON_S: Final = 0.05
+"""So soon a new leader or another in-sync set is told of; offsets wait for their turn."""
 _REST_FOR_WORK: Final = 60
 _BETWEEN_PIECES_S: Final = 0.02
 
@@ -54,6 +56,8 @@ class LiveWatchers:
         self._report = report
         self._watchers: dict[_Watcher, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._rested = self._due = 0.0
+        """When the next look may be, and when it will be in any case."""
         self._surroundings = ""
 
     def __len__(self) -> int:
@@ -106,7 +110,8 @@ class LiveWatchers:
         self._inspection.watching.begin()
         self._magnify()
         if self._timer is None:
-            self._timer = self._loop.call_later(INTERVAL_S, self._look)
+            self._rest(0)
+            self._timer = self._loop.call_later(_SOON_S, self._look_if_due)
 
     def _remove(self, watcher: _Watcher) -> None:
         del self._watchers[watcher]
@@ -125,6 +130,16 @@ class LiveWatchers:
 
     # -- looking -------------------------------------------------------------------------------
 
+    def _look_if_due(self) -> None:
+        self._timer = self._loop.call_later(_SOON_S, self._look_if_due)
+        now, has_news = self._loop.time(), self._inspection.watching.has_other_leaders
+        if now >= self._due or (has_news and now >= self._rested):
+            self._look()
+
+    def _rest(self, work_s: float) -> None:
+        now, rest_s = self._loop.time(), work_s * _REST_FOR_WORK
+        self._rested, self._due = now + rest_s, now + max(INTERVAL_S, rest_s)
+
     def _look(self) -> None:
         began = time.thread_time()
         try:
@@ -133,9 +148,7 @@ class LiveWatchers:
             self._report(f"/watch: {type(error).__name__}: {error}")
             for watcher in self._watchers:
                 watcher.line.end()
-        work_s = time.thread_time() - began
-        pause_s = max(INTERVAL_S, work_s * _REST_FOR_WORK)
-        self._timer = self._loop.call_later(pause_s, self._look)
+        self._rest(time.thread_time() - began)
 
     def _tell_changes(self) -> None:
         self._tell_surroundings()
@@ -143,10 +156,13 @@ class LiveWatchers:
         replicas = watching.changed_replicas()
         if replicas.partitions:
             self._tell(_partitions_event("partitions", replicas.partitions, replicas.left))
-        partitions = watching.changed_partitions()
-        if partitions.partitions and any(each.wants_metadata for each in self._watchers):
-            event = _partitions_event("metadata", partitions.partitions, partitions.left)
-            self._tell(event, lambda watcher: watcher.wants_metadata)
+        if any(each.wants_metadata for each in self._watchers):
+            changed = watching.changed_partitions()
+            if changed.partitions:
+                event = _partitions_event("metadata", changed.partitions, changed.left)
+                self._tell(event, lambda watcher: watcher.wants_metadata)
+        else:
+            watching.skip_partitions()
         self._tell_happenings(watching.happenings())
 
     def _tell_surroundings(self) -> None:

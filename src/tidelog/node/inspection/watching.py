@@ -105,6 +105,11 @@ class Watching:
 
     # -- changes -------------------------------------------------------------------------------
 
+    @property
+    def has_other_leaders(self) -> bool:
+        """Whether a leader, an epoch or an in-sync set changed, which should be told soon."""
+        return bool(self._watch.changed)
+
     def changed_replicas(self) -> ToldPartitions:
         """The next of those that changed since they were last told of."""
         changed, moved = self._watch.changed, self._watch.moved
@@ -118,6 +123,10 @@ class Watching:
         """The same for partitions of the cluster."""
         names = list(_take(self._watch.metadata, TOLD_MAX))
         return ToldPartitions(self.describe_partitions(names), len(self._watch.metadata))
+
+    def skip_partitions(self) -> None:
+        """Nobody wants to know of them for now."""
+        self._watch.metadata.clear()
 
     def happenings(self) -> MagnifiedHappenings:
         """What happened under the microscope since the last time."""
