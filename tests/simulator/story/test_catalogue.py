@@ -28,7 +28,8 @@ def last_state(name: str, act: int = 0) -> tuple[dict[int, dict[str, Any]], dict
     step = found["steps"][-1]
     numbers = zip(found["brokers"], step["replicas"], strict=True)
     replicas = {broker: found["replicas"][number] for broker, number in numbers}
-    return replicas, found["clusters"][step["cluster"]]
+    writes = [found["writes"][number] for number in step["writes"]]
+    return replicas, found["clusters"][step["cluster"]] | {"writes": writes}
 
 
 def position(sentences: list[str], part: str) -> int:

@@ -96,7 +96,7 @@ STORIES: Final = (
     Story(
         "zombie-leader",
         "A leader that does not know it was replaced",
-        "Cut off from the controller it goes on, but cannot commit anything any more.",
+        "It sleeps through its replacement, goes on, and cannot commit anything any more.",
         (Act("zombie_leader"),),
     ),
 )

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tidelog import __version__
 from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.story.catalogue import Story
+from tidelog.simulator.story.picture import PartitionPicture
 from tidelog.simulator.story.recorder import Recorder, Step
 from tidelog.simulator.story.telling import Recording
 
@@ -79,13 +80,14 @@ def act_document(
     """One recording."""
     replicas: dict[Any, int] = {}
     clusters: dict[Any, int] = {}
+    writes: dict[Any, int] = {}
     entries = []
     for step in steps:
         picture = step.picture
         numbers = [
             replicas.setdefault(replica, len(replicas)) for replica in picture.replicas.values()
         ]
-        cluster = picture._replace(replicas=())  # type: ignore[arg-type]
+        cluster = picture._replace(writes=())[1:]
         entries.append(
             {
                 "at": step.at_us,
@@ -94,6 +96,7 @@ def act_document(
                 "matters": step.matters,
                 "message": list(step.message) if step.message is not None else None,
                 "replicas": numbers,
+                "writes": [writes.setdefault(write, len(writes)) for write in picture.writes],
                 "cluster": clusters.setdefault(cluster, len(clusters)),
             }
         )
@@ -110,7 +113,8 @@ def act_document(
         },
         "idle": recorder.idle,
         "replicas": [replica.as_json() for replica in replicas],
-        "clusters": [cluster.as_json() for cluster in clusters],
+        "clusters": [PartitionPicture({}, *cluster).as_json() for cluster in clusters],
+        "writes": [write.as_json() for write in writes],
         "steps": entries,
         "left_out": [{"at": step.at_us, "text": step.text} for step in matters[-MOST_TOLD:]],
         "left_out_steps": len(left_out),

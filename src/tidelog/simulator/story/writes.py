@@ -27,6 +27,8 @@ _LOOKED_AT: Final = 64
 """Whoever waits for an acknowledgement wrote one of the last batches."""
 _LONGEST_VALUE: Final = 14
 _MOST_VALUES: Final = 6
+ACKS_ALL: Final = -1
+"""Nothing else waits for the high watermark; an answer may also wait for those before it."""
 WAITS: Final = "waits"
 ACKNOWLEDGED: Final = "acknowledged"
 REFUSED: Final = "refused"
@@ -94,7 +96,11 @@ class Writes:
 
     def parked_at(self, broker: str, held: HeldLog | None) -> tuple[int, ...]:
         """The high watermarks for which answers of this broker wait."""
-        bodies = {each.body for each in self._unanswered.values() if each.broker == broker}
+        bodies = {
+            each.body
+            for each in self._unanswered.values()
+            if each.broker == broker and each.acks == ACKS_ALL
+        }
         if not bodies or held is None:
             return ()
         last = held.batches[-_LOOKED_AT:]

@@ -6,7 +6,7 @@
 //   replicas     { 101: { life, role, epoch, start, end, highWatermark, runs: [[epoch, start, end]],
 //                         inSync, known: [[follower, offset]], parked: [offset] } }
 //   cluster      { leader, epoch, inSync, eligible, controller, controllers: [[id, life]], fenced,
-//                  cuts: [[from, to]], writes }
+//                  cuts: [[from, to]] }
 //
 // `before` is the state that was drawn last, so that truncation can be seen; `messages` are
 // { id, from, to, kind, label }, drawn on their way; `rows` is the least height of the logs, so that
@@ -23,6 +23,7 @@ const ROW = 25;
 const MOST_ROWS = 12;
 const LOG_HEIGHT = ROW * MOST_ROWS;
 const FEWEST_ROWS = 5;
+const MOST_CUTS = 3; // drawn one by one
 
 let drawings = 0;
 
@@ -77,8 +78,8 @@ function layout(state, before, width, fewest) {
   const y = (offset) => LOG_Y + Math.max(0, Math.min(offset, end + 1) - first) * scale;
   return {
     column, narrow, x, clientX, outside, single, first, end, y, scale,
-    cells: Math.min(column - (narrow ? 56 : 122), 190),
-    shift: narrow ? 8 : 0,
+    cells: Math.min(column - (narrow ? 62 : 122), 190),
+    shift: narrow ? 5 : 0,
     bottom: LOG_Y + rows * ROW,
     height: LOG_Y + rows * ROW + 26,
     place: (name) => (name in x ? { x: x[name], top: outside.some(([node]) => String(node) === name) } : { x: clientX, top: true }),
@@ -175,7 +176,8 @@ function runBlocks([epoch, start, end], mark, was, { id, left, plan, values }) {
     const height = Math.max(3, plan.y(high) - plan.y(low) - 2);
     const fresh = was && !holds(was.runs, epoch, high - 1);
     const state = `${high <= mark ? "committed" : "open"} ${fresh ? "fresh" : ""}`;
-    const value = plan.single ? values[`${epoch}:${low}`] ?? "" : high - low > 1 ? `${low} … ${high - 1}` : `${low}`;
+    const stretch = plan.narrow ? "" : high - low > 1 ? `${low} … ${high - 1}` : `${low}`;
+    const value = plan.single ? values[`${epoch}:${low}`] ?? "" : stretch;
     return html`<g key=${`${epoch}-${low}`} data-offset=${low}>
       <${EpochBlock} id=${id} epoch=${epoch} x=${left + 2} y=${y} width=${plan.cells - 4} height=${height} state=${state} />
       ${height > 12 && html`<text class="value" x=${left + 9} y=${y + height / 2 + 4}>${fitted(value, plan)}</text>
@@ -237,8 +239,13 @@ function Lane({ state, plan, messages }) {
     const key = [from, to].sort().join("-");
     pairs[key] = [...(pairs[key] ?? []), [from, to]];
   }
+  const all = Object.entries(pairs);
   return html`<g class="lane">
-    ${Object.entries(pairs).map(([key, both], index) => {
+    ${all.length > MOST_CUTS && html`<g class="severed" transform=${`translate(${plan.x[state.brokers.at(-1)]}, ${LANE.y + LANE.height - 2})`}>
+      <rect x="-58" y="-9" width="116" height="18" rx="9" /><text y="4">✂ ${cuts.length} ways are cut</text>
+      <title>${cuts.map(([from, to]) => `${from} ↛ ${to}`).join(", ")}</title>
+    </g>`}
+    ${(all.length > MOST_CUTS ? [] : all).map(([key, both], index) => {
       const [from, to] = both[0];
       const a = plan.place(from);
       const b = plan.place(to);
@@ -289,7 +296,7 @@ function arrowTip(start, end) {
 }
 
 function fitted(value, plan) {
-  const most = Math.floor((plan.cells - (plan.narrow ? 30 : 40)) / (plan.narrow ? 6.2 : 7.4));
+  const most = Math.floor((plan.cells - (plan.narrow ? 28 : 40)) / 7.4);
   return value.length > most ? `${value.slice(0, Math.max(1, most - 1))}…` : value;
 }
 

@@ -1,5 +1,5 @@
 // Steps through a recording: forward and back, by itself, by key, by link.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { Microscope } from "tidelog/microscope";
 
@@ -13,7 +13,8 @@ export function stateAt(act, index) {
   act.brokers.forEach((broker, place) => {
     replicas[broker] = act.replicas[step.replicas[place]];
   });
-  return { brokers: act.brokers, replicas, cluster: act.clusters[step.cluster] };
+  const writes = step.writes.map((place) => act.writes[place]);
+  return { brokers: act.brokers, replicas, cluster: act.clusters[step.cluster], writes };
 }
 
 export function messageAt(act, index) {
@@ -72,7 +73,8 @@ export function usePlayer(acts) {
 export function useKeys(player, toggles) {
   const latest = useRef(null);
   latest.current = { player, toggles };
-  useEffect(() => {
+  // Before the first paint: whoever sees the page may press a key.
+  useLayoutEffect(() => {
     const pressed = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const at = latest.current;

@@ -2,7 +2,7 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
-import { Controls, StepDrawing, useKeys, usePlayer } from "tidelog/player";
+import { Controls, StepDrawing, stateAt, useKeys, usePlayer } from "tidelog/player";
 import { applyTheme, nextTheme } from "tidelog/theme";
 
 const KEYS = [
@@ -19,7 +19,7 @@ function Story({ story }) {
   const [theme, setTheme] = useState(() => applyTheme());
   const [help, setHelp] = useState(false);
   const [compare, setCompare] = useState(false);
-  const turn = () => setTheme(nextTheme(theme));
+  const turn = () => setTheme(nextTheme());
   useKeys(player, {
     help: () => setHelp((shown) => !shown),
     theme: turn,
@@ -83,7 +83,7 @@ function Sentence({ step }) {
 
 /** What the producers were told. */
 function Writes({ act, index }) {
-  const { writes } = act.clusters[act.steps[index].cluster];
+  const { writes } = stateAt(act, index);
   if (!writes.length) return null;
   const words = ({ fate, offset, error, lost }) => {
     if (lost) return `acknowledged at ${offset}, lost`;

@@ -2,6 +2,8 @@
 const KEY = "tidelog-theme";
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
 
+let current = "auto";
+
 function remembered() {
   try {
     return localStorage.getItem(KEY) ?? "auto";
@@ -13,11 +15,13 @@ function remembered() {
 export function applyTheme(theme = remembered()) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
+  current = theme;
   return theme;
 }
 
-export function nextTheme(theme) {
-  const next = NEXT[theme];
+/** Turn to the next one, whatever a page has drawn of it so far. */
+export function nextTheme() {
+  const next = NEXT[current] ?? "auto";
   try {
     localStorage.setItem(KEY, next);
   } catch {
