@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.connecting import connected, deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_topics
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, key_values
 from tidelog.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -45,16 +46,16 @@ def describe(
     everything: Annotated[
         bool, typer.Option("--all", help="Every setting with its documentation, defaults too.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Show settings: the ones that differ from the default, or all."""
     with answering():
         kind, name = _resource(topic, broker, all_brokers)
         from tidelog.client.admin import Admin, ConfigSource
-        from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
+        with connected(bootstrap, data) as client, known_topics(client, _topics(topic)):
             found = [
                 entry
                 for entry in Admin(client).describe_configs(kind, name)
@@ -86,18 +87,17 @@ def set_values(
     topic: OfTopic = None,
     broker: OfBroker = None,
     all_brokers: OfAllBrokers = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Change settings; they take effect at once."""
     changes = key_values(values, "KEY=VALUE")
     with answering():
         kind, name = _resource(topic, broker, all_brokers)
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
+        with deciding(bootstrap, data) as client, known_topics(client, _topics(topic)):
             admin = Admin(client)
-            admin.require_controller()
             admin.alter_configs(kind, name, changes)
         for key, value in changes.items():
             say(f"{key} is now {value}")
@@ -109,18 +109,17 @@ def delete(
     topic: OfTopic = None,
     broker: OfBroker = None,
     all_brokers: OfAllBrokers = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Take changes back, so that the default holds again."""
     with answering():
         kind, name = _resource(topic, broker, all_brokers)
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
         from tidelog.model.settings.setting import unknown_key
 
-        with Client(bootstrap) as client, known_topics(client, _topics(topic)):
+        with deciding(bootstrap, data) as client, known_topics(client, _topics(topic)):
             admin = Admin(client)
-            admin.require_controller()
             known = [entry.name for entry in admin.describe_configs(kind, name)]
             for key in keys:
                 if key not in known and not all_brokers:  # whose list has only what was set

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering
 from tidelog.cli.moments import moment_ms, timestamp_ms
 from tidelog.cli.names import known_topics
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster
 from tidelog.cli.output import print_json
 from tidelog.cli.record_text import text_or_base64
 
@@ -58,7 +59,8 @@ def consume(
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Print the key too, and this between them.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Print records: their values, or everything about them with --json.
@@ -68,11 +70,10 @@ def consume(
     """
     where = _parse_start(start or ("end" if follow else "beginning"))
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.consumer import Consumer
         from tidelog.client.offsets import Isolation
 
-        with Client(bootstrap) as client, known_topics(client, [topic]):
+        with connected(bootstrap, data) as client, known_topics(client, [topic]):
             level = Isolation[isolation.name]
             starts = _starting_offsets(client, topic, partition, where, level)
             consumer = Consumer(client, topic, starts, isolation=level)

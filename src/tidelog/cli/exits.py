@@ -39,9 +39,19 @@ def answering() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except (Unreachable, NoController) as error:
+    except NoController as error:
         say(str(error), style="red")
-        say("`tidelog status` tells about the cluster on this machine; --bootstrap names another")
+        say(
+            "nothing can be decided before a majority of the controllers runs: start those that "
+            "do not answer; `tidelog up` starts what is missing on this machine"
+        )
+        raise typer.Exit(ExitCode.UNREACHABLE) from error
+    except Unreachable as error:
+        say(str(error), style="red")
+        say(
+            "`tidelog status` tells about the cluster on this machine; --bootstrap names another, "
+            "--data finds one by its directory"
+        )
         raise typer.Exit(ExitCode.UNREACHABLE) from error
     except TidelogError as error:
         say(str(error), style="red")

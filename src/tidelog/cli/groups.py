@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.connecting import connected, say_missed
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_group
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.cli.reset_offsets import reset_offsets
 
@@ -24,14 +25,17 @@ GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
 
 
 @app.command(name="list")
-def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
+def list_groups(
+    bootstrap: Bootstrap = None, data: OfLocalCluster = None, as_json: AsJson = False
+) -> None:
     """List the groups of the cluster."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.groups import Groups
 
-        with Client(bootstrap) as client:
-            found = Groups(client).list()
+        with connected(bootstrap, data) as client:
+            missed: list[int] = []
+            found = Groups(client).list(missed)
+        say_missed("groups", missed)
         if as_json:
             for each in found:
                 print_json(each._asdict())
@@ -41,14 +45,16 @@ def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = Fals
 
 @app.command()
 def describe(
-    group: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    group: GroupName,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a group's members, offsets and lag, partition by partition."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.groups import Groups
 
-        with Client(bootstrap) as client, known_group(client, group):
+        with connected(bootstrap, data) as client, known_group(client, group):
             groups = Groups(client)
             found = groups.describe(group)
             partitions = _progress(client, found, groups.offsets(group))
@@ -74,16 +80,16 @@ app.command(name="reset-offsets")(reset_offsets)
 @app.command()
 def delete(
     group: Annotated[list[str], typer.Argument(metavar="GROUP")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Delete groups that have no members, and all their offsets."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.errors import NoSuchName, RequestRefused
         from tidelog.client.groups import Groups
 
         failed = False
-        with Client(bootstrap) as client:
+        with connected(bootstrap, data) as client:
             for name in group:
                 try:
                     with known_group(client, name):

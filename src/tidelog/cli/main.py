@@ -20,6 +20,7 @@ from tidelog.cli import (
     local,
     log,
     node,
+    partitions,
     pipelines,
     placed,
     produce,
@@ -62,6 +63,7 @@ app.command(rich_help_panel=_DATA)(produce.produce)
 app.command(rich_help_panel=_DATA)(consume.consume)
 app.add_typer(groups.app, name="groups", rich_help_panel=_DATA)
 app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
+app.add_typer(partitions.app, name="partitions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
 app.add_typer(pipelines.app, name="pipelines", rich_help_panel=_TABLES)

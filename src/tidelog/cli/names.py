@@ -5,13 +5,15 @@ Invariant  The cluster is asked for all names only after it has refused one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tidelog.client.blocking import Client
+    from tidelog.client.metadata import PartitionView
     from tidelog.model.errors import ErrorCode
+    from tidelog.model.ids import TopicPartition
 
 _SHOWN: Final = 20
 
@@ -62,6 +64,29 @@ def known_transactional_id(client: Client, name: str) -> Iterator[None]:
             raise
         there = [each.transactional_id for each in Transactions(client).list()]
         raise NoSuchName(no_such("transactional id", name, there, refusal.code)) from refusal
+
+
+def partitions_of(
+    client: Client, chosen: Mapping[str, Sequence[int] | None] | None
+) -> dict[TopicPartition, PartitionView]:
+    """The partitions of these topics, some of them or all, in order; of every topic without a
+    choice. What is not there is refused with what is."""
+    from tidelog.client.admin import Admin
+    from tidelog.client.errors import NoSuchName
+    from tidelog.model.ids import TopicPartition
+
+    names = None if chosen is None else list(chosen)
+    found: dict[TopicPartition, PartitionView] = {}
+    with known_topics(client, names):
+        view = Admin(client).topics(names)
+        for name in sorted(view.topics) if names is None else names:
+            there = {each.partition: each for each in view.topic(name).partitions}
+            wanted = None if chosen is None else chosen[name]
+            for index in there if wanted is None else wanted:
+                if index not in there:
+                    raise NoSuchName(f"no partition {name}-{index}; the topic has {len(there)}")
+                found[TopicPartition(name, index)] = there[index]
+    return dict(sorted(found.items()))
 
 
 def topic_like(client: Client, name: str) -> str | None:

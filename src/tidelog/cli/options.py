@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
-
 BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
+DATA_VARIABLE = "TIDELOG_DATA"
+
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help=f"A broker to start from; several with commas. {BOOTSTRAP_VARIABLE} says it too.",
+        show_default=DEFAULT_BOOTSTRAP,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether this is meant.")]
+OfLocalCluster = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Not --bootstrap, but the directory of a cluster on this machine. "
+        f"{DATA_VARIABLE} says it too.",
+        file_okay=False,
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object per line instead of a table.")
+]
+DataDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar=DATA_VARIABLE,
+        help="The cluster's directory. Default: tidelog/ in the user's data directory.",
+        file_okay=False,
+    ),
+]
 
 
 def check_bootstrap(text: str) -> str:
@@ -26,29 +63,30 @@ def check_bootstrap(text: str) -> str:
     return text
 
 
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        envvar=BOOTSTRAP_VARIABLE,
-        callback=check_bootstrap,
-        help="A broker to start from; several with commas.",
-    ),
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object per line instead of a table.")
-]
-DataDirectory = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        envvar="TIDELOG_DATA",
-        help="The cluster's directory. Default: tidelog/ in the user's data directory.",
-        file_okay=False,
-    ),
-]
+def bootstrap_of(given: str | None, data: Path | None) -> str:
+    """Where a command finds its cluster: as its options say, else as the environment does."""
+    if (found := given_bootstrap(given, data)) is not None:
+        return found
+    if variable := os.environ.get(BOOTSTRAP_VARIABLE):
+        return check_bootstrap(variable)
+    if directory := os.environ.get(DATA_VARIABLE):
+        return _bootstrap_in(Path(directory))
+    return DEFAULT_BOOTSTRAP
+
+
+def given_bootstrap(given: str | None, data: Path | None) -> str | None:
+    """What the options of a command say of its cluster, if anything."""
+    if given is not None and data is not None:
+        raise typer.BadParameter("--bootstrap and --data contradict each other")
+    if given is not None:
+        return check_bootstrap(given)
+    return None if data is None else _bootstrap_in(data)
+
+
+def _bootstrap_in(directory: Path) -> str:
+    from tidelog.local.local_cluster import LocalCluster
+
+    return LocalCluster.open(cluster_directory(directory)).bootstrap
 
 
 def cluster_directory(given: Path | None) -> Path:
@@ -68,3 +106,34 @@ def key_values(pairs: list[str], option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{pair!r} is not key=value", param_hint=option)
         found[key.strip()] = value.strip()
     return found
+
+
+def chosen_partitions(topics: Iterable[str], option: str) -> dict[str, list[int] | None]:
+    """From `orders` or `orders:0,2` to the partitions that are meant, None for all."""
+    found: dict[str, list[int] | None] = {}
+    for text in topics:
+        name, colon, numbers = text.partition(":")
+        indexes = numbers.split(",")
+        if not name or (colon and not all(each.isascii() and each.isdigit() for each in indexes)):
+            raise typer.BadParameter(
+                f"{text!r} is neither a topic nor one with partitions such as orders:0,2",
+                param_hint=option,
+            )
+        known = found.setdefault(name, [])
+        if not colon or known is None:
+            found[name] = None
+        else:
+            known += [int(each) for each in indexes if int(each) not in known]
+    return found
+
+
+def agreed(question: str, *, yes: bool, must: bool = False) -> bool:
+    """Whether to go on with what cannot be taken back easily: asked of a person at a terminal.
+
+    Elsewhere the command itself says enough, unless it `must` be confirmed with --yes.
+    """
+    if yes:
+        return True
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return not must
+    return typer.confirm(question, err=True)

@@ -58,6 +58,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         print_line("  ".join(padded).rstrip())
 
 
+def size_text(size: int | None) -> str:
+    """Bytes in a unit that a person reads at a glance."""
+    if size is None:
+        return "unknown"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} B"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _print_for_people(
     heads: Sequence[str], cells: Sequence[Sequence[int | str]], numeric: Sequence[bool]
 ) -> None:

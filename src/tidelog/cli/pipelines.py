@@ -16,10 +16,11 @@ import typer
 from tidelog.cli.exits import ExitCode, answering, refuse
 from tidelog.cli.options import (
     BOOTSTRAP_VARIABLE,
-    DEFAULT_BOOTSTRAP,
     AsJson,
     Bootstrap,
-    check_bootstrap,
+    OfLocalCluster,
+    bootstrap_of,
+    given_bootstrap,
 )
 from tidelog.cli.output import print_json, print_line, print_table, say
 
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="From topics to tables, exactly once, on Spark.", no_args_is_help=True)
 
 
-def _check_other(text: str | None) -> str | None:
-    return None if text is None else check_bootstrap(text)
-
-
 PipelineFile = Annotated[
     Path,
     typer.Argument(
@@ -46,10 +43,19 @@ OtherBootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap",
+        "--bootstrap-server",
         metavar="HOST:PORT",
-        callback=_check_other,
         help="Another cluster than the description names; TIDELOG_BOOTSTRAP says it for one that "
         "names none.",
+    ),
+]
+OtherLocalCluster = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Not --bootstrap, but the directory of a cluster on this machine.",
+        file_okay=False,
     ),
 ]
 
@@ -65,19 +71,21 @@ Master = Annotated[
 @app.command()
 def init(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="The directory to create.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Write a commented example that runs as it is."""
     with answering():
         require_pipelines()
         from tidelog.pipelines.description.example import write_example
 
-        for path in write_example(name, bootstrap):
+        where = bootstrap_of(bootstrap, data)
+        for path in write_example(name, where):
             say(f"wrote {path}")
         say(
             "try:   tidelog topics create orders --if-not-exists"
-            f" --bootstrap {bootstrap}\n"
-            f"       tidelog produce orders --bootstrap {bootstrap} < {name}/orders.jsonl\n"
+            f" --bootstrap {where}\n"
+            f"       tidelog produce orders --bootstrap {where} < {name}/orders.jsonl\n"
             f"       tidelog pipelines run {name}"
         )
 
@@ -92,10 +100,11 @@ def check(
         bool, typer.Option("--offline", help="Ask no cluster whether the topics are there.")
     ] = False,
     bootstrap: OtherBootstrap = None,
+    data: OtherLocalCluster = None,
 ) -> None:
     """Find mistakes before Spark starts, and show the plan."""
     with answering():
-        found = load(pipeline, bootstrap)
+        found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.description.function_check import doubts
         from tidelog.pipelines.description.picture import as_mermaid, as_text
 
@@ -134,6 +143,7 @@ def run(
         ),
     ] = None,
     bootstrap: OtherBootstrap = None,
+    data: OtherLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the tables up to date with their topics, and say what was done."""
@@ -144,7 +154,7 @@ def run(
     if start is None and backfill:
         raise typer.BadParameter("--backfill needs --from START")
     with answering():
-        found = load(pipeline, bootstrap)
+        found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.run.running import prepare, run_once
 
         def ready() -> None:
@@ -162,11 +172,12 @@ def watch(
         float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look for new records.")
     ] = 1.0,
     bootstrap: OtherBootstrap = None,
+    data: OtherLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep Spark up and run again whenever records have come, until Ctrl-C."""
     with answering():
-        found = load(pipeline, bootstrap)
+        found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.run.watching import runs, wait_until_prepared
 
         def ready() -> None:
@@ -185,6 +196,7 @@ def audit(
         list[str] | None, typer.Option(help="Only this table; may be repeated.")
     ] = None,
     bootstrap: OtherBootstrap = None,
+    data: OtherLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that each committed record is once in its table, or once in quarantine.
@@ -194,7 +206,7 @@ def audit(
     although a step drops it, or there although no known batch brought it.
     """
     with answering():
-        found = load(pipeline, bootstrap)
+        found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.audit.auditing import audit_pipeline
 
         audits = audit_pipeline(found, table or [], master, say)
@@ -228,10 +240,11 @@ def eject(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory to create.")],
     pipeline: PipelineFile = Path(),
     bootstrap: OtherBootstrap = None,
+    data: OtherLocalCluster = None,
 ) -> None:
     """Write the pipeline as an ordinary Spark Declarative Pipelines project, for you to own."""
     with answering():
-        found = load(pipeline, bootstrap)
+        found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.project.pinning import pin
         from tidelog.pipelines.project.project import SPEC_FILE, write_project
 
@@ -270,15 +283,16 @@ def print_summaries(found: Iterable[TableSummary], as_json: bool) -> None:
         print_table(["table", "in", "out", "quarantined", "dropped", "lag"], rows)
 
 
-def load(path: Path, option: str | None) -> Pipeline:
+def load(path: Path, bootstrap: str | None, data: Path | None) -> Pipeline:
     """The pipeline that the command is about; what is nearer to it says where its cluster is."""
     require_pipelines()
     from tidelog.pipelines.description.parsing import load_pipeline
 
+    given = given_bootstrap(bootstrap, data)
+    found = load_pipeline(path, given or bootstrap_of(None, None))
+    if given is not None:
+        return replace(found, bootstrap=given)
     variable = os.environ.get(BOOTSTRAP_VARIABLE)
-    found = load_pipeline(path, check_bootstrap(variable) if variable else DEFAULT_BOOTSTRAP)
-    if option is not None:
-        return replace(found, bootstrap=option)
     if variable and found.bootstrap != variable:
         say(
             f"{found.bootstrap} of {found.path.name} is used, not {variable} of "

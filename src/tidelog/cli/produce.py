@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering
 from tidelog.cli.names import known_topics, topic_like
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, key_values
+from tidelog.cli.options import Bootstrap, OfLocalCluster, key_values
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def produce(
     batch_bytes: Annotated[
         int, typer.Option(min=1, help="Size at which a batch is sent.")
     ] = 262_144,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Write each line of the input as one record."""
     pairs = key_values(headers or [], "--headers")
@@ -84,13 +86,12 @@ def produce(
         raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
     with answering():
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
         from tidelog.client.producer import ACKS_ALL, Producer
         from tidelog.records.compression import CompressionType
 
         fixed_headers = tuple((name, value.encode()) for name, value in pairs.items())
         separator = None if key_separator is None else key_separator.encode()
-        with Client(bootstrap) as client, known_topics(client, [topic]):
+        with connected(bootstrap, data) as client, known_topics(client, [topic]):
             if (meant := topic_like(client, topic)) is not None:
                 say(f"no topic {topic!r} yet; did you mean {meant!r}?", style="yellow")
             producer = Producer(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.moments import duration_ms, moment_ms
 from tidelog.cli.names import group_names, known_topics, no_such
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, chosen_partitions
 from tidelog.cli.output import print_json, print_table, say
 from tidelog.model.ids import TopicPartition
 
@@ -95,7 +96,8 @@ def reset_offsets(
     from_file: FromFile = None,
     dry_run: DryRun = False,
     export: Export = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Move a group without members to other offsets.
@@ -117,7 +119,9 @@ def reset_offsets(
 
         moment = next((each for each in times if each is not None), None)
         move = Move(to_earliest, to_latest, to_current, to_offset, moment, shift_by, given)
-        lines = _move(bootstrap, group, _chosen(topic or ()), move, dry_run)
+        lines = _move(
+            bootstrap, data, group, chosen_partitions(topic or (), "--topic"), move, dry_run
+        )
         if export:
             for name, _, after in lines:
                 typer.echo(f"{name.topic},{name.partition},{after}")
@@ -133,18 +137,18 @@ def reset_offsets(
 
 
 def _move(
-    bootstrap: str,
+    bootstrap: str | None,
+    data: Path | None,
     group: str,
     chosen: Mapping[str, list[int] | None],
     move: Move,
     dry_run: bool,
 ) -> list[tuple[TopicPartition, int | None, int]]:
     """What was moved, from where and to where."""
-    from tidelog.client.blocking import Client
     from tidelog.client.group_moves import moved
     from tidelog.client.groups import Groups
 
-    with Client(bootstrap) as client:
+    with connected(bootstrap, data) as client:
         groups = Groups(client)
         committed = groups.offsets(group)
         names = chosen or _partitions_of(move.to_given) or _topics_of(committed)
@@ -173,25 +177,6 @@ def _partitions_of(
     found: dict[str, list[int] | None] = {}
     for topic in sorted({each.topic for each in given or ()}):
         found[topic] = [each.partition for each in given or () if each.topic == topic]
-    return found
-
-
-def _chosen(topics: Iterable[str]) -> dict[str, list[int] | None]:
-    """From `orders` or `orders:0,2` to the partitions that are meant, None for all."""
-    found: dict[str, list[int] | None] = {}
-    for text in topics:
-        name, colon, numbers = text.partition(":")
-        indexes = numbers.split(",")
-        if not name or (colon and not all(each.isascii() and each.isdigit() for each in indexes)):
-            raise typer.BadParameter(
-                f"{text!r} is neither a topic nor one with partitions such as orders:0,2",
-                param_hint="--topic",
-            )
-        known = found.setdefault(name, [])
-        if not colon or known is None:
-            found[name] = None
-        else:
-            known += [int(each) for each in indexes if int(each) not in known]
     return found
 
 

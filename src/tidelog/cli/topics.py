@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.connecting import connected, deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_topics
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, key_values
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, key_values
 from tidelog.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -39,19 +40,18 @@ def create(
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Do nothing when the topic is there already.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Create a topic."""
     configs = key_values(config or [], "--config")
     with answering():
         from tidelog.client.admin import USE_CLUSTER_DEFAULT, Admin
-        from tidelog.client.blocking import Client
         from tidelog.client.errors import RequestRefused
         from tidelog.model.errors import ErrorCode
 
-        with Client(bootstrap) as client:
+        with deciding(bootstrap, data) as client:
             admin = Admin(client)
-            admin.require_controller()
             try:
                 count = admin.create_topic(
                     topic,
@@ -72,16 +72,16 @@ def list_topics(
     internal: Annotated[
         bool, typer.Option("--internal", help="Also the topics the brokers keep for themselves.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """List the topics."""
     with answering():
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
         from tidelog.model.ids import uuid_text
 
-        with Client(bootstrap) as client:
+        with connected(bootstrap, data) as client:
             found = [
                 {
                     "topic": topic.name,
@@ -108,7 +108,8 @@ def describe(
     topic: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when omitted.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Show each partition: its leader, replicas, in-sync replicas and offsets.
@@ -117,11 +118,10 @@ def describe(
     """
     with answering():
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
         from tidelog.client.offsets import BoundsSurvey
 
         with (
-            Client(bootstrap, request_timeout_s=_DESCRIBED_WITHIN_S) as client,
+            connected(bootstrap, data, request_timeout_s=_DESCRIBED_WITHIN_S) as client,
             known_topics(client, topic),
         ):
             view = Admin(client).topics(topic)
@@ -156,16 +156,15 @@ def describe(
 def alter(
     topic: TopicName,
     partitions: Annotated[int, typer.Option(min=1, help="The new total number of partitions.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Give a topic more partitions; the records it has stay where they are."""
     with answering():
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
 
-        with Client(bootstrap) as client, known_topics(client, [topic]):
+        with deciding(bootstrap, data) as client, known_topics(client, [topic]):
             admin = Admin(client)
-            admin.require_controller()
             admin.create_partitions(topic, partitions)
         say(f"{topic} now has {partitions} partitions")
 
@@ -176,19 +175,18 @@ def delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="Do nothing when there is no such topic.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
 ) -> None:
     """Delete topics and everything in them."""
     with answering():
         from tidelog.client.admin import Admin
-        from tidelog.client.blocking import Client
         from tidelog.client.errors import NoSuchName, RequestRefused
         from tidelog.model.errors import ErrorCode
 
         failed = False
-        with Client(bootstrap) as client:
+        with deciding(bootstrap, data) as client:
             admin = Admin(client)
-            admin.require_controller()
             for name in topic:
                 try:
                     with known_topics(client, [name]):

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.connecting import connected, say_missed
 from tidelog.cli.exits import answering
 from tidelog.cli.names import known_transactional_id
-from tidelog.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster
 from tidelog.cli.output import print_json, print_table, say
 
 app = typer.Typer(help="Look at transactions, and abort those nobody ends.", no_args_is_help=True)
@@ -26,16 +27,20 @@ def list_transactions(
     longer_than_ms: Annotated[
         int, typer.Option(help="Only transactions that are open for longer than this.")
     ] = -1,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """List the transactional ids of the cluster."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.transactions import Transactions
 
-        with Client(bootstrap) as client:
-            found = Transactions(client).list(states=state or (), longer_than_ms=longer_than_ms)
+        with connected(bootstrap, data) as client:
+            missed: list[int] = []
+            found = Transactions(client).list(
+                states=state or (), longer_than_ms=longer_than_ms, missed=missed
+            )
+        say_missed("transactional ids", missed)
         if as_json:
             for each in found:
                 print_json(each._asdict())
@@ -52,15 +57,15 @@ def list_transactions(
 @app.command()
 def describe(
     transactional_id: TransactionalId,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    bootstrap: Bootstrap = None,
+    data: OfLocalCluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the producer of a transactional id, and what it has open."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.transactions import Transactions
 
-        with Client(bootstrap) as client, known_transactional_id(client, transactional_id):
+        with connected(bootstrap, data) as client, known_transactional_id(client, transactional_id):
             found = Transactions(client).describe(transactional_id)
         open_ms = None
         if found.partitions and found.started_ms is not None:
@@ -97,13 +102,14 @@ def describe(
 
 
 @app.command()
-def abort(transactional_id: TransactionalId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+def abort(
+    transactional_id: TransactionalId, bootstrap: Bootstrap = None, data: OfLocalCluster = None
+) -> None:
     """Abort what a transactional id has open; its producer cannot go on."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.client.transactions import Transactions
 
-        with Client(bootstrap) as client, known_transactional_id(client, transactional_id):
+        with connected(bootstrap, data) as client, known_transactional_id(client, transactional_id):
             before = Transactions(client).abort(transactional_id)
         what = f"producer {before.producer.producer_id} of {transactional_id} is fenced"
         if before.partitions:

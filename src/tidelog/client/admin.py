@@ -16,6 +16,10 @@ from tidelog.client.metadata import ClusterView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
 from tidelog.protocol.message import RequestMessage, ResponseT
+from tidelog.protocol.messages.add_raft_voter import (
+    AddRaftVoterRequest,
+    AddRaftVoterRequestListener,
+)
 from tidelog.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -44,6 +48,8 @@ from tidelog.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from tidelog.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tidelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 T = TypeVar("T", bound=Answered)
 USE_CLUSTER_DEFAULT: Final = -1
@@ -104,6 +110,16 @@ class QuorumMember(NamedTuple):
     node_id: int
     directory_id: UUID
     end_offset: int
+    last_fetch_ms: int
+    """When it was last heard of, on the leader's wall clock; -1 where nobody tells."""
+
+
+class QuorumListener(NamedTuple):
+    """Where a voter listens for the quorum."""
+
+    name: str
+    host: str
+    port: int
 
 
 class QuorumDescription(NamedTuple):
@@ -114,6 +130,8 @@ class QuorumDescription(NamedTuple):
     high_watermark: int
     voters: tuple[QuorumMember, ...]
     observers: tuple[QuorumMember, ...]
+    listeners: Mapping[int, tuple[QuorumListener, ...]]
+    """Of each voter; empty where brokers do not tell."""
 
 
 class Admin:
@@ -224,14 +242,46 @@ class Admin:
 
     def describe_quorum(self) -> QuorumDescription:
         """Who leads the metadata log and who follows it; `NoController` when nobody does."""
-        (found,) = self._checked(_THE_QUORUM, _described_partitions, "metadata quorum")
+        (answer,) = self._checked(_THE_QUORUM, lambda answer: [_led(answer)], "metadata quorum")
+        (found,) = _described_partitions(answer)
         return QuorumDescription(
             found.leader_id,
             found.leader_epoch,
             found.high_watermark,
             tuple(map(_member, found.current_voters)),
             tuple(map(_member, found.observers)),
+            {
+                node.node_id: tuple(
+                    QuorumListener(each.name, each.host, each.port) for each in node.listeners
+                )
+                for node in answer.nodes
+            },
         )
+
+    def add_voter(
+        self, node_id: int, directory_id: UUID, listeners: Iterable[QuorumListener]
+    ) -> None:
+        """Give a controller that follows the metadata log a vote."""
+        request = AddRaftVoterRequest(
+            cluster_id=None,
+            timeout_ms=self._timeout_ms,
+            voter_id=node_id,
+            voter_directory_id=directory_id,
+            listeners=[AddRaftVoterRequestListener(**each._asdict()) for each in listeners],
+        )
+        self._checked(request, lambda answer: [answer], f"controller {node_id}")
+
+    def remove_voter(self, node_id: int, directory_id: UUID) -> None:
+        """Take a controller its vote."""
+        request = RemoveRaftVoterRequest(
+            cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
+        )
+        self._checked(request, lambda answer: [answer], f"controller {node_id}")
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker."""
+        request = UnregisterBrokerRequest(broker_id=broker_id)
+        self._checked(request, lambda answer: [answer], f"broker {broker_id}")
 
     def require_controller(self) -> None:
         """Raise `NoController` if the cluster knows that nobody can decide anything.
@@ -241,7 +291,7 @@ class Admin:
         not ask, or gets no answer, goes on: what is asked for next tells more.
         """
         try:
-            _described_partitions(self._client.call(_THE_QUORUM))
+            _led(self._client.call(_THE_QUORUM))
         except NoController:
             raise
         except ClientError:
@@ -278,16 +328,25 @@ def _resource_text(kind: ResourceType, name: str) -> str:
     return f"{kind.name.lower()} {name}" if name else "default of all brokers"
 
 
+def _led(answer: DescribeQuorumResponse) -> DescribeQuorumResponse:
+    if answer.error_code is ErrorCode.not_controller:
+        raise NoController(answer.error_message or "there is no controller")
+    for each in _described_partitions(answer):
+        require_accepted(each, "metadata quorum")
+    return answer
+
+
 def _described_partitions(
     answer: DescribeQuorumResponse,
 ) -> Sequence[DescribeQuorumResponsePartitionData]:
-    if answer.error_code is ErrorCode.not_controller:
-        raise NoController(answer.error_message or "there is no controller")
     require_accepted(answer, "metadata quorum")
     return answer.topics[0].partitions
 
 
 def _member(state: DescribeQuorumResponseReplicaState) -> QuorumMember:
     return QuorumMember(
-        state.replica_id, state.replica_directory_id or ZERO_UUID, state.log_end_offset
+        state.replica_id,
+        state.replica_directory_id or ZERO_UUID,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
     )

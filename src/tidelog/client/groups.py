@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tidelog.client.blocking import Client
 from tidelog.client.coordinators import KeyType, coordinator
-from tidelog.client.errors import Answered, RequestRefused, require_accepted
+from tidelog.client.errors import Answered, RequestRefused, Unreachable, require_accepted
 from tidelog.coordinator.groups.consumer_protocol import read_assignment
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
@@ -86,11 +86,20 @@ class Groups:
 
     # -- looking -------------------------------------------------------------------------------
 
-    def list(self) -> list[ListedGroup]:
-        """The groups of all coordinators, in order."""
+    def list(self, missed: list[int] | None = None) -> list[ListedGroup]:
+        """The groups of all coordinators, in order.
+
+        With `missed`, brokers that do not answer in time are noted there and left out.
+        """
         found = []
         for node_id in self._client.retrying(self._client.refresh).brokers:
-            answer = self._client.retrying(partial(self._list_at, node_id))
+            try:
+                answer = self._client.retrying(partial(self._list_at, node_id))
+            except Unreachable:
+                if missed is None:
+                    raise
+                missed.append(node_id)
+                continue
             found += [
                 ListedGroup(
                     each.group_id,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tidelog.client.blocking import Client
 from tidelog.client.coordinators import KeyType, coordinator
-from tidelog.client.errors import Answered, RequestRefused, require_accepted
+from tidelog.client.errors import Answered, RequestRefused, Unreachable, require_accepted
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.message import RequestMessage, ResponseT
@@ -22,7 +22,6 @@ from tidelog.protocol.messages.end_txn import EndTxnRequest
 from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.messages.list_transactions import (
     ListTransactionsRequest,
-    ListTransactionsResponseTransactionState,
 )
 
 T = TypeVar("T", bound=Answered)
@@ -76,32 +75,51 @@ class Transactions:
         self._client = client
 
     def list(
-        self, *, states: Sequence[str] = (), longer_than_ms: int = -1
+        self,
+        *,
+        states: Sequence[str] = (),
+        longer_than_ms: int = -1,
+        missed: list[int] | None = None,
     ) -> list[ListedTransaction]:
-        """The transactional ids of all coordinators, in order."""
+        """The transactional ids of all coordinators, in order.
+
+        With `missed`, brokers that do not answer in time are noted there and left out.
+        """
         request = ListTransactionsRequest(state_filters=states, duration_filter=longer_than_ms)
 
-        def attempt() -> list[ListedTransaction]:
-            return [
-                ListedTransaction(
-                    each.transactional_id, node_id, each.producer_id, each.transaction_state
-                )
-                for node_id in self._client.refresh().brokers
-                for each in self._list_at(node_id, request)
-            ]
+        def attempt(silent: list[int] | None = None) -> list[ListedTransaction]:
+            found: list[ListedTransaction] = []
+            for node_id in self._client.refresh().brokers:
+                try:
+                    found += self._list_at(node_id, request)
+                except Unreachable:
+                    if silent is None:
+                        raise
+                    silent.append(node_id)
+            return sorted(found)
 
-        # All brokers in one go: what a broker coordinates moves when it fails.
-        return sorted(self._client.retrying(attempt))
+        try:
+            # All brokers in one go: what a broker coordinates moves when it fails.
+            return self._client.retrying(attempt)
+        except Unreachable:
+            if missed is None:
+                raise
+            return attempt(missed)
 
     def _list_at(
         self, node_id: int, request: ListTransactionsRequest
-    ) -> Sequence[ListTransactionsResponseTransactionState]:
+    ) -> Sequence[ListedTransaction]:
         answer = self._client.broker(node_id).call(request)
         require_accepted(answer, f"transactions of broker {node_id}")
         unknown = ", ".join(answer.unknown_state_filters)
         if unknown:
             raise RequestRefused(ErrorCode.invalid_request, "transactions", f"states: {unknown}")
-        return answer.transaction_states
+        return [
+            ListedTransaction(
+                each.transactional_id, node_id, each.producer_id, each.transaction_state
+            )
+            for each in answer.transaction_states
+        ]
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """What its coordinator knows."""

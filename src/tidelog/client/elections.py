@@ -1,0 +1,55 @@
+"""Elections of leaders that an operator asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from itertools import groupby
+
+from tidelog.client.blocking import Client
+from tidelog.client.errors import RequestRefused, require_accepted
+from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
+from tidelog.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+)
+
+
+class Electorate(IntEnum):
+    """Who may be elected."""
+
+    PREFERRED = 0
+    """The first replica, if it is in sync."""
+    UNCLEAN = 1
+    """Any replica that lives, in a partition that has no leader."""
+
+
+def elect_leaders(
+    client: Client, electorate: Electorate, names: Iterable[TopicPartition]
+) -> dict[TopicPartition, RequestRefused]:
+    """Hold an election in each partition; the refusals of those that got no new leader, without
+    partitions that need none."""
+    request = ElectLeadersRequest(
+        election_type=int(electorate),
+        topic_partitions=[
+            ElectLeadersRequestTopicPartitions(
+                topic=topic, partitions=[each.partition for each in group]
+            )
+            for topic, group in groupby(sorted(names), key=lambda each: each.topic)
+        ],
+        timeout_ms=int(client.request_timeout_s * 1000),
+    )
+
+    def attempt() -> dict[TopicPartition, RequestRefused]:
+        answer = client.call(request)
+        require_accepted(answer, "election")
+        return {
+            name: RequestRefused(each.error_code, str(name), each.error_message)
+            for topic in answer.replica_election_results
+            for each in topic.partition_result
+            if each.error_code not in (ErrorCode.none, ErrorCode.election_not_needed)
+            for name in [TopicPartition(topic.topic, each.partition_id)]
+        }
+
+    return client.retrying(attempt)
