@@ -48,6 +48,7 @@ FOLDERS: Final = {
     "storage": Tier.QUICK,
     "testing": Tier.QUICK,
     "tidiness": Tier.QUICK,
+    "view": Tier.QUICK,
 }
 """The first tier that runs a folder of `tests/`. Real clients, JVMs and Spark are not quick."""
 

@@ -6,7 +6,6 @@ After a change on purpose: `tidelog sim --scenario FILE --accept`, and look at t
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,20 +14,21 @@ from tidelog.model.errors import ConfigError
 from tidelog.simulator.run.command_text import parse_commands
 from tidelog.simulator.run.scenario_mistakes import ScenarioError
 from tidelog.simulator.run.transcript import is_transcript, replay
+from tidelog.simulator.scenarios import scenario_names, scenario_text
 
-STORIES = sorted(Path(__file__).parent.glob("*.txt"))
+NAMES = scenario_names()
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
-def test_a_transcript_tells_the_same_again(story: Path) -> None:
-    text = story.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_transcript_tells_the_same_again(name: str) -> None:
+    text = scenario_text(name)
 
     assert is_transcript(text)
     assert replay(text).splitlines() == text.splitlines()
 
 
 def test_the_worked_example_is_told() -> None:
-    told = (Path(__file__).parent / "worked_example.txt").read_text(encoding="utf-8")
+    told = scenario_text("worked_example")
 
     for moment in (
         "101 leads epoch=1",
@@ -144,7 +144,7 @@ def mutated(text: str, dice: Random) -> str:
 
 
 def test_no_slip_of_the_hand_is_answered_with_a_traceback() -> None:
-    texts = [story.read_text(encoding="utf-8") for story in STORIES]
+    texts = [scenario_text(name) for name in NAMES]
     dice = Random(1)
     refused = 0
     for _ in range(2000):
@@ -160,7 +160,7 @@ def test_no_slip_of_the_hand_is_answered_with_a_traceback() -> None:
 def test_a_story_with_a_slip_of_the_hand_is_told_or_refused(seed: int) -> None:
     dice = Random(seed)
     while True:
-        story = dice.choice(STORIES).read_text(encoding="utf-8")
+        story = scenario_text(dice.choice(NAMES))
         text = "\n".join(mutated(story, dice).splitlines()[:12])
         with suppress(ScenarioError):
             if parse_commands(text):

@@ -6,7 +6,6 @@ A mutant that lives means that a rule is too weak or that the clients do too lit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,6 +14,7 @@ from tests.simulator.mutants import MUTANTS, Mutant
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.run.runner import run_seed
 from tidelog.simulator.run.transcript import replay
+from tidelog.simulator.scenarios import scenario_text
 
 pytestmark = [pytest.mark.long, pytest.mark.spread]
 
@@ -22,12 +22,9 @@ SEEDS_MOST: Final = 20
 """So many seeds are tried at most, the run that is known to show it first."""
 
 
-STORIES: Final = Path(__file__).parent.parent / "scenarios"
-
-
 def violation_in_story(name: str) -> Violation | None:
     try:
-        replay((STORIES / f"{name}.txt").read_text(encoding="utf-8"))
+        replay(scenario_text(name))
     except Violation as found:
         return found
     return None

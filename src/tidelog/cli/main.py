@@ -25,6 +25,7 @@ from tidelog.cli import (
     placed,
     produce,
     sim,
+    stories,
     topics,
     transactions,
     up,
@@ -73,6 +74,8 @@ app.command(name="random-uuid", rich_help_panel=_PLACED)(placed.random_uuid)
 app.add_typer(log.app, name="log", rich_help_panel=_DISK)
 app.add_typer(audit.app, name="audit", rich_help_panel=_DISK)
 app.command(rich_help_panel=_PROOF)(sim.sim)
+app.command(rich_help_panel=_PROOF)(stories.stories)
+app.command(rich_help_panel=_PROOF)(stories.story)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,19 +6,22 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.options import AsJson
 from tidelog.cli.output import print_json, print_line, say
+from tidelog.cli.pages import Open, Output, write_page
 
 if TYPE_CHECKING:
+    from tidelog.model.ids import TopicPartition
     from tidelog.simulator.run.plan import Plan
     from tidelog.simulator.run.runner import SeedResult
     from tidelog.simulator.run.setup import Setup
 
+DEFAULT_SEEDS: Final = 20
 
 Controllers = Annotated[
     int | None,
@@ -42,47 +45,78 @@ Directories = Annotated[
 ]
 
 Scenario = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--scenario",
-        metavar="FILE",
-        exists=True,
-        dir_okay=False,
-        help="Run the plan, or replay the transcript, in this file instead.",
+        metavar="FILE|NAME",
+        help="Run the plan, or replay the transcript, in this file, or one that comes with us.",
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds",
+        min=1,
+        metavar="N",
+        show_default="20, with --view 1",
+        help="How many seeds to run.",
+    ),
+]
+FirstSeed = Annotated[int, typer.Option("--seed", min=0, metavar="K", help="The first of them.")]
+Accept = Annotated[
+    bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
+]
+Brokers = Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")]
+Separate = Annotated[
+    bool, typer.Option("--separate", help="With --controllers: let them be nodes of their own.")
+]
+Transactions = Annotated[
+    bool, typer.Option("--transactions", help="Let transactional producers take part.")
+]
+Groups = Annotated[bool, typer.Option("--groups", help="Let members of consumer groups take part.")]
+Compaction = Annotated[
+    bool, typer.Option("--compaction", help="Let cleaners and a compacted topic take part.")
+]
+Shown = Annotated[bool, typer.Option("--trace", help="Print every event.")]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Write the reduced plan of a failure here."),
+]
+View = Annotated[
+    bool,
+    typer.Option(
+        "--view", help="Write a page to step through the run: the first that fails, or the first."
+    ),
+]
+Seen = Annotated[
+    str | None,
+    typer.Option(
+        "--partition",
+        metavar="TOPIC-N",
+        show_default="the one that fails, or the first",
+        help="With --view: the partition to look at.",
     ),
 ]
 
 
 def sim(
-    seeds: Annotated[
-        int, typer.Option("--seeds", min=1, metavar="N", help="How many seeds to run.")
-    ] = 20,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="K", help="The first of them.")] = 1,
+    seeds: Seeds = None,
+    seed: FirstSeed = 1,
     scenario: Scenario = None,
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Write what came of a transcript back to its file.")
-    ] = False,
-    brokers: Annotated[int, typer.Option("--brokers", min=1, max=9, help="Nodes.")] = 3,
+    accept: Accept = False,
+    brokers: Brokers = 3,
     controllers: Controllers = None,
-    separate: Annotated[
-        bool,
-        typer.Option("--separate", help="With --controllers: let them be nodes of their own."),
-    ] = False,
+    separate: Separate = False,
     directories: Directories = None,
-    transactions: Annotated[
-        bool, typer.Option("--transactions", help="Let transactional producers take part.")
-    ] = False,
-    groups: Annotated[
-        bool, typer.Option("--groups", help="Let members of consumer groups take part.")
-    ] = False,
-    compaction: Annotated[
-        bool, typer.Option("--compaction", help="Let cleaners and a compacted topic take part.")
-    ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Print every event.")] = False,
-    save: Annotated[
-        Path | None,
-        typer.Option("--save", metavar="FILE", help="Write the reduced plan of a failure here."),
-    ] = None,
+    transactions: Transactions = False,
+    groups: Groups = False,
+    compaction: Compaction = False,
+    trace: Shown = False,
+    save: Save = None,
+    view: View = False,
+    partition: Seen = None,
+    output: Output = None,
+    opened: Open = False,
     as_json: AsJson = False,
 ) -> None:
     """Run clusters in a simulated world and look for broken promises.
@@ -95,20 +129,22 @@ def sim(
         from tidelog.simulator.run.scenario_mistakes import ScenarioError
         from tidelog.simulator.run.transcript import is_transcript
 
+        viewing = _viewing(view, partition, output, opened)
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
         clients += " --compaction" if compaction else ""
         if scenario is not None:
-            text = _text_of(scenario)
+            file, text = _scenario(scenario)
             try:
                 if is_transcript(text):
-                    _tell(scenario, text, accept=accept)
+                    _tell(scenario, file, text, accept=accept, viewing=viewing)
                     return
                 plans, which = [usable_plan(text)], f" --scenario {scenario}"
             except ScenarioError as error:
                 refuse(error.of(scenario))
         else:
+            count = seeds or (DEFAULT_SEEDS if viewing is None else 1)
             plans, which = _drawn(
-                range(seed, seed + seeds), brokers, controllers, separate, directories
+                range(seed, seed + count), brokers, controllers, separate, directories
             )
         plans, setup = _with_clients(plans, transactions, groups, compaction)
 
@@ -116,7 +152,46 @@ def sim(
             what = which.format(seed=plan.seed) if saved is None else f" --scenario {saved}"
             return f"tidelog sim{clients}{what}"
 
-        _run_all(plans, setup, again, trace, as_json, save)
+        _run_all(plans, setup, again, trace, as_json, save, viewing)
+
+
+class _Viewing(NamedTuple):
+    """A page is wanted."""
+
+    partition: TopicPartition | None
+    output: Path | None
+    opened: bool
+
+
+def _viewing(
+    view: bool, partition: str | None, output: Path | None, opened: bool
+) -> _Viewing | None:
+    from tidelog.model.ids import TopicPartition
+
+    if not view:
+        if partition is not None or output is not None or opened:
+            refuse("--partition, --output and --open need --view")
+        return None
+    named = None if partition is None else TopicPartition.from_directory(partition)
+    if partition is not None and named is None:
+        refuse(f"--partition {partition}: a partition is written TOPIC-N, as in orders-0")
+    return _Viewing(named, output, opened)
+
+
+def _scenario(name: str) -> tuple[Path | None, str]:
+    """A scenario by its file or, when there is none, by its name among those that come with us."""
+    from tidelog.model.errors import ConfigError
+    from tidelog.simulator.scenarios import scenario_text
+
+    file = Path(name)
+    if file.is_dir():
+        refuse(f"{name} is a directory, not a scenario")
+    if file.exists():
+        return file, _text_of(file)
+    try:
+        return None, scenario_text(name)
+    except ConfigError as error:
+        refuse(f"there is no file {name}, and {error}")
 
 
 def _drawn(
@@ -179,21 +254,57 @@ def _text_of(file: Path) -> str:
         refuse(f"{file}:{line}: not UTF-8: save it as such")
 
 
-def _tell(file: Path, text: str, *, accept: bool) -> None:
+def _tell(
+    name: str, file: Path | None, text: str, *, accept: bool, viewing: _Viewing | None
+) -> None:
     """Replay a transcript; it must say what its file says."""
     from tidelog.simulator.rules.violation import Violation
     from tidelog.simulator.run.transcript import replay
 
+    if accept and file is None:
+        refuse(f"--accept writes to a file, and {name} comes with the package")
+    if viewing is not None:
+        _view_transcript(name, text, viewing)
+        return
     try:
         told = replay(text)
     except Violation as violation:
-        refuse(f"{file}: {violation}")
+        refuse(f"{name}: {violation}")
     for line in told.splitlines():
         print_line(line)
-    if accept:
+    if accept and file is not None:
         file.write_text(told, encoding="utf-8")
     elif told != text:
-        refuse(f"{file} tells something else; --accept rewrites it")
+        refuse(f"{name} tells something else; --accept rewrites it")
+
+
+def _view_transcript(name: str, text: str, viewing: _Viewing) -> None:
+    from tidelog.simulator.story.document import scenario_document
+    from tidelog.simulator.story.telling import first_partition, record_transcript
+
+    partition = viewing.partition or first_partition(text)
+    if partition is None:
+        refuse(f"{name} creates no topic, so there is nothing to look at")
+    recording = record_transcript(text, partition)
+    stem = Path(name).stem
+    document = scenario_document(stem, f"tidelog sim --scenario {name} --view", recording)
+    if not document["acts"][0]["brokers"]:
+        refuse(f"nothing happened to {partition}")
+    write_page(document, viewing.output or Path(f"{stem}.html"), opened=viewing.opened)
+    if recording.violation is not None:
+        refuse(f"{name}: {recording.violation}")
+
+
+def _view_run(plan: Plan, setup: Setup, command: str, viewing: _Viewing) -> None:
+    """Run a plan once more, watched."""
+    from tidelog.simulator.run.runner import run_plan
+    from tidelog.simulator.story.document import run_document
+    from tidelog.simulator.story.telling import partition_to_watch, record_plan
+
+    partition = viewing.partition or partition_to_watch(run_plan(plan, setup=setup))
+    recording, _ = record_plan(plan, partition, setup)
+    document = run_document(plan, f"{command} --view", recording)
+    write_page(document, viewing.output or Path(f"seed-{plan.seed}.html"), opened=viewing.opened)
 
 
 def _run_all(
@@ -203,6 +314,7 @@ def _run_all(
     trace: bool,
     as_json: bool,
     save: Path | None,
+    viewing: _Viewing | None,
 ) -> None:
     """One after the other; the first failure is explained at the end."""
     from tidelog.simulator.run.report import LEGEND, summary
@@ -214,8 +326,12 @@ def _run_all(
     say(summary(results, time.process_time() - began))
     for result in results:
         if result.violation is not None:
-            _explain(result, setup, again(result.plan, save), save)
+            reduced = _explain(result, setup, again(result.plan, save), save)
+            if viewing is not None:
+                _view_run(reduced.plan, setup, again(result.plan, save), viewing)
             refuse(f"seed {result.seed}: {result.violation}")
+    if viewing is not None:
+        _view_run(results[0].plan, setup, again(results[0].plan, None), viewing)
 
 
 def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
@@ -231,7 +347,8 @@ def _run(plan: Plan, setup: Setup, *, trace: bool, as_json: bool) -> SeedResult:
     return result
 
 
-def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -> None:
+def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -> SeedResult:
+    """Tell what failed, and by how little; the reduced run."""
     from tidelog.simulator.run.minimise import minimise
     from tidelog.simulator.run.report import failure_lines
     from tidelog.simulator.run.scenario_file import plan_text
@@ -241,3 +358,4 @@ def _explain(result: SeedResult, setup: Setup, replay: str, save: Path | None) -
         save.write_text(plan_text(reduced.plan), encoding="utf-8")
     for line in failure_lines(reduced, len(result.plan.faults), replay):
         say(line)
+    return reduced

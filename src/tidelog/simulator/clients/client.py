@@ -131,7 +131,7 @@ class ClientHost:
     def frame_arrived(self, end: End, frame: bytes) -> None:
         self._note(f"< {end.number} {len(frame)} B {crc32(frame):08x}")
         self._client.on_frame(end.number, memoryview(frame))
-        self._acted()
+        self._acted("" if end.peer is None else end.peer.host.name, frame)
 
     def disconnected(self, end: End, reason: str) -> None:
         self._ends.pop(end.number, None)
@@ -147,5 +147,5 @@ class ClientHost:
     def _note(self, words: str) -> None:
         self.world.trace.note(f"{self.name} {words}")
 
-    def _acted(self) -> None:
-        self.world.observe(ClientActed(self._client))
+    def _acted(self, sender: str = "", frame: bytes = b"") -> None:
+        self.world.observe(ClientActed(self._client, sender, frame))

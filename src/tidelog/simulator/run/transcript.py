@@ -51,15 +51,31 @@ def is_transcript(text: str) -> bool:
     return any(line.startswith(COMMAND.strip()) for line in text.splitlines())
 
 
-def replay(text: str) -> str:
+class Stage:
+    """Where a transcript is played: it builds the world, and hears what the author says."""
+
+    def build_world(self, plan: Plan, reader: Callable[[str], None]) -> World:
+        """A world that has not started yet, with everybody who watches it."""
+        world = World(plan, reader)
+        watch_nodes(world)
+        return world
+
+    def comment(self, text: str) -> None:
+        """What stands, on one line or several, before the next command."""
+
+
+def replay(text: str, stage: Stage | None = None) -> str:
     """Carry out the commands of a transcript; the transcript as it should be."""
-    return "\n".join(_told(text)) + "\n"
+    return "\n".join(_told(text, stage or Stage())) + "\n"
 
 
-def _told(text: str) -> Iterator[str]:
+def _told(text: str, stage: Stage) -> Iterator[str]:
     commands = {each.line: each for each in parse_commands(text)}
-    story = _Story()
+    comments = comments_before_commands(text)
+    story = _Story(stage)
     for number, line in enumerate(text.splitlines(), 1):
+        if number in comments:
+            stage.comment(comments[number])
         if number in commands:
             yield line
             try:
@@ -71,10 +87,24 @@ def _told(text: str) -> Iterator[str]:
             yield line
 
 
+def comments_before_commands(text: str) -> dict[int, str]:
+    """What the author says to the reader, by the line of the command that follows it."""
+    found: dict[int, str] = {}
+    said: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(COMMENT):
+            said.append(line.removeprefix(COMMENT).strip())
+        elif line.startswith(COMMAND.strip()) and said:
+            found[number] = " ".join(said)
+            said = []
+    return found
+
+
 class _Story:
     """The world of a transcript; `cluster` is the first command."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
         self._lines: list[str] = []
         self._world: World | None = None
         self._narrator = Narrator(self._lines.append)
@@ -114,8 +144,7 @@ class _Story:
     # The cluster.
 
     def _cluster(self, plan: Plan) -> None:
-        self._world = world = World(plan, self._heard)
-        watch_nodes(world)
+        self._world = world = self._stage.build_world(plan, self._heard)
         world.add_client(self._narrator)
         world.start()
         while not self._has_formed() and world.now_ms < FORMING_MS:

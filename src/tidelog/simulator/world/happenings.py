@@ -49,6 +49,9 @@ class ClientActed(NamedTuple):
     """A client heard of something and did what it does then."""
 
     client: Client
+    sender: str = ""
+    """Whose answer it heard, if that is what happened."""
+    frame: bytes = b""
 
 
 class Struck(NamedTuple):

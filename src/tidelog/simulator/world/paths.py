@@ -43,6 +43,11 @@ class Paths:
         self._cut: set[Pair] = set()
         self._slow: dict[Pair, Slowness] = {}
 
+    @property
+    def cuts(self) -> list[Pair]:
+        """Every path that is cut."""
+        return sorted(self._cut)
+
     def is_cut(self, one: Place, other: Place) -> bool:
         """Whether nothing gets through from the one to the other."""
         cut = self._cut
