@@ -1,0 +1,67 @@
+"""How far pipelines are, from what they keep beside their tables; nothing of Spark is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tidelog.model.errors import ConfigError, TidelogError
+
+
+def pipeline_states(paths: list[Path], bootstrap: str) -> list[dict[str, Any]]:
+    """Each pipeline with its tables; what is wrong with one that cannot be read stands in it."""
+    return [_state_or_trouble(path, bootstrap) for path in paths]
+
+
+def _state_or_trouble(path: Path, bootstrap: str) -> dict[str, Any]:
+    try:
+        return _state(path, bootstrap)
+    except (TidelogError, OSError) as error:
+        return {"name": path.stem, "file": str(path), "tables": [], "trouble": str(error)}
+
+
+def _state(path: Path, bootstrap: str) -> dict[str, Any]:
+    try:
+        from tidelog.pipelines.description.parsing import load_pipeline
+        from tidelog.pipelines.run.progress import totals
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"pipelines need {error.name}: pip install 'tidelog[pipelines]'"
+        ) from error
+    pipeline = load_pipeline(path, bootstrap)
+    counts = totals(pipeline)
+    return {
+        "name": pipeline.name,
+        "file": str(path),
+        "storage": str(pipeline.storage),
+        "trouble": "",
+        "tables": [
+            {
+                "table": table.name,
+                "source": _source(pipeline, table.name),
+                "rows": counts[table.name].rows,
+                "quarantined": counts[table.name].quarantined,
+                "dropped": counts[table.name].dropped,
+                **_lag(pipeline, table.name),
+            }
+            for table in pipeline.filled
+        ],
+        "views": sorted(pipeline.views),
+    }
+
+
+def _source(pipeline: Any, name: str) -> str:
+    upstream = pipeline.tables[name].upstream
+    if upstream is not None:
+        return f"table {upstream}"
+    source = pipeline.source(name)
+    return source.pattern or ", ".join(source.topics)
+
+
+def _lag(pipeline: Any, name: str) -> dict[str, Any]:
+    from tidelog.pipelines.run.summary import lag_of
+
+    try:
+        return {"lag": lag_of(pipeline, name), "trouble": ""}
+    except TidelogError as error:
+        return {"lag": None, "trouble": str(error)}
