@@ -99,6 +99,7 @@ def _prepared(
             directory,
             ports=ports,
             controllers=controllers or 0,
+            http_ports=None,
             development=dev,
             settings=overrides,
         )

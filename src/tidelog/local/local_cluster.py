@@ -28,6 +28,7 @@ from tidelog.local.node_setup import (
     node_directory,
     refuse_taken_ports,
     set_up_nodes,
+    with_http,
 )
 from tidelog.local.ports import HOST
 from tidelog.model.errors import ConfigError
@@ -75,7 +76,11 @@ class LocalCluster:
             stored = json.loads(text)
             nodes = [
                 NodeDescription(
-                    node["id"], tuple(node["roles"]), node["listener"], node["controller_listener"]
+                    node["id"],
+                    tuple(node["roles"]),
+                    node["listener"],
+                    node["controller_listener"],
+                    node.get("http_listener"),
                 )
                 for node in stored["nodes"]
             ]
@@ -91,18 +96,20 @@ class LocalCluster:
         ports: Sequence[int],
         controllers: int = 0,
         controller_ports: Sequence[int] | None = None,
+        http_ports: Sequence[int] | None = (),
         development: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> LocalCluster:
         """Format a new cluster, with a broker on each port, in an empty or missing directory.
 
-        Without separate controllers the first brokers are controllers as well.
+        Without separate controllers the first brokers are controllers as well. Nodes answer over
+        HTTP as long as there are ports for it; with None, all of them do, beside their other ports.
         """
         if directory.exists() and any(directory.iterdir()):
             raise NodeTrouble(
                 f"{directory} is not empty and holds no cluster: empty it or choose another one"
             )
-        nodes = local_nodes(ports, controller_ports, controllers=controllers)
+        nodes = with_http(local_nodes(ports, controller_ports, controllers=controllers), http_ports)
         cluster_id = set_up_nodes(
             directory, nodes, development=development, settings=settings or {}
         )
@@ -193,6 +200,7 @@ class LocalCluster:
             "pid": node.pid,
             "listener": description.listener,
             "controller_listener": description.controller_listener,
+            "http_listener": description.http_listener,
             "data": str(node.data),
             "log": str(node.log),
             "state": str(node.state),
@@ -269,6 +277,7 @@ class LocalCluster:
                 "roles": list(node.roles),
                 "listener": node.listener,
                 "controller_listener": node.controller_listener,
+                "http_listener": node.http_listener,
             }
             for node in self.descriptions.values()
         ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FIRST_NODE_ID: Final = 100
 FIRST_CONTROLLER_ID: Final = 200
 CONTROLLER_PORT_DISTANCE: Final = 1000
+HTTP_PORT_DISTANCE: Final = 2000
 _PORT_STEP: Final = 100
 VOTERS: Final = 3
 """So many of the brokers are controllers as well, unless there are separate ones: enough that one
@@ -43,6 +44,8 @@ class NodeDescription(NamedTuple):
     """None on a node that is no broker."""
     controller_listener: str | None
     """None on a node that is no controller."""
+    http_listener: str | None = None
+    """None on a node that answers no questions over HTTP."""
 
     @property
     def is_broker(self) -> bool:
@@ -59,13 +62,17 @@ class NodeDescription(NamedTuple):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Every port the node listens on."""
-        return tuple(self.ports_by_role)
+        """Every port on which the node speaks Kafka."""
+        return tuple(port for port, role in self.ports_by_role.items() if role != "HTTP listener")
 
     @property
     def ports_by_role(self) -> dict[int, str]:
         """Every port with what it is for, the broker's first."""
-        listeners = {"broker": self.listener, "controller": self.controller_listener}
+        listeners = {
+            "broker": self.listener,
+            "controller": self.controller_listener,
+            "HTTP listener": self.http_listener,
+        }
         return {
             int(each.rpartition(":")[2]): role
             for role, each in listeners.items()
@@ -80,9 +87,7 @@ def local_nodes(
     controllers as well. A controller listens beside its broker's port."""
     voters = controllers or (VOTERS if len(ports) >= VOTERS else 1)
     if controller_ports is None:
-        step = CONTROLLER_PORT_DISTANCE
-        first = ports[0] + step if ports[0] + step + voters <= 65536 else ports[0] - step
-        controller_ports = range(first, first + voters)
+        controller_ports = _beside(ports[0], CONTROLLER_PORT_DISTANCE, voters)
     control = [f"{HOST}:{port}" for port in controller_ports[:voters]]
     if controllers:
         return [
@@ -106,6 +111,24 @@ def local_nodes(
         for node_id, port in enumerate(ports[voters:], FIRST_NODE_ID + voters)
     ]
     return [*combined, *brokers]
+
+
+def with_http(
+    nodes: Sequence[NodeDescription], ports: Sequence[int] | None
+) -> list[NodeDescription]:
+    """The nodes with an HTTP listener each, as long as there are ports; None: beside the others."""
+    if ports is None:
+        ports = _beside(nodes[0].port, HTTP_PORT_DISTANCE, len(nodes))
+    http = [f"{HOST}:{port}" for port in ports[: len(nodes)]]
+    given = zip(nodes, http, strict=False)
+    answering = [node._replace(http_listener=listener) for node, listener in given]
+    return [*answering, *nodes[len(http) :]]
+
+
+def _beside(port: int, distance: int, count: int) -> range:
+    """So many ports at a distance from that one, above it if there is room."""
+    first = port + distance if port + distance + count <= 65536 else port - distance
+    return range(first, first + count)
 
 
 class Neighbourhood(NamedTuple):
@@ -147,6 +170,7 @@ def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) ->
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": ",".join(around.controllers),
         "log.dirs": str(data),
+        **({} if node.http_listener is None else {"http.listener": node.http_listener}),
         "default.replication.factor": str(around.replicas),
         "min.insync.replicas": str(around.min_in_sync),
         "group.initial.rebalance.delay.ms": "0",
@@ -186,7 +210,7 @@ def set_up_nodes(
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
     # Not later: once it exists, a cluster keeps its ports.
-    if not all(port_is_free(port) for node in nodes for port in node.ports):
+    if not all(port_is_free(port) for node in nodes for port in node.ports_by_role):
         advice = _other_ports(nodes)
         for node in nodes:
             refuse_taken_ports(node, advice)
@@ -223,13 +247,14 @@ def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
 
 def _other_ports(nodes: Sequence[NodeDescription]) -> str:
     """How to choose ports for a new cluster that are free, as far as anybody can say now."""
-    taken = [port for node in nodes for port in node.ports]
+    taken = [port for node in nodes for port in node.ports_by_role]
     first = nodes[0].port
     for shift in range(_PORT_STEP, 2**16 - max(taken), _PORT_STEP):
         if all(port_is_free(port + shift) for port in taken):
             return (
                 f"free it, or move all ports of the cluster: --port {first + shift} (controllers "
-                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers)"
+                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers, and HTTP listeners "
+                f"{HTTP_PORT_DISTANCE})"
             )
     return "free it, or choose a lower port for the first broker (--port)"
 
@@ -242,6 +267,8 @@ def _checked(properties: Mapping[str, str], home: Path, node: NodeDescription) -
         "process.roles": ",".join(node.roles),
         "log.dirs": str(home / "data"),
     }
+    if node.http_listener is not None:
+        own["http.listener"] = node.http_listener
     for key, value in own.items():
         if properties[key] != value:
             raise ConfigError(f"{key} is {value} in a local cluster and cannot be set")

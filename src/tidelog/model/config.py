@@ -80,6 +80,7 @@ class NodeConfig(
         config = cls(values, properties)
         _check_given(config)
         _check_listeners(config)
+        _ = config.http_address  # refused when it is none
         config.check()
         return config
 
@@ -175,6 +176,11 @@ class NodeConfig(
     def _advertised(self) -> tuple[Endpoint, ...]:
         given = self.advertised_listeners or ()
         return tuple(parse_listener("advertised.listeners", text) for text in given)
+
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        """Where questions are answered over HTTP."""
+        return parse_address("http.listener", self.http_listener) if self.http_listener else None
 
     @property
     def controller_names(self) -> tuple[str, ...]:

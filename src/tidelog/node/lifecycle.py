@@ -83,6 +83,21 @@ class Lifecycle:
         self.failure: str | None = None
         """Why this node cannot take part and must stop."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all logs are loaded and have their roles."""
+        return self._is_loaded
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it was unfenced once, so that its listeners are open."""
+        return self._is_serving
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it waits until its leaderships have moved to others."""
+        return self._left is not None
+
     # Joining
 
     def begin(self, now: Now) -> None:

@@ -31,6 +31,7 @@ from tidelog.node.core.inputs import (
     TickEnded,
     TimePassed,
 )
+from tidelog.node.inspection.inspection import Inspection
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.node.wiring import Rooms, build_rooms
@@ -83,6 +84,22 @@ class Node:
         return self.rooms.replicas.replicas
 
     @property
+    def inspection(self) -> Inspection:
+        """What it tells about itself."""
+        return self.rooms.inspection
+
+    @property
+    def problems(self) -> list[str]:
+        """Why it is not well."""
+        if self._stopped:
+            return ["the node has stopped"]
+        if self._stopping is not None:
+            return [f"the node is stopping: {self._stopping}"]
+        if self.rooms.replicas.lifecycle.is_leaving:
+            return ["the node is stopping: its leaderships move to others"]
+        return []
+
+    @property
     def next_deadline_ms(self) -> int | None:
         """When `TimePassed` is due, on the monotonic clock; a node about to stop waits for jobs."""
         is_over = self._stopped or self._stopping is not None
@@ -119,6 +136,7 @@ class Node:
         if self._stopped or (self._closing and type(happened) is not JobFinished):
             return []
         rooms = self.rooms
+        rooms.base.runtime.now = happened.now
         if type(happened) is FrameArrived:
             connection = self._connections.get(happened.connection)
             if connection is not None and not connection.closed and self._stopping is None:

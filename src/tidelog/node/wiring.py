@@ -59,6 +59,7 @@ from tidelog.node.core.signal import Signal
 from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_reading import ReadingContext
 from tidelog.node.fetching.fetch_sessions import FetchSessions, ParkedFetch, ParkedFetches
+from tidelog.node.inspection.inspection import Inspection, InspectionContext
 from tidelog.node.lifecycle import Lifecycle
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
@@ -157,6 +158,7 @@ class Rooms(NamedTuple):
     coordination: CoordinationRoom
     parked: ParkedFetches
     requests: Requests
+    inspection: Inspection
 
 
 def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: Now) -> Rooms:
@@ -168,7 +170,22 @@ def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: No
     coordination = _build_coordination(base, control, replicas)
     _connect(base, metadata, control, replicas, coordination)
     parked, requests = _build_api(base, metadata, control, replicas, coordination)
-    return Rooms(base, metadata, control, replicas, coordination, parked, requests)
+    inspection = Inspection(
+        InspectionContext(
+            runtime=base.runtime,
+            cluster=base.cluster,
+            directories=base.directories,
+            quorum=metadata.quorum,
+            feed=metadata.feed,
+            controller_watch=metadata.watch,
+            replicas=replicas.replicas,
+            lifecycle=replicas.lifecycle,
+            sessions=base.sessions,
+            meter=requests.meter,
+        )
+    )
+    metadata.image_changed.hear(inspection.watching.metadata_changed)
+    return Rooms(base, metadata, control, replicas, coordination, parked, requests, inspection)
 
 
 def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base:
@@ -394,6 +411,7 @@ def _build_api(
         replicas.awaited,
         config.fetch_max_bytes,
         config.replica_selector_class is not None,
+        runtime.watch,
     )
     records = RecordsContext(
         runtime=runtime,

@@ -126,6 +126,8 @@ class FollowerReplica:
 
     def fetched(self, answer: LeaderAnswer, now: Now) -> FollowerStep:
         """Apply what the leader answered to a fetch."""
+        if self._context.watch.magnified:
+            self._seen(answer, now)
         if not self._is_current(answer.sent):
             return Dropped()
         if answer.error:
@@ -136,7 +138,7 @@ class FollowerReplica:
             else:
                 step = self._reconcile(*answer.diverging_epoch, answer.log_start_offset, now)
             if isinstance(step, Progress) and tells_high_watermark(answer):
-                self._follow(answer)
+                self._follow(answer, now)
         except CorruptBatch as problem:
             return self._back_off(str(problem))
         except DiskError as error:
@@ -159,18 +161,38 @@ class FollowerReplica:
         if isinstance(appended, Refusal):
             return self._fail(appended.why)
         if appended is not None:
+            self._context.counters.replication_bytes_in += len(records)
+            if self._context.watch.is_on:
+                replica.grew(answer.sent.fetch_offset, len(records), now)
             replica.appended(now)
         return Progress(len(records))
 
-    def _follow(self, answer: LeaderAnswer) -> None:
+    def _follow(self, answer: LeaderAnswer, now: Now) -> None:
         """Take the leader's high watermark and log start as far as this log goes."""
         replica = self._replica
         log, own = replica.log, replica.high_watermark
+        before = own.offset
         moved = own.follow(answer.high_watermark, log.start_offset, log.end_offset)
         if answer.log_start_offset > log.start_offset:
             replica.raise_start_to(min(answer.log_start_offset, own.offset))
         if moved:
+            if self._context.watch.is_on:
+                replica.committed(before, now)
             replica.watchers.high_watermark_moved(len(answer.records or NOTHING))
+
+    def _seen(self, answer: LeaderAnswer, now: Now) -> None:
+        """For those who look."""
+        diverging = answer.diverging_epoch
+        self._context.watch.see(
+            self._replica.name,
+            now,
+            "answer_received",
+            leader=self.leader,
+            bytes=len(answer.records or NOTHING),
+            high_watermark=answer.high_watermark,
+            error=int(answer.error),
+            diverging=None if diverging is None else list(diverging),
+        )
 
     def _caught_up(self) -> None:
         self._is_caught_up = True
@@ -214,7 +236,7 @@ class FollowerReplica:
             return MustLower(lowering)
         end = log.end_offset
         log.truncate_fully_and_start_at(offset, now)
-        self._was_cut(end, cause)
+        self._was_cut(end, cause, now)
         return None
 
     def _truncate_to(self, offset: int, cause: str, now: Now) -> MustLower | None:
@@ -232,17 +254,23 @@ class FollowerReplica:
         if lowering is not None:
             return MustLower(lowering)
         if log.truncate_to(offset, now):
-            self._was_cut(before, cause)
+            self._was_cut(before, cause, now)
         return None
 
-    def _was_cut(self, end_before: int, cause: str) -> None:
-        replica = self._replica
+    def _was_cut(self, end_before: int, cause: str, now: Now) -> None:
+        replica, context = self._replica, self._context
         replica.truncated()
+        end = replica.log.end_offset
+        context.counters.truncations += 1
+        context.counters.truncated_records += max(0, end_before - end)
+        context.watch.see(
+            replica.name, now, "truncated", log_end_offset_before=end_before, log_end_offset=end
+        )
         self._context.announce(
             LogTruncated(
                 partition=replica.name,
                 end_offset_before=end_before,
-                end_offset=replica.log.end_offset,
+                end_offset=end,
                 cause=cause,
             )
         )

@@ -136,6 +136,7 @@ class InSyncProposals:
         if proposal is not self.in_sync.pending:
             return ProposalFate.OVERTAKEN
         if isinstance(outcome, Refusal):
+            self._context.counters.isr_updates_failed += 1
             if outcome.code in NOT_APPLIED:
                 self.in_sync.revert()
                 return ProposalFate.REVERTED
@@ -160,6 +161,11 @@ class InSyncProposals:
         self.in_sync.commit(members)
         after = self.in_sync.committed
         if after != before:
+            counters, watch = self._context.counters, self._context.watch
+            counters.isr_shrinks += not before <= after
+            counters.isr_expands += not after <= before
+            if watch.is_on:
+                watch.changed[self._replica.name] = None
             is_ours = pending is not None and frozenset(pending.ids) == after
             self._context.announce(
                 InSyncReplicasChanged(

@@ -164,7 +164,12 @@ class LeaderReplica:
         return appended
 
     def _grown(self, appended: Appended, size: int, now: Now) -> None:
-        replica = self._replica
+        replica, counters = self._replica, self._context.counters
+        counters.batches_in += 1
+        counters.records_in += appended.last_offset + 1 - appended.first_offset
+        counters.bytes_in += size
+        if self._context.watch.is_on:
+            replica.grew(appended.first_offset, size, now)
         for follower in self.followers.values():
             follower.leader_grows(appended.first_offset, now.monotonic_ms)
         self._uncommitted.append((appended.last_offset + 1, size))
@@ -226,8 +231,11 @@ class LeaderReplica:
             self.in_sync.maximal,
             partial(self._might_join, now.monotonic_ms),
         )
+        before = replica.high_watermark.offset
         if not replica.high_watermark.raise_to(slowest, end):
             return False
+        if self._context.watch.is_on:
+            replica.committed(before, now)
         size, uncommitted = 0, self._uncommitted
         while uncommitted and uncommitted[0][0] <= slowest:
             size += uncommitted.popleft()[1]
@@ -286,6 +294,8 @@ class LeaderReplica:
         if follower.broker_id not in self.in_sync.maximal:
             self._let_join(follower, standing)
         if follower.end_offset != end_before:
+            if self._context.watch.is_on:
+                self._context.watch.moved[self._replica.name] = None
             self.commit(now)
         if follower.start_offset != start_before:
             self._settle_deletions()

@@ -100,19 +100,50 @@ class LocalReplica:
     def truncated(self) -> None:
         """The log was cut: the high watermark comes along."""
         self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
+        self._moved()
 
     def raise_start_to(self, offset: int) -> None:
         """Forget everything below `offset`, which must be committed."""
         self.log.raise_start_to(offset)
         self.high_watermark.clamp(self.log.start_offset, self.log.end_offset)
+        self._moved()
         self.watchers.everything_moved()
 
     def delete_expired(self, now: Now) -> Sequence[RemovedSegment]:
         """Apply retention below the high watermark; the segments that went."""
         removed = self.log.delete_expired(now, self.high_watermark.offset)
         if removed:
+            self._moved()
             self.watchers.everything_moved()
         return removed
+
+    # -- for those who look; to be called while there are any -----------------------------------
+
+    def grew(self, first_offset: int, size: int, now: Now) -> None:
+        """Records were appended."""
+        watch, log = self._context.watch, self.log
+        watch.moved[self.name] = None
+        if watch.magnified:
+            watch.see(
+                self.name,
+                now,
+                "appended",
+                first_offset=first_offset,
+                log_end_offset=log.end_offset,
+                bytes=size,
+                leader_epoch=self.leadership.leader_epoch,
+            )
+
+    def committed(self, before: int, now: Now) -> None:
+        """The high watermark moved."""
+        watch, after = self._context.watch, self.high_watermark.offset
+        watch.moved[self.name] = None
+        if watch.magnified:
+            watch.see(self.name, now, "high_watermark", before=before, after=after)
+
+    def _moved(self) -> None:
+        if self._context.watch.is_on:
+            self._context.watch.moved[self.name] = None
 
 
 def _flushes_early(config: LogConfig) -> bool:

@@ -81,6 +81,7 @@ class Partition(LocalReplica):
             self.leading.look_again(now)
             cause = "the epoch began" if epoch_rose else "the metadata changed"
             self.leading.tell_of_high_watermark(high_watermark, cause)
+        self._changed()
         self.watchers.everything_moved()
         return epoch_rose
 
@@ -125,14 +126,21 @@ class Partition(LocalReplica):
         """The directory of the log failed: let everyone who waits here find out."""
         if self.leading is not None:
             self.leading.fail(ErrorCode.kafka_storage_error)
+        self._changed()
         self.watchers.everything_moved()
 
     def abandon(self) -> None:
         """This node no longer hosts the partition: let everyone who waits here find out."""
         self.leadership = self.leadership._replace(leader=NO_LEADER)
         self._end_role()
+        self._changed()
         self.watchers.everything_moved()
         self.watchers.clear()
+
+    def _changed(self) -> None:
+        """For those who look."""
+        if self._context.watch.is_on:
+            self._context.watch.changed[self.name] = None
 
     # -- fencing and divergence ----------------------------------------------------------------
 

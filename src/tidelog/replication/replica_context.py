@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
+from tidelog.observe.counters import ReplicationCounters
 from tidelog.observe.events import Event
+from tidelog.observe.live_watch import LiveWatch
 from tidelog.replication.messages import (
     AlterPartitionOutcome,
     ProposalFate,
@@ -67,3 +69,5 @@ class ReplicaContext:
     """`replica.lag.time.max.ms`"""
     fetch_backoff_ms: int = 1_000
     """`replica.fetch.backoff.ms`"""
+    counters: ReplicationCounters = field(default_factory=ReplicationCounters)
+    watch: LiveWatch = field(default_factory=LiveWatch)

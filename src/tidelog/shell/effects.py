@@ -140,6 +140,9 @@ class NodeDriver:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    def connections_by_listener(self) -> Counter[str]:
+        return Counter(connection.peer.listener for connection in self._connections.values())
+
     @property
     def link_count(self) -> int:
         """Links that are opened."""

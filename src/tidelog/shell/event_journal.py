@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -50,6 +51,8 @@ class EventJournal:
         self._json_fd = _CLOSED
         self._json_size = 0
         self._written: Callable[[], None] = _nobody_listens
+        self.written_by_kind: Counter[str] = Counter()
+        """How many events this process has written."""
         self.last_sequence = 0
         """The number of the newest event."""
         if json_path is not None:
@@ -61,6 +64,7 @@ class EventJournal:
         self._written = written
 
     def write(self, event: Event, now: Now) -> None:
+        self.written_by_kind[type(event).__name__] += 1
         self._say(as_line(event, self._node_id, now.wall_ms))
         if self._json_path is None:
             return

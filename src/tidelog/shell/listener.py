@@ -34,9 +34,13 @@ class SocketOptions(NamedTuple):
 class Listener:
     """One name, one address; for a wildcard or a name with several, several sockets."""
 
-    def __init__(self, endpoint: Endpoint, options: SocketOptions) -> None:
+    def __init__(
+        self, endpoint: Endpoint, options: SocketOptions, setting: str = "listeners"
+    ) -> None:
+        """`setting` is where its address was given."""
         self._options = options
-        self._sockets = _bind_all(endpoint)
+        self._setting = setting
+        self._sockets = _bind_all(endpoint, setting)
         for bound in self._sockets:
             self._set_options(bound)
         self.endpoint: Final = Endpoint(
@@ -58,7 +62,7 @@ class Listener:
             try:
                 bound.listen(self._options.backlog)
             except OSError as error:
-                raise _cannot_listen(self.endpoint, error) from error
+                raise _cannot_listen(self.endpoint, error, self._setting) from error
             _Door(loop, bound, self, accepted, announce).open()
 
     def close(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -128,14 +132,14 @@ class _Door:
         )
 
 
-def _bind_all(endpoint: Endpoint) -> list[socket.socket]:
+def _bind_all(endpoint: Endpoint, setting: str) -> list[socket.socket]:
     """A bound socket per address the host stands for; at least one, or ConfigError."""
     bound: list[socket.socket] = []
     refusals: list[OSError] = []
     try:
         addresses = _addresses(endpoint)
     except OSError as error:
-        raise _cannot_listen(endpoint, error) from error
+        raise _cannot_listen(endpoint, error, setting) from error
     for family, address in addresses:
         try:
             bound.append(_bind(family, address))
@@ -148,7 +152,7 @@ def _bind_all(endpoint: Endpoint) -> list[socket.socket]:
     if not bound or any(error.errno == errno.EADDRINUSE for error in refusals):
         for one in bound:
             one.close()
-        raise _cannot_listen(endpoint, refusals[0]) from refusals[0]
+        raise _cannot_listen(endpoint, refusals[0], setting) from refusals[0]
     return bound
 
 
@@ -178,11 +182,11 @@ def _bind(family: int, address: tuple[str, int]) -> socket.socket:
     return bound
 
 
-def _cannot_listen(endpoint: Endpoint, error: OSError) -> ConfigError:
+def _cannot_listen(endpoint: Endpoint, error: OSError, setting: str) -> ConfigError:
     where = f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
     hint = (
-        "another process listens there: stop it or change `listeners`"
+        f"another process listens there: stop it or change `{setting}`"
         if error.errno == errno.EADDRINUSE
-        else "check the host and port in `listeners`"
+        else f"check the host and port in `{setting}`"
     )
     return ConfigError(f"cannot listen on {where}: {error.strerror or error}; {hint}")

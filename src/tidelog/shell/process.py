@@ -14,15 +14,17 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
 
 import uvloop
 
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ConfigError, DiskError
+from tidelog.model.settings.endpoints import Endpoint
 from tidelog.model.time import Now
 from tidelog.node.core.effects import Effect
+from tidelog.node.inspection.inspection import Inspection
 from tidelog.observe.events import Event
 from tidelog.protocol.frame import FRAME_LIMIT
 from tidelog.shell.clock import read_clock
@@ -37,6 +39,9 @@ from tidelog.shell.listener import Listener, SocketOptions
 from tidelog.shell.os_filesystem import OsFileSystem
 from tidelog.storage.filesystem import FileSystem
 
+if TYPE_CHECKING:
+    from tidelog.shell.node_http import NodeHttp
+
 EXIT_FINE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_BROKEN: Final = 70
@@ -48,7 +53,15 @@ _ANSWER_FRAMING_BYTES: Final = 16 << 20
 
 
 class DrivenNode(SteppedNode, Protocol):
-    """A node that can also begin."""
+    """A node that can also begin, and tell about itself."""
+
+    @property
+    def inspection(self) -> Inspection: ...
+
+    @property
+    def problems(self) -> list[str]:
+        """Why it is not well."""
+        ...
 
     def start(self, now: Now) -> list[Effect]:
         """Load what is on disk; called once, before any step."""
@@ -91,10 +104,13 @@ def run_node(
         for setting in config.without_effect:
             why = setting.doc[0].lower() + setting.doc[1:]
             journal.say(f"warning: {setting.name} {why}", read_clock())
+        http = _bind_http(config, loop, cleanup)
         # Half of the descriptors for files, the rest for connections.
         files = OsFileSystem(max_descriptors=max(64, descriptors // 2))
         node = build_node(_with_real_ports(config, listeners), files, SystemEntropy())
         process = _Process(loop, config, node, listeners, journal, tell_ending)
+        if http is not None:
+            process.answer_questions(http, journal_path)
         cleanup.callback(process.close)
         return process.run()
 
@@ -120,10 +136,19 @@ class _Process:
         self._exit_code = EXIT_FAILED
         self._stopping: signal.Signals | None = None
         world = World(journal.write, self._open_listeners, self._stopped)
+        self._http: NodeHttp | None = None
         self._driver = NodeDriver(
             loop, node, world, connection_limits(config), link_limits=link_limits(config)
         )
         loop.set_exception_handler(self._fail)
+
+    def answer_questions(self, listener: Listener, journal_path: str | None) -> None:
+        """Have an HTTP listener from the start of the loop on."""
+        from tidelog.shell.node_http import NodeHttp  # only who has one waits for its import
+
+        self._http = NodeHttp(
+            self._loop, listener, self._node, self._driver, self._journal, journal_path
+        )
 
     def run(self) -> int:
         effects = self._node.start(read_clock())
@@ -132,6 +157,8 @@ class _Process:
         return self._exit_code
 
     def close(self) -> None:
+        if self._http is not None:
+            self._loop.run_until_complete(self._http.close())
         self._driver.close()
 
     def _begin(self, effects: list[Effect]) -> None:
@@ -142,6 +169,16 @@ class _Process:
         for number in ending:
             self._loop.add_signal_handler(number, self._asked_to_stop, number)
         self._driver.begin(effects)
+        if self._http is not None:
+            self._open_http(self._http)
+
+    def _open_http(self, http: NodeHttp) -> None:
+        try:
+            http.open(self._announce)
+        except ConfigError as error:
+            self._stopped(str(error))
+            return
+        self._journal.say(f"node {self._node_id} answers questions at {http.url}", read_clock())
 
     def _open_listeners(self, names: tuple[str, ...]) -> None:
         for name in names:
@@ -241,6 +278,17 @@ def _with_real_ports(config: NodeConfig, listeners: Mapping[str, Listener]) -> N
         f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port in bound
     ]
     return NodeConfig.from_properties({**config.given, "listeners": ",".join(texts)})
+
+
+def _bind_http(
+    config: NodeConfig, loop: asyncio.AbstractEventLoop, cleanup: ExitStack
+) -> Listener | None:
+    address = config.http_address
+    if address is None:
+        return None
+    listener = Listener(Endpoint("HTTP", *address), SocketOptions(), "http.listener")
+    cleanup.callback(listener.close, loop)
+    return listener
 
 
 def _bind_listeners(

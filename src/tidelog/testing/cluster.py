@@ -32,9 +32,12 @@ class Cluster:
         *,
         brokers: int = 1,
         controllers: int = 0,
+        http: bool = False,
         settings: Mapping[str, str] | None = None,
     ) -> None:
+        """With `http`, every node answers questions over HTTP as well."""
         self._brokers = brokers
+        self._http = http
         self._controllers = controllers
         self._settings = dict(settings or {})
         self._temporary = (
@@ -44,13 +47,16 @@ class Cluster:
         self._cluster: LocalCluster | None = None
 
     def __enter__(self) -> Self:
-        ports = free_ports(self._brokers + max(self._controllers, VOTERS))
+        others = max(self._controllers, VOTERS)
+        nodes = self._brokers + self._controllers
+        ports = free_ports(self._brokers + others + nodes * self._http)
         try:
             self._cluster = LocalCluster.create(
                 self.directory,
                 ports=ports[: self._brokers],
                 controllers=self._controllers,
-                controller_ports=ports[self._brokers :],
+                controller_ports=ports[self._brokers : self._brokers + others],
+                http_ports=ports[self._brokers + others :],
                 settings=self._settings,
             )
             self._cluster.start()
@@ -73,6 +79,13 @@ class Cluster:
         if self._cluster is None:
             raise RuntimeError("the cluster is there only inside its `with` block")
         return self._cluster
+
+    def http(self, node_id: int = FIRST_NODE_ID) -> str:
+        """Where a node answers over HTTP: host:port."""
+        listener = self.local.descriptions[node_id].http_listener
+        if listener is None:
+            raise RuntimeError("the cluster was made without `http`")
+        return listener
 
     @property
     def bootstrap(self) -> str:

@@ -44,6 +44,12 @@ class NetworkSettings(Settings):
         600_000,
         "A connection without a request for this long is closed.",
     )
+    http_listener = Setting[str | None](
+        ConfigType.STRING,
+        None,
+        "Where this node answers questions over HTTP (metrics, health, state, events), as "
+        "host:port; unset or empty, nowhere.",
+    )
     inter_broker_listener_name = Setting[str | None](
         ConfigType.STRING,
         None,

@@ -9,12 +9,20 @@ from __future__ import annotations
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
+from tidelog.node.core.runtime import Runtime
 from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead
 from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
-from tidelog.protocol.fetch import FetchedPartition, FetchRequest, Part, encode_fetch_response
+from tidelog.protocol.fetch import (
+    FetchedPartition,
+    FetchRequest,
+    FileRegion,
+    Part,
+    encode_fetch_response,
+)
 
 
 def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
@@ -67,9 +75,16 @@ def _encode(
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
     leaders: list[int] = []
     current: object = None
+    watch, counters = context.runtime.watch, context.runtime.counters
+    if look.replica_id < 0:
+        counters.bytes_out += look.size_bytes
+    else:
+        counters.replication_bytes_out += look.size_bytes
     for entry, answer in look.found:
         if not _remember(session, entry, answer):
             continue
+        if watch.magnified and entry.name is not None:
+            _seen(context.runtime, entry.name, look.replica_id, answer)
         topic = entry.key[0]
         if topic != current:
             current = topic
@@ -86,6 +101,23 @@ def _encode(
         topics,
         context.cluster.leader_endpoints(leaders, request.connection.listener),
         0,
+    )
+
+
+def _seen(
+    runtime: Runtime, name: TopicPartition, replica_id: int, answer: FetchedPartition
+) -> None:
+    """For those who look."""
+    records, diverging = answer.records, answer.diverging_epoch
+    runtime.watch.see(
+        name,
+        runtime.now,
+        "fetch_answered",
+        replica=replica_id,
+        bytes=records.length if isinstance(records, FileRegion) else 0,
+        high_watermark=answer.high_watermark,
+        error=int(answer.error),
+        diverging=None if diverging is None else list(diverging),
     )
 
 

@@ -8,6 +8,7 @@ that a topic asks for with `flush.messages` and `flush.ms`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -19,6 +20,7 @@ from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.coordination.transactional_produce import OPEN, Gate
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.core.runtime import Runtime
 from tidelog.protocol.produce import (
     ProducedPartition,
     ProduceRequest,
@@ -151,6 +153,7 @@ def _append_topic(
         if found.owed_flush is not None:
             context.flushes.begin_owed(found)
         if end_offset is None:
+            context.runtime.counters.rejected_batches += 1
             continue
         result = PendingResult(results, len(results) - 1, found, leader, NO_OFFSET)
         if acks == ALL:
@@ -249,12 +252,15 @@ def _answer_later(
             request.answer([_encode(context, request, answers)])
 
     parked: list[ParkedAnswer] = []
+    tell: Callable[[PendingResult, ErrorCode], None] = known
+    if context.runtime.watch.magnified:
+        tell = _seen(context.runtime, request.now, held, known)
     for result in held:
         if result.end_offset == NO_OFFSET:
             flushed = context.flushes.after_owed(result.partition)
-            flushed.map(result.flushed).then(partial(known, result))
+            flushed.map(result.flushed).then(partial(tell, result))
         else:
-            parked.append(result.leader.wait_for(result.end_offset, partial(known, result)))
+            parked.append(result.leader.wait_for(result.end_offset, partial(tell, result)))
     if parked:
 
         def time_is_up(now: Now) -> None:
@@ -265,6 +271,32 @@ def _answer_later(
             request.now.monotonic_ms + max(0, timeout_ms), time_is_up
         )
     return later
+
+
+def _seen(
+    runtime: Runtime,
+    arrived: Now,
+    held: list[PendingResult],
+    known: Callable[[PendingResult, ErrorCode], None],
+) -> Callable[[PendingResult, ErrorCode], None]:
+    """The same for those who look: what waits, and how long it did."""
+    for result in held:
+        end_offset = result.end_offset
+        runtime.watch.see(result.partition.name, runtime.now, "parked", end_offset=end_offset)
+
+    def seen(result: PendingResult, code: ErrorCode) -> None:
+        waited_ms = runtime.now.monotonic_ms - arrived.monotonic_ms
+        runtime.watch.see(
+            result.partition.name,
+            runtime.now,
+            "acknowledged",
+            end_offset=result.end_offset,
+            error=int(code),
+            waited_ms=waited_ms,
+        )
+        known(result, code)
+
+    return seen
 
 
 def _encode(context: RecordsContext, request: Request[ProduceRequest], answers: Answers) -> bytes:

@@ -35,6 +35,7 @@ from tidelog.observe.cluster_events import (
     ControllerDeactivated,
     LeaderElected,
 )
+from tidelog.observe.counters import UncleanElection
 from tidelog.observe.events import Event
 from tidelog.protocol.message import RequestMessage, ResponseMessage
 from tidelog.protocol.struct_writer import Unwritable
@@ -259,10 +260,23 @@ class ControlPlane:
         for pending in committed:  # what the controller decided, before what comes of it
             for event in pending.events:
                 self._runtime.announce(event)
+                if isinstance(event, LeaderElected):
+                    self._count(event, now)
         self._feed.catch_up(now)
         self._has_applied(self._cluster.node_id, mark - 1)
         for pending in committed:
             pending.then(now)
+
+    def _count(self, elected: LeaderElected, now: Now) -> None:
+        counters = self._runtime.elections
+        counters.elections += 1
+        if elected.unclean:
+            counters.unclean_elections += 1
+            counters.unclean.append(
+                UncleanElection(
+                    elected.partition, elected.leader_epoch, elected.may_lose, now.wall_ms
+                )
+            )
 
     def _activate(self, now: Now) -> None:
         image = self._cluster.image.copy()

@@ -10,6 +10,7 @@ from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.node.core.promise import Promise
+from tidelog.node.core.request_meter import RequestMeter
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
@@ -44,6 +45,7 @@ class Request(Generic[BodyT_co]):
         "connection",
         "correlation_id",
         "frame",
+        "meter",
         "now",
     )
 
@@ -69,12 +71,18 @@ class Request(Generic[BodyT_co]):
         """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
         self._held_bytes = 0
+        self.meter: RequestMeter | None = None
+        """Who notes how long it was parked."""
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
         if self._slot is None:
             self._slot = self.connection.reserve()
         return Later.PARKED
+
+    @property
+    def is_parked(self) -> bool:
+        return self._slot is not None
 
     def drop_body(self) -> None:
         """What was asked is not needed any more; the answer goes to whoever asked it."""
@@ -92,6 +100,8 @@ class Request(Generic[BodyT_co]):
         if self._slot is not None and not self.connection.closed:
             self.connection.fill(self._slot, self.encode(reply))
             self._slot = None
+            if self.meter is not None:
+                self.meter.answered(self.api_key, self.now)
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:
         """Answer once the promise is settled, with what it is then."""

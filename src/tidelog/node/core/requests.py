@@ -12,6 +12,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.core.request_meter import RequestMeter
 from tidelog.node.core.routes import Routes
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
@@ -35,6 +36,7 @@ class Requests:
         self._listeners = listeners
         self._of_brokers = of_brokers
         self._of_controllers = of_controllers
+        self.meter = RequestMeter(runtime, {**of_brokers, **of_controllers})
 
     def frame_arrived(self, now: Now, connection: Connection, frame: memoryview) -> None:
         """Work on one request."""
@@ -53,10 +55,14 @@ class Requests:
         reply = handle(request)
         request.frame = _NO_FRAME  # it lies in the shell's buffer
         if isinstance(reply, Later):
+            if request.is_parked:
+                request.meter = self.meter
+                return
             if reply is Later.HANG_UP:
                 connection.close("a request without acknowledgement failed")
-            return
-        connection.answer_now(request.encode(reply))
+        else:
+            connection.answer_now(request.encode(reply))
+        self.meter.times[request.api_key].at_once += 1
 
     def _decode(
         self, routes: Routes, now: Now, connection: Connection, frame: memoryview

@@ -23,6 +23,7 @@ from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
+from tidelog.observe.live_watch import LiveWatch
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
 from tidelog.records.batch import CorruptBatch
 from tidelog.records.compression import CompressionType
@@ -51,6 +52,7 @@ class ReadingContext(NamedTuple):
     fetch_max_bytes: int
     selects_by_rack: bool
     """Whether consumers are sent to a replica in their own rack."""
+    watch: LiveWatch
 
 
 class FetchRead:
@@ -91,6 +93,11 @@ class FetchRead:
         self.urgent = False
 
     @property
+    def replica_id(self) -> int:
+        """The follower that fetches; below 0 it is a consumer."""
+        return self._fetch.replica_id
+
+    @property
     def is_enough(self) -> bool:
         """Whether there is reason to answer before the time is up."""
         return self.urgent or self.size_bytes >= self._wanted_bytes
@@ -122,6 +129,8 @@ class FetchRead:
     def _read(
         self, partition: Partition, wanted: FetchPartition, listening: WantedPartition | None
     ) -> FetchedPartition:
+        if self._context.watch.magnified and self._heard is not None:
+            self._seen(partition.name, wanted, self._heard)
         refused = self._refusal(partition, wanted)
         if refused is not None:
             return self._refused(wanted, partition.name, refused)
@@ -173,6 +182,17 @@ class FetchRead:
             NO_REPLICA if nearer is None else nearer,
             records,
             diverging,
+        )
+
+    def _seen(self, name: TopicPartition, wanted: FetchPartition, heard: Now) -> None:
+        """For those who look."""
+        self._context.watch.see(
+            name,
+            heard,
+            "fetch_received",
+            replica=self._fetch.replica_id,
+            fetch_offset=wanted.fetch_offset,
+            last_fetched_epoch=wanted.last_fetched_epoch,
         )
 
     def _nearer_replica(self, partition: Partition, offset: int) -> int | None:

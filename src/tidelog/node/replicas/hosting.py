@@ -81,6 +81,8 @@ class Hosting:
             identify=context.flushes.identify,
             lag_max_ms=cluster.config.replica_lag_time_max_ms,
             fetch_backoff_ms=cluster.config.replica_fetch_backoff_ms,
+            counters=runtime.counters,
+            watch=runtime.watch,
         )
         self.role_changed: Signal[[Partition, Now]] = Signal()
         """An epoch of a partition began here."""

@@ -170,7 +170,22 @@ class ReplicaFetcher:
         ):
             self._session.leave(name)
         else:
-            self._session.want(name, partition.log.topic_id, follower.fetch_state)
+            state = follower.fetch_state
+            if self._context.runtime.watch.magnified:
+                self._seen(name, state, now)
+            self._session.want(name, partition.log.topic_id, state)
+
+    def _seen(self, name: TopicPartition, state: FetchState, now: Now) -> None:
+        """For those who look."""
+        self._context.runtime.watch.see(
+            name,
+            now,
+            "fetch_sent",
+            leader=self.leader,
+            fetch_offset=state.fetch_offset,
+            leader_epoch=state.leader_epoch,
+            last_fetched_epoch=state.last_fetched_epoch,
+        )
 
     # -- hearing -------------------------------------------------------------------------------
 
