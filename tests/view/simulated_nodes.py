@@ -24,7 +24,9 @@ _INTERVAL_S = 0.25
 class SimulatedCluster:
     """Partitions that all nodes host, whose logs grow while somebody watches."""
 
-    def __init__(self, topics: Mapping[str, int], node_ids: tuple[int, ...] = (100, 101, 102)) -> None:
+    def __init__(
+        self, topics: Mapping[str, int], node_ids: tuple[int, ...] = (100, 101, 102)
+    ) -> None:
         self.node_ids = node_ids
         self.partitions: list[dict[str, Any]] = [
             {
@@ -64,7 +66,9 @@ class SimulatedCluster:
             "log_start_offset": 0,
             "log_end_offset": partition["end"],
             "high_watermark": partition["end"],
-            "followers": dict.fromkeys(map(str, partition["isr"]), partition["end"]) if leads else None,
+            "followers": dict.fromkeys(map(str, partition["isr"]), partition["end"])
+            if leads
+            else None,
             "parked": 0,
         }
 
@@ -94,7 +98,9 @@ class _Node:
             yield self._event("hello", node=self._node_id, version="0", cluster_id="c",
                               roles=["broker", "controller"], interval_ms=250,
                               partitions=len(cluster.partitions))  # fmt: skip
-            yield self._event("cluster", quorum=self._quorum(), brokers=self._brokers(), directories=[])
+            yield self._event(
+                "cluster", quorum=self._quorum(), brokers=self._brokers(), directories=[]
+            )
             for name in ("partitions", *(["metadata"] if wants_metadata else [])):
                 for chunk in self._snapshot(name):
                     yield chunk
@@ -117,9 +123,7 @@ class _Node:
             left = max(0, len(every) - first - _AT_ONCE)
             yield self._pieces(name, every[first : first + _AT_ONCE], snapshot=True, left=left)
 
-    def _pieces(
-        self, name: str, some: list[dict[str, Any]], *, snapshot: bool, left: int
-    ) -> bytes:
+    def _pieces(self, name: str, some: list[dict[str, Any]], *, snapshot: bool, left: int) -> bytes:
         if name == "partitions":
             told = [self._cluster.replica(self._node_id, each) for each in some]
         else:
@@ -132,7 +136,7 @@ class _Node:
     def _quorum(self) -> dict[str, Any]:
         ids = self._cluster.node_ids
         voters = [{"id": each, "log_end_offset": 10, "lag": 0} for each in ids]
-        role = "Leader" if self._node_id == ids[0] else "Follower"
+        role = "leader" if self._node_id == ids[0] else "follower"
         return {"leader": ids[0], "epoch": 1, "role": role, "high_watermark": 10,
                 "log_end_offset": 10, "voters": voters}  # fmt: skip
 

@@ -13,8 +13,10 @@ def down(data: DataDirectory = None) -> None:
     """Stop every node of the cluster cleanly; the data stays."""
     with answering():
         from tidelog.local.local_cluster import LocalCluster
+        from tidelog.local.view_process import ViewProcess
 
         cluster = LocalCluster.open(cluster_directory(data))
+        ViewProcess(cluster.directory).stop()
         stopped = cluster.stop()
         if not stopped:
             say(f"no node of the cluster in {cluster.directory} is running")
@@ -32,6 +34,8 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
             print_json(found)
             return
         say(f"cluster {found['cluster_id']}, controller {found['controller'] or 'none'}")
+        if found["view"] is not None:
+            say(f"view: {found['view']}")
         print_table(
             ["node", "roles", "state", "pid", "listener", "controller listener", "data"],
             [

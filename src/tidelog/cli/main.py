@@ -29,6 +29,7 @@ from tidelog.cli import (
     topics,
     transactions,
     up,
+    view,
 )
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.output import print_line
@@ -58,6 +59,7 @@ _PROOF = "Proof"
 app.command(rich_help_panel=_LOCAL)(up.up)
 app.command(rich_help_panel=_LOCAL)(local.down)
 app.command(rich_help_panel=_LOCAL)(local.status)
+app.command(rich_help_panel=_LOCAL)(view.view)
 app.add_typer(node.app, name="node", rich_help_panel=_LOCAL)
 app.add_typer(topics.app, name="topics", rich_help_panel=_DATA)
 app.command(rich_help_panel=_DATA)(produce.produce)

@@ -31,6 +31,7 @@ from tidelog.local.node_setup import (
     with_http,
 )
 from tidelog.local.ports import HOST
+from tidelog.local.view_process import ViewProcess
 from tidelog.model.errors import ConfigError
 
 _DESCRIPTION: Final = "cluster.json"
@@ -173,9 +174,11 @@ class LocalCluster:
 
     def status(self) -> dict[str, Any]:
         """The object `tidelog status --json` prints."""
+        view = ViewProcess(self.directory).url
         return {
             "cluster_id": self.cluster_id,
             "controller": self.active_controller(),
+            "view": None if view is None else view.partition("#")[0],
             "nodes": [self._node_status(each) for each in sorted(self.nodes)],
         }
 

@@ -268,5 +268,5 @@ def _knows_quorum(quorum: Told) -> tuple[bool, int, bool]:
     return (
         int(quorum.get("leader", NO_LEADER)) != NO_LEADER,
         int(quorum.get("epoch", -1)),
-        quorum.get("role") == "Leader",
+        quorum.get("role") == "leader",
     )

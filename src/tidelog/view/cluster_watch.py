@@ -21,7 +21,6 @@ from tidelog.view.cluster_picture import (
     NodeProcessState,
     NodeSeen,
     PartitionHealth,
-    PartitionRow,
 )
 from tidelog.view.event_words import event_sentence
 from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
@@ -78,6 +77,7 @@ class ClusterWatch:
         self._metadata_from: str | None = None
         self._something = asyncio.Event()
         self._closing: asyncio.TimerHandle | None = None
+        self._cluster_told = ""
 
     @property
     def is_watching(self) -> bool:
@@ -135,9 +135,9 @@ class ClusterWatch:
                 looker.tell("replica", {"node": node_id, "replica": replica})
         for (address, partition), epochs in self._epochs.items():
             if partition in map(str, looker.microscope):
-                node_id = self.picture.nodes[address].node_id
-                told = {"node": node_id, "epochs": {partition: epochs}, "happened": []}
-                looker.tell("microscope", told)
+                told_by = self.picture.nodes[address].node_id
+                kept = {partition: epochs}
+                looker.tell("microscope", {"node": told_by, "epochs": kept, "happened": []})
 
     # -- nodes ---------------------------------------------------------------------------------
 
@@ -265,10 +265,16 @@ class ClusterWatch:
             told = {"snapshot": False, "rows": [], "removed": changes.removed}
             self._tell_all("partitions", told)
         if changes.cluster or changes.removed or changes.rows:
-            self._tell_all("cluster", self._cluster())
+            cluster = json_text(self._cluster())
+            if cluster != self._cluster_told:
+                self._cluster_told = cluster
+                self._tell_all_text("cluster", cluster)
 
     def _tell_all(self, name: str, value: object) -> None:
-        event = event_text(json_text(value), name)
+        self._tell_all_text(name, json_text(value))
+
+    def _tell_all_text(self, name: str, text: str) -> None:
+        event = event_text(text, name)
         for looker in self._lookers:
             looker.line.put(event)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from tidelog.http.messages import Handler, HttpRequest, HttpResponse, error_response
 
-TOKEN_HEADER: Final = "x-tidelog-token"  # noqa: S105
+TOKEN_HEADER: Final = "x-tidelog-token"
 _OWN_SITE: Final = ("same-origin", "none")
 
 

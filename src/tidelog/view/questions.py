@@ -1,4 +1,4 @@
-"""What the pages ask the brokers, as any client would: topics, records, groups, transactions, moves.
+"""What pages ask the brokers, as any client would: topics, records, groups, transactions, moves.
 
 Every answer is plain JSON. They block; a server runs them in threads.
 

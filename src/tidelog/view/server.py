@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
@@ -79,7 +82,6 @@ class ViewServer:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="view")
         self.watch = ClusterWatch(viewed.addresses, self._hello(), self._processes)
         self._report = report
-        self._server: HttpServer | None = None
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept browsers on a socket that listens, until cancelled."""
@@ -94,6 +96,15 @@ class ViewServer:
             self.watch.close()
             await server.close()
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def serve_until_stopped(self, listener: socket.socket) -> None:
+        """The same, until the process is asked to end."""
+        serving = asyncio.ensure_future(self.serve(listener))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving
 
     # -- routes --------------------------------------------------------------------------------
 
@@ -219,6 +230,16 @@ def url_of(listener: socket.socket, token: str | None) -> str:
     """Where a browser finds the view; the fragment never leaves the browser."""
     host, port = listener.getsockname()
     return f"http://{host}:{port}/" + ("" if token is None else f"#token={token}")
+
+
+def write_secretly(path: Path, url: str) -> None:
+    """Leave the address where only its owner can read it, whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as written:
+        written.write(url + "\n")
+    os.replace(temporary, path)
 
 
 def _files(folder: Traversable, prefix: str) -> dict[str, tuple[str, bytes]]:

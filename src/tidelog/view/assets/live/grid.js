@@ -7,9 +7,14 @@ import { feed, HEALTH, nameOf, ROW } from "./feed.js";
 const LABEL = 20;
 const GAP = 10;
 const FLASH_MS = 350;
+const ROOM_ABOVE = 330; // what stands above the grid on a screen
 const LEADER_KINDS = 6;
 
-export const leaderKind = (leader) => (leader < 0 ? -1 : leader % LEADER_KINDS);
+/** Brokers are coloured in their order, so that neighbours never look alike. */
+export function leaderKind(leader) {
+  const at = feed.cluster.brokers.findIndex((broker) => broker.id === leader);
+  return (at < 0 ? Math.max(0, leader) : at) % LEADER_KINDS;
+}
 
 const FILTERS = {
   "": () => true,
@@ -158,6 +163,8 @@ export class GridPainter {
 
   prepare(width) {
     const { canvas, scroller } = this;
+    const room = Math.max(260, window.innerHeight - ROOM_ABOVE);
+    scroller.style.height = `${Math.max(90, Math.min(this.height, room))}px`;
     const ratio = window.devicePixelRatio || 1;
     const theme = document.documentElement.dataset.theme + matchMedia("(prefers-color-scheme: dark)").matches;
     this.seen = scroller.clientHeight;

@@ -9,6 +9,7 @@ const FILTERS = [
   ["", "all"], ["offline", "no leader"], ["under-min-isr", "below min ISR"],
   ["under-replicated", "under-replicated"], ["not-preferred", "not led as preferred"],
 ];
+const TURNS = /^(LeaderElected|InSyncReplicasDecided|Broker|Node|Controller|LogTruncated|LogDirectory|Topic)/;
 const MARKS = { critical: "✕", warning: "!", notice: "i" };
 
 export function Overview({ go }) {
@@ -43,11 +44,10 @@ export function Overview({ go }) {
 
 /** The last thing that happened and why: what one wants to read when something just failed. */
 function Latest({ feed, go }) {
-  const shown = feed.events.slice(-4).reverse();
+  const shown = feed.events.filter((event) => TURNS.test(event.event)).slice(-4).reverse();
   if (!shown.length) return null;
   return html`<section class="card latest" aria-label="latest events"><ol>
-    ${shown.map((event) => html`<li key=${`${event.node}-${event.seq}`}><time>${clock(event.at)}</time>
-      <span class="sentence-line">${event.sentence}</span></li>`)}
+    ${shown.map((event) => html`<li key=${`${event.node}-${event.seq}`}><time>${clock(event.at)}</time><span class="sentence-line">${event.sentence}</span></li>`)}
   </ol><button type="button" onClick=${() => go("/timeline")}>timeline</button></section>`;
 }
 

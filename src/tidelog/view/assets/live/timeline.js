@@ -14,7 +14,7 @@ const KINDS = [
   ["log", /^(LogTruncated|LogRecovered|HighWatermarkMoved|Segment|LogCleaned|CleaningFailed|FetcherStuck)/, "logs"],
   ["other", /./, "other"],
 ];
-const kindOf = (event) => KINDS.find(([, pattern]) => pattern.test(event.event))[0];
+export const kindOf = (event) => KINDS.find(([, pattern]) => pattern.test(event.event))[0];
 const ms = (event) => Date.parse(event.at);
 
 export function Timeline() {
@@ -60,7 +60,7 @@ export function Timeline() {
       </div>
       <${AsItWas} events=${feed.events} moment=${moment ?? Infinity} />
     </section>
-    <section class="card"><ol class="events log">
+    <section class="card"><ol class="events event-list">
       ${until.slice(-SHOWN).reverse().map((event) => {
         const id = `${event.node}-${event.seq}`;
         return html`<li key=${id} class=${`${kindOf(event)} ${chosen === id ? "chosen" : ""}`}>
