@@ -206,7 +206,8 @@ class ClusterWatch:
                 name = TopicPartition(replica["topic"], replica["partition"])
                 for looker in lookers:
                     if name in looker.microscope:
-                        looker.tell("replica", {"node": node_id, "replica": replica})
+                        told = {"node": node_id, "at_ms": event.data["at_ms"], "replica": replica}
+                        looker.tell("replica", told)
         elif event.name == "microscope":
             for partition, epochs in event.data["epochs"].items():
                 self._epochs[address, partition] = epochs

@@ -10,6 +10,7 @@ export const HEALTH = ["fine", "under-replicated", "under-min-isr", "offline"];
 const MOST_EVENTS = 5000;
 const MOST_HAPPENINGS = 200;
 const DRAW_EVERY_MS = 100;
+const BEHIND_MS = 600; // nodes tell four times a second: so far behind, what they tell can be put in order
 
 export const nameOf = (row) => `${row[ROW.topic]}-${row[ROW.partition]}`;
 
@@ -34,7 +35,11 @@ class Feed {
     this.epochs = {};
     this.happened = [];
     this.parkedOffsets = new Set();
-    this.batch = 0;
+    this.untold = []; // what nodes told of the partition and is not shown yet
+    this.ahead = -Infinity; // of the nodes' clock before this one
+    this.now = 0; // the moment that is shown, by the nodes' clock
+    clearInterval(this.playing);
+    this.playing = name ? setInterval(() => this.play(), DRAW_EVERY_MS) : undefined;
   }
 
   connect(microscope = this.microscope) {
@@ -99,22 +104,53 @@ class Feed {
     this.changed();
   }
 
-  hearReplica({ node, replica }) {
-    if (replica.removed) delete this.replicas[node];
-    else this.replicas[node] = replica;
+  hearReplica({ node, replica, at_ms: at }) {
+    if (at) this.untold.push({ at_ms: at, node, n: Infinity, replica });
+    else this.show({ node, replica });
+    this.note(at);
+  }
+
+  hearMicroscope({ node, epochs, happened, at_ms: at }) {
+    for (const each of Object.values(epochs)) this.untold.push({ at_ms: happened[0]?.at_ms ?? at ?? 0, node, n: -1, epochs: each });
+    for (const each of happened) this.untold.push({ ...each, node, id: `${node}-${each.n}` });
+    this.note(at);
+  }
+
+  note(at) {
+    if (at) this.ahead = Math.max(this.ahead, at - performance.now());
     this.changed();
   }
 
-  hearMicroscope({ node, epochs, happened }) {
-    for (const each of Object.values(epochs)) this.epochs[node] = each;
-    this.batch += 1;
-    for (const each of happened) {
-      if (each.what === "parked") this.parkedOffsets.add(each.end_offset);
-      if (each.what === "acknowledged") this.parkedOffsets.delete(each.end_offset);
-      this.happened.push({ ...each, node, id: `${node}-${each.n}`, batch: this.batch });
-    }
+  /** Show what happened up to a moment shortly before now, on all nodes, in the order in which it happened. */
+  play() {
+    this.now = performance.now() + this.ahead - BEHIND_MS;
+    const due = this.untold.filter((each) => each.at_ms <= this.now);
+    this.untold = this.untold.filter((each) => each.at_ms > this.now);
+    due.sort((a, b) => a.at_ms - b.at_ms || a.node - b.node || a.n - b.n);
+    for (const each of due) this.show(each);
     if (this.happened.length > MOST_HAPPENINGS) this.happened.splice(0, this.happened.length - MOST_HAPPENINGS);
     this.changed();
+  }
+
+  show(each) {
+    const { node } = each;
+    if (each.replica) {
+      if (each.replica.removed) delete this.replicas[node];
+      else this.replicas[node] = { ...each.replica, followers: { ...each.replica.followers } };
+      return;
+    }
+    if (each.epochs) {
+      this.epochs[node] = each.epochs;
+      return;
+    }
+    this.happened.push(each);
+    const replica = this.replicas[node];
+    if (each.what === "parked") this.parkedOffsets.add(each.end_offset);
+    if (each.what === "acknowledged") this.parkedOffsets.delete(each.end_offset);
+    if (!replica) return;
+    if (each.what === "appended" || each.what === "truncated") replica.log_end_offset = each.log_end_offset;
+    if (each.what === "high_watermark") replica.high_watermark = each.after;
+    if (each.what === "fetch_received" && each.replica >= 0) replica.followers[each.replica] = each.fetch_offset;
   }
 }
 

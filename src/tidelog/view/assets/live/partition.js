@@ -6,7 +6,7 @@ import { ROW, useFeed } from "./feed.js";
 import { Action, clock, clockOf, number } from "./parts.js";
 
 const CUT_SHOWN_MS = 4000;
-const MESSAGES_SHOWN_MS = 1600;
+const MESSAGES_SHOWN_MS = 900;
 
 export function Partition({ name, go }) {
   const feed = useFeed();
@@ -121,10 +121,8 @@ function runsOf(epochs, { log_start_offset: start, log_end_offset: end }) {
 /** The newest message between each two, for as long as it may be called new. */
 function messagesOf(feed) {
   const newest = new Map();
-  const last = feed.happened[feed.happened.length - 1];
-  if (!last) return [];
   for (const each of feed.happened) {
-    if (last.at_ms - each.at_ms > MESSAGES_SHOWN_MS) continue;
+    if (feed.now - each.at_ms > MESSAGES_SHOWN_MS) continue;
     const message = messageOf(each);
     if (message) newest.set([message.from, message.to].sort().join("-"), message);
   }

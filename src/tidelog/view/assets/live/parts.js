@@ -4,7 +4,7 @@ import { html } from "tidelog/html";
 import { act, hasToken, post } from "./asking.js";
 import { useFeed } from "./feed.js";
 
-export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
+export const number = (value) => (value === null || value === undefined || value < 0 ? "–" : value.toLocaleString("en"));
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "unknown";
