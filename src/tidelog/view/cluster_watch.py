@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -101,8 +102,16 @@ class ClusterWatch:
                 loop = asyncio.get_running_loop()
                 self._closing = loop.call_later(_GO_ON_S, self.close)
 
+    async def end(self) -> None:
+        """Leave the nodes alone for good; nothing is left of it then."""
+        tasks = [*self._tasks, *self._reading.values()]
+        self.close()
+        if self._closing is not None:
+            self._closing.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def close(self) -> None:
-        """Leave the nodes alone."""
+        """Leave the nodes alone until somebody looks again."""
         for task in [*self._tasks, *self._reading.values()]:
             task.cancel()
         self._tasks.clear()
@@ -187,13 +196,15 @@ class ClusterWatch:
                     raise
 
     async def _read_watch(self, address: str) -> None:
-        async for events in streamed_events(self._addresses[address], self._targets[address]):
-            if not events:
-                self.picture.connected(address)
-            for event in events:
-                self.picture.hear(address, event.name, event.data)
-                self._hand_on(address, event)
-            self._something.set()
+        stream = streamed_events(self._addresses[address], self._targets[address])
+        async with aclosing(stream):
+            async for events in stream:
+                if not events:
+                    self.picture.connected(address)
+                for event in events:
+                    self.picture.hear(address, event.name, event.data)
+                    self._hand_on(address, event)
+                self._something.set()
 
     def _hand_on(self, address: str, event: StreamedEvent) -> None:
         """Tell the browsers that look through a microscope what it is about, as it comes."""
@@ -220,12 +231,13 @@ class ClusterWatch:
             last = self._last_sequence.get(address)
             target = "/events" if last is None else f"/events?after={last}"
             try:
-                async for events in streamed_events(self._addresses[address], target):
-                    for event in events:
-                        if event.name == "message":
-                            self._last_sequence[address] = int(event.data["seq"])
-                            self._unsorted.append(event.data)
-                    self._something.set()
+                async with aclosing(streamed_events(self._addresses[address], target)) as stream:
+                    async for events in stream:
+                        for event in events:
+                            if event.name == "message":
+                                self._last_sequence[address] = int(event.data["seq"])
+                                self._unsorted.append(event.data)
+                        self._something.set()
             except NodeSilent:
                 await asyncio.sleep(_ASK_AGAIN_S)
 

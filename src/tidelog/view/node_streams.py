@@ -98,9 +98,8 @@ async def streamed_events(
     """The events of a stream as they arrive, several at once where several wait; an empty list
     when the answer has begun. `NodeSilent` when it ends."""
     try:
-        reader, writer = await asyncio.wait_for(
-            asyncio.open_connection(address.host, address.port), _CONNECT_S
-        )
+        async with asyncio.timeout(_CONNECT_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
     except (OSError, TimeoutError) as error:
         raise NodeSilent(_reason(error)) from error
     try:
@@ -112,7 +111,8 @@ async def streamed_events(
         while True:
             event = protocol.next_event()
             if event is h11.NEED_DATA:
-                received = await asyncio.wait_for(reader.read(_READ_BYTES), _SILENT_S)
+                async with asyncio.timeout(_SILENT_S):  # wait_for may lose a cancellation
+                    received = await reader.read(_READ_BYTES)
                 protocol.receive_data(received)
             elif isinstance(event, h11.Response):
                 if event.status_code != 200:

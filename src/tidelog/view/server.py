@@ -93,8 +93,8 @@ class ViewServer:
                 peer, _ = await loop.sock_accept(listener)
                 server.take(peer)
         finally:
-            self.watch.close()
             await server.close()
+            await self.watch.end()
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def serve_until_stopped(self, listener: socket.socket) -> None:

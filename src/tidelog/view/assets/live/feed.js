@@ -105,8 +105,8 @@ class Feed {
   }
 
   hearReplica({ node, replica, at_ms: at }) {
-    if (at) this.untold.push({ at_ms: at, node, n: Infinity, replica });
-    else this.show({ node, replica });
+    if (at) this.untold.push({ at_ms: at, node, n: Infinity, told: replica });
+    else this.show({ node, told: replica });
     this.note(at);
   }
 
@@ -134,9 +134,9 @@ class Feed {
 
   show(each) {
     const { node } = each;
-    if (each.replica) {
-      if (each.replica.removed) delete this.replicas[node];
-      else this.replicas[node] = { ...each.replica, followers: { ...each.replica.followers } };
+    if (each.told) {
+      if (each.told.removed) delete this.replicas[node];
+      else this.replicas[node] = { ...each.told, followers: { ...each.told.followers } };
       return;
     }
     if (each.epochs) {

@@ -9,7 +9,7 @@ const FILTERS = [
   ["", "all"], ["offline", "no leader"], ["under-min-isr", "below min ISR"],
   ["under-replicated", "under-replicated"], ["not-preferred", "not led as preferred"],
 ];
-const TURNS = /^(LeaderElected|InSyncReplicasDecided|Broker|Node|Controller|LogTruncated|LogDirectory|Topic)/;
+const TURNS = ["LeaderElected", "LogTruncated", "LogDirectory", "Broker", "Controller", "InSyncReplicasDecided", "Node", "Topic"];
 const MARKS = { critical: "✕", warning: "!", notice: "i" };
 
 export function Overview({ go }) {
@@ -42,12 +42,23 @@ export function Overview({ go }) {
   </div>`;
 }
 
-/** The last thing that happened and why: what one wants to read when something just failed. */
+/** What happened last and why; what happened to many partitions for one reason is one line. */
 function Latest({ feed, go }) {
-  const shown = feed.events.filter((event) => TURNS.test(event.event)).slice(-4).reverse();
+  const lines = new Map();
+  for (const event of feed.events.slice(-400)) {
+    if (!TURNS.some((kind) => event.event.startsWith(kind))) continue;
+    const key = `${event.event} ${event.node} ${event.cause}`;
+    const line = lines.get(key);
+    lines.delete(key);
+    const named = line && (event.topic?.startsWith("__") ?? true) ? line.named : event;
+    lines.set(key, { named, at: event.at, count: (line?.count ?? 0) + 1 });
+  }
+  const rank = ({ named }) => TURNS.findIndex((kind) => named.event.startsWith(kind));
+  const shown = [...lines.values()].sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : rank(a) - rank(b))).slice(0, 5);
   if (!shown.length) return null;
   return html`<section class="card latest" aria-label="latest events"><ol>
-    ${shown.map((event) => html`<li key=${`${event.node}-${event.seq}`}><time>${clock(event.at)}</time><span class="sentence-line">${event.sentence}</span></li>`)}
+    ${shown.map(({ named, at, count }) => html`<li key=${`${named.node}-${named.seq}`}><time>${clock(at)}</time><span class="sentence-line">${named.sentence}</span>
+      ${count > 1 && html`<small>and ${count - 1} more for the same reason</small>`}</li>`)}
   </ol><button type="button" onClick=${() => go("/timeline")}>timeline</button></section>`;
 }
 
