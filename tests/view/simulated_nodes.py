@@ -43,12 +43,17 @@ class SimulatedCluster:
             for index in range(count)
         ]
         self.events: list[dict[str, Any]] = []
+        self.urgent: list[dict[str, Any]] = []
         self.watchers = 0
-        self.grows = True
 
     def preferred(self, index: int) -> tuple[int, ...]:
         turn = index % len(self.node_ids)
         return self.node_ids[turn:] + self.node_ids[:turn]
+
+    def change(self, index: int, **fields: Any) -> None:
+        """Change a partition; nodes tell it first."""
+        self.partitions[index].update(fields)
+        self.urgent.append(self.partitions[index])
 
     def announce(self, node: int, event: str, **fields: Any) -> None:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -94,6 +99,7 @@ class _Node:
     async def _watched(self, *, wants_metadata: bool) -> Chunks:
         cluster = self._cluster
         cluster.watchers += 1
+        told = len(cluster.urgent)
         try:
             yield self._event("hello", node=self._node_id, version="0", cluster_id="c",
                               roles=["broker", "controller"], interval_ms=250,
@@ -109,9 +115,11 @@ class _Node:
                 await asyncio.sleep(_INTERVAL_S)
                 some = cluster.partitions[place : place + _AT_ONCE]
                 place = (place + _AT_ONCE) % max(1, len(cluster.partitions))
-                if cluster.grows and self._node_id == cluster.node_ids[0]:
+                if self._node_id == cluster.node_ids[0]:
                     for each in some:
                         each["end"] += 7
+                some = [*cluster.urgent[told:], *some]
+                told = len(cluster.urgent)
                 for name in ("partitions", *(["metadata"] if wants_metadata else [])):
                     yield self._pieces(name, some, snapshot=False, left=0)
         finally:

@@ -122,7 +122,7 @@ def test_a_lost_leader_becomes_a_problem_first() -> None:
     with running(cluster) as addresses, serving(ViewedCluster(tuple(addresses), "x:1")) as port:
         browser = Stream(port)
         browser.wait_for("partitions", lambda told: told["rows"])
-        cluster.partitions[1].update(leader=-1, isr=[])
+        cluster.change(1, leader=-1, isr=[])
         problems = browser.wait_for("cluster", lambda told: told["problems"])["problems"]
         browser.leave()
 

@@ -36,6 +36,7 @@ class ViewProcess:
         self._pid_file = self._home / "pid"
         self._url_file = self._home / "url"
         self._development = self._home / "development"
+        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def may_act(self) -> bool:
@@ -80,7 +81,7 @@ class ViewProcess:
         command += ["--url-file", str(self._url_file)]
         command += [] if port is None else ["--port", str(port)]
         with (self._home / "view.log").open("wb") as log:
-            child = subprocess.Popen(
+            child = self._child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -110,6 +111,8 @@ class ViewProcess:
             deadline = time.monotonic() + _STOP_WITHIN_S
             while self.pid is not None and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
+        if self._child is not None:
+            self._child.wait(_STOP_WITHIN_S)
         for file in (self._pid_file, self._url_file):
             file.unlink(missing_ok=True)
         return True

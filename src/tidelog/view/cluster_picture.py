@@ -110,6 +110,8 @@ class ClusterPicture:
         self.elsewhere: set[TopicPartition] = set()
         """Partitions that are led by another than their preferred leader."""
         self._metadata: dict[TopicPartition, Told] = {}
+        self._metadata_is_whole = False
+        """Whether a partition that it does not name is none."""
         self._untold: dict[tuple[str, str], set[TopicPartition]] = {}
         self._changed: set[TopicPartition] = set()
         self._cluster_changed = True
@@ -169,6 +171,9 @@ class ClusterPicture:
                 known.pop(partition, None)
             self._changed |= untold
             untold.clear()
+            if name == "metadata" and not self._metadata_is_whole:
+                self._metadata_is_whole = True
+                self._changed |= set(self.rows)
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -228,7 +233,7 @@ class ClusterPicture:
         replicas = self.replicas_of(name)
         told = self._metadata.get(name)
         if told is None:
-            if not replicas or self._metadata:
+            if not replicas or self._metadata_is_whole:
                 return None
             told = max(replicas.values(), key=lambda each: int(each["leader_epoch"]))
         leader = int(told["leader"])

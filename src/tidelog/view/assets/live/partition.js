@@ -50,7 +50,7 @@ function Why({ feed, row }) {
     && event.event !== "HighWatermarkMoved");
   const shown = mine.slice(-12).reverse();
   return html`<ol class="events">${shown.map((event) => html`<li key=${`${event.node}-${event.seq}`}>
-    <time>${clock(event.at)}</time> <span class="sentence-line">${event.sentence}</span></li>`)}
+    <time>${clock(event.at)}</time> <b>${event.node}</b> <span class="sentence-line">${event.sentence}</span></li>`)}
     ${!shown.length && html`<li>no event is kept any more</li>`}</ol>`;
 }
 
