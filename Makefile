@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites up demo test quick soak check format docs messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites setup-browser up demo test quick soak check format docs screenshots messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -39,6 +39,9 @@ setup-suites: .cache/suites/.done ## Build librdkafka with its own tests, fetch 
 .cache/suites/.done: scripts/setup-suites requirements.lock | setup setup-java
 	@scripts/setup-suites
 
+setup-browser: ## See to it that there is a Chromium (for tests of pages and for screenshots)
+	@scripts/setup-browser
+
 up: setup ## Start a broker on 127.0.0.1:$(PORT) and stay in the foreground
 	@$(BIN)/tidelog up --port $(PORT)
 
@@ -53,7 +56,7 @@ check: setup ## Format, lint, types, imports, tidiness
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/tidiness
 
-test: setup setup-java setup-clients check ## All checks and all tests, stock clients and Apache Kafka's tools included
+test: setup setup-java setup-clients setup-browser check ## All checks and all tests, stock clients and Apache Kafka's tools included
 	$(PYTEST) --ignore=tests/tidiness
 
 quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients
@@ -63,7 +66,7 @@ kill-pipelines: setup ## Kill drivers, workers and brokers under a running pipel
 	@scripts/require-java
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 
-soak: setup setup-java setup-clients setup-suites ## For hours: all tests with many more examples, every version damaged, SEEDS=2000 new seeds of each kind, kills, the client libraries' own suites
+soak: setup setup-java setup-clients setup-suites setup-browser ## For hours: all tests with many more examples, every version damaged, SEEDS=2000 new seeds of each kind, kills, the client libraries' own suites
 	@TIDELOG_TIER=soak $(PYTEST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --transactions --groups
@@ -77,6 +80,9 @@ format: setup ## Rewrite the code in the project's format
 
 docs: setup ## Write the generated parts of docs/ anew from the code
 	@$(BIN)/python scripts/generate-docs
+
+screenshots: setup setup-browser ## Take the pictures of docs/images anew
+	@$(BIN)/python -m tests.view.screenshots
 
 messages: setup setup-java ## Write the classes of Kafka's messages anew from the definitions in its jars
 	@$(BIN)/python scripts/generate-messages

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.simulator.run.plan import Plan
     from tidelog.simulator.run.runner import SeedResult
     from tidelog.simulator.run.setup import Setup
+    from tidelog.simulator.story.telling import Recording
 
 DEFAULT_SEEDS: Final = 20
 
@@ -286,13 +287,18 @@ def _view_transcript(name: str, text: str, viewing: _Viewing) -> None:
     if partition is None:
         refuse(f"{name} creates no topic, so there is nothing to look at")
     recording = record_transcript(text, partition)
+    _require_seen(recording)
     stem = Path(name).stem
     document = scenario_document(stem, f"tidelog sim --scenario {name} --view", recording)
-    if not document["acts"][0]["brokers"]:
-        refuse(f"nothing happened to {partition}")
     write_page(document, viewing.output or Path(f"{stem}.html"), opened=viewing.opened)
     if recording.violation is not None:
         refuse(f"{name}: {recording.violation}")
+
+
+def _require_seen(recording: Recording) -> None:
+    recorder = recording.recorder
+    if not recorder.saw_partition:
+        refuse(f"no broker of this run ever has a replica of {recorder.partition}")
 
 
 def _view_run(plan: Plan, setup: Setup, command: str, viewing: _Viewing) -> None:
@@ -303,6 +309,8 @@ def _view_run(plan: Plan, setup: Setup, command: str, viewing: _Viewing) -> None
 
     partition = viewing.partition or partition_to_watch(run_plan(plan, setup=setup))
     recording, _ = record_plan(plan, partition, setup)
+    if viewing.partition is not None:
+        _require_seen(recording)
     document = run_document(plan, f"{command} --view", recording)
     write_page(document, viewing.output or Path(f"seed-{plan.seed}.html"), opened=viewing.opened)
 

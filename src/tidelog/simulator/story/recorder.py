@@ -144,6 +144,11 @@ class Recorder:
         self._last = PartitionPicture(dict(self._replicas))
         world.observers.append(self._look)
 
+    @property
+    def saw_partition(self) -> bool:
+        """Whether any broker ever had a replica of it."""
+        return self._traffic.topic_id is not None
+
     def caption(self, text: str) -> None:
         """What the author says about the steps that follow."""
         self.captions.append(text)

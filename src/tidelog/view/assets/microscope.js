@@ -9,7 +9,8 @@
 //                  cuts: [[from, to]], writes }
 //
 // `before` is the state that was drawn last, so that truncation can be seen; `messages` are
-// { id, from, to, kind, label }, drawn on their way.
+// { id, from, to, kind, label }, drawn on their way; `rows` is the least height of the logs, so that
+// a drawing whose logs grow need not.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { EpochBlock, EpochPatterns } from "tidelog/epochs";
@@ -25,7 +26,7 @@ const FEWEST_ROWS = 5;
 
 let drawings = 0;
 
-export function Microscope({ state, before, messages = [], values = {}, title }) {
+export function Microscope({ state, before, messages = [], values = {}, rows = FEWEST_ROWS, title }) {
   const frame = useRef(null);
   const [width, setWidth] = useState(760);
   const [id] = useState(() => `m${(drawings += 1)}`);
@@ -36,7 +37,7 @@ export function Microscope({ state, before, messages = [], values = {}, title })
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);
-  const plan = layout(state, before, width);
+  const plan = layout(state, before, width, Math.min(rows, MOST_ROWS));
   return html`<div class="microscope" ref=${frame}>
     <svg width=${width} height=${plan.height} viewBox=${`0 0 ${width} ${plan.height}`} role="img"
       aria-label=${describe(state, title)}>
@@ -50,7 +51,7 @@ export function Microscope({ state, before, messages = [], values = {}, title })
 }
 
 /** Where everything stands. */
-function layout(state, before, width) {
+function layout(state, before, width, fewest) {
   const column = width / state.brokers.length;
   const narrow = column < 150;
   const x = {};
@@ -71,13 +72,13 @@ function layout(state, before, width) {
   const window = Math.max(start, end - MOST_ROWS + 1);
   const single = slowest >= window;
   const first = single ? window : Math.max(start, slowest - 4);
-  const rows = single ? Math.max(FEWEST_ROWS, end - first + 1) : MOST_ROWS;
+  const rows = single ? Math.max(fewest, FEWEST_ROWS, end - first + 1) : MOST_ROWS;
   const scale = single ? ROW : LOG_HEIGHT / (end - first);
   const y = (offset) => LOG_Y + Math.max(0, Math.min(offset, end + 1) - first) * scale;
   return {
     column, narrow, x, clientX, outside, single, first, end, y, scale,
-    cells: Math.min(column - (narrow ? 50 : 122), 190),
-    shift: narrow ? 4 : 0,
+    cells: Math.min(column - (narrow ? 56 : 122), 190),
+    shift: narrow ? 8 : 0,
     bottom: LOG_Y + rows * ROW,
     height: LOG_Y + rows * ROW + 26,
     place: (name) => (name in x ? { x: x[name], top: outside.some(([node]) => String(node) === name) } : { x: clientX, top: true }),
@@ -256,9 +257,10 @@ function Lane({ state, plan, messages }) {
 function Travelling({ message, plan, middle }) {
   const from = plan.place(message.from);
   const to = plan.place(message.to);
-  const level = !from.top && !to.top;
-  const start = { x: from.x, y: level ? middle - 6 : from.top ? 36 : HEAD.y };
-  const end = { x: to.x, y: level ? middle - 6 : to.top ? 36 : HEAD.y };
+  const height = from.top && to.top ? TOP + 14 : middle - 6;
+  const level = from.top === to.top;
+  const start = { x: from.x, y: level ? height : from.top ? 36 : HEAD.y };
+  const end = { x: to.x, y: level ? height : to.top ? 36 : HEAD.y };
   const along = Math.sign(end.x - start.x);
   if (level) {
     start.x += along * 14;
@@ -267,7 +269,7 @@ function Travelling({ message, plan, middle }) {
   const label = message.label;
   const wide = label.length * 6.6 + 18;
   const centre = Math.min(Math.max((start.x + end.x) / 2, wide / 2 + 2), plan.column * Object.keys(plan.x).length - wide / 2 - 2);
-  const labelY = level ? middle - 6 : (start.y + end.y) / 2;
+  const labelY = (start.y + end.y) / 2;
   const vertical = Math.abs(end.x - start.x) < 30 && !level;
   const path = `M${start.x} ${start.y} L${end.x} ${end.y}`;
   return html`<g class=${`message ${message.kind}`} data-from=${message.from} data-to=${message.to}>

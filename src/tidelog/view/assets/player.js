@@ -143,6 +143,7 @@ function markKind(step, before) {
 export function StepDrawing({ act, index }) {
   const state = useMemo(() => stateAt(act, index), [act, index]);
   const before = useMemo(() => (index > 0 ? stateAt(act, index - 1) : null), [act, index]);
+  const rows = useMemo(() => Math.max(...act.replicas.map(({ end }) => end + 1)), [act]);
   return html`<${Microscope} state=${state} before=${before} messages=${messageAt(act, index)}
-    values=${act.values} title=${act.partition} />`;
+    values=${act.values} rows=${rows} title=${act.partition} />`;
 }

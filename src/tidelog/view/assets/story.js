@@ -40,9 +40,10 @@ function Story({ story }) {
       ? html`<${Comparison} story=${story} />`
       : html`<main>
           <section class="stage" aria-label=${`partition ${act.partition}`}>
-            <${Words} act=${act} index=${player.place.step} />
+            <p class="caption">${act.captions[act.steps[player.place.step].chapter] ?? ""}</p>
             <${StepDrawing} act=${act} index=${player.place.step} />
             <${Controls} act=${act} player=${player} />
+            <${Sentence} step=${act.steps[player.place.step]} />
             <${Writes} act=${act} index=${player.place.step} />
             <${Legend} />
           </section>
@@ -76,12 +77,8 @@ function Comparison({ story }) {
 
 const moment = (us) => `${(us / 1e6).toFixed(4)} s`;
 
-function Words({ act, index }) {
-  const step = act.steps[index];
-  return html`<div class="words">
-    <p class="caption">${act.captions[step.chapter] ?? ""}</p>
-    <p class="sentence" aria-live="polite"><time>${moment(step.at)}</time> ${step.text}</p>
-  </div>`;
+function Sentence({ step }) {
+  return html`<p class="sentence" aria-live="polite"><time>${moment(step.at)}</time> ${step.text}</p>`;
 }
 
 /** What the producers were told. */
