@@ -30,6 +30,7 @@ FOLDERS: Final = {
     "controller": Tier.QUICK,
     "coordinator": Tier.QUICK,
     "examples": Tier.TEST,
+    "http": Tier.QUICK,
     "integration": Tier.TEST,
     "local": Tier.QUICK,
     "model": Tier.QUICK,

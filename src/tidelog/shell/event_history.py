@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from typing import Final
 
 from tidelog.http.messages import Chunks, json_text
@@ -132,16 +131,19 @@ class JournalReader:
 
     def _open_following(self) -> int | None:
         """The file to go on with, if that is another one than ours."""
-        if last_sequence(self._path + BEFORE) > self._read_up_to:
-            with suppress(FileNotFoundError):
-                if (found := self._open_other(self._path + BEFORE)) is not None:
-                    return found
-        with suppress(FileNotFoundError):
-            return self._open_other(self._path)
-        return None
+        current = self._open_other(self._path)
+        if current is not None and last_sequence(self._path + BEFORE) > self._read_up_to:
+            before = self._open_other(self._path + BEFORE)
+            if before is not None:
+                os.close(current)
+                return before
+        return current
 
     def _open_other(self, path: str) -> int | None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
         if self._fd is not None and os.path.samestat(os.fstat(self._fd), os.fstat(fd)):
             os.close(fd)
             return None

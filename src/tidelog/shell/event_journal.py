@@ -130,7 +130,8 @@ def last_sequence(path: str) -> int:
     with suppress(OSError, ValueError, LookupError, TypeError), open(path, "rb") as journal:
         size = journal.seek(0, os.SEEK_END)
         journal.seek(max(0, size - _LONGEST_LINE))
-        return int(json.loads(journal.read().splitlines()[-1])["seq"])
+        lines = journal.read().rstrip(b"\n")
+        return int(json.loads(lines[lines.rfind(b"\n") + 1 :])["seq"])
     return 0
 
 
