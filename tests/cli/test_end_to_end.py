@@ -385,6 +385,8 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
         assert tidelog("down", *data).returncode == 0
     assert (Path(node["data"]) / ".kafka_cleanshutdown").exists()
     assert "no node" in tidelog("down", *data).stderr
+    fine("down", "--delete", *data)
+    assert not Path(data[-1]).exists()
 
 
 @pytest.fixture

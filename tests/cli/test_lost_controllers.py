@@ -84,6 +84,21 @@ def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster)
     assert by_leader[101]["end_offset"] is None
     assert "leader 101 does not answer" in by_leader[101]["note"]
 
+    for reading in (
+        ["topics", "list"],
+        ["groups", "list"],
+        ["configs", "describe", "--broker", "100"],
+    ):
+        answered = tidelog(*reading, at=trio)
+        assert answered.returncode == 0, answered.stderr
+        assert answered.stderr.startswith(f"warning: there is no controller: {why}")
+    for deciding in (["partitions", "elect"], ["partitions", "reassign", "--status"]):
+        refused = tidelog(*deciding, at=trio)
+        assert refused.returncode == 3
+        assert "start those that do not answer" in refused.stderr
+    shown = tidelog("status", "--data", str(trio.directory), at=trio)
+    assert "nothing can be decided: 1 of 3 controllers runs" in shown.stderr
+
     for leader in (100, 101):
         partition = str(by_leader[leader]["partition"])
         text = ("produce", "orders", "--file", __file__, "--partition", partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -137,6 +138,20 @@ def test_version_is_one_line_on_stdout() -> None:
         ["node", "kill", "first"],
         ["broker", "--config", "/no/such/file"],
         ["log", "dump", "/no/such/file"],
+        ["topics", "list", "--bootstrap", "h:1", "--data", "/tmp"],
+        ["partitions", "reassign"],
+        ["partitions", "reassign", "--topic", "t"],
+        ["partitions", "reassign", "--topic", "t", "--brokers", "1,x"],
+        ["partitions", "reassign", "--topic", "t", "--brokers", "1,1"],
+        ["partitions", "reassign", "--topic", "t:x", "--brokers", "1"],
+        ["partitions", "reassign", "--plan", "/no/such/file"],
+        ["partitions", "reassign", "--status", "--cancel"],
+        ["partitions", "reassign", "--status", "--execute"],
+        ["partitions", "reassign", "--cancel", "--brokers", "1"],
+        ["partitions", "elect", "--unclean"],
+        ["cluster", "add-controller"],
+        ["cluster", "add-controller", "200"],
+        ["cluster", "unregister", "first"],
     ],
     ids=" ".join,
 )
@@ -156,6 +171,12 @@ def test_wrong_usage_ends_with_two(arguments: list[str]) -> None:
         ["consume", "t"],
         ["configs", "describe", "--topic", "t"],
         ["cluster", "describe"],
+        ["cluster", "unregister", "100"],
+        ["cluster", "remove-controller", "100"],
+        ["groups", "list"],
+        ["partitions", "reassign", "--status"],
+        ["partitions", "elect"],
+        ["transactions", "list"],
     ],
     ids=" ".join,
 )
@@ -182,9 +203,45 @@ def test_the_bootstrap_address_may_come_from_the_environment() -> None:
     assert f"127.0.0.1:{port}" in result.stderr
 
 
+@pytest.mark.parametrize("option", [True, False])
+def test_the_directory_of_a_cluster_says_where_it_listens(option: bool, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    listener = f"127.0.0.1:{port}"
+    node = {"id": 100, "roles": ["broker"], "listener": listener, "controller_listener": None}
+    described = {"cluster_id": "a", "nodes": [node]}
+    (tmp_path / "cluster.json").write_text(json.dumps(described))
+    arguments = ["--data", str(tmp_path)] if option else []
+    environment = {} if option else {"TIDELOG_DATA": str(tmp_path)}
+
+    result = CliRunner().invoke(app, ["topics", "list", *arguments], env=environment)
+
+    assert result.exit_code == 3
+    assert f"cannot reach {listener}" in result.stderr
+
+
+def test_an_option_goes_before_the_environment(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app,
+        ["topics", "list", "--data", str(tmp_path)],
+        env={"TIDELOG_BOOTSTRAP": "127.0.0.1:1"},
+    )
+
+    assert result.exit_code == 1
+    assert f"there is no cluster in {tmp_path}" in result.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["down"], ["status"], ["status", "--json"], ["node", "kill", "100"], ["node", "start", "100"]],
+    [
+        ["down"],
+        ["topics", "list"],
+        ["groups", "list"],
+        ["partitions", "elect"],
+        ["status"],
+        ["status", "--json"],
+        ["node", "kill", "100"],
+        ["node", "start", "100"],
+    ],
     ids=" ".join,
 )
 def test_a_directory_without_a_cluster_is_refused(arguments: list[str], tmp_path: Path) -> None:

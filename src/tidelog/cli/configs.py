@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import connected, deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_topics
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Show and change settings of topics and brokers.", no_args_is_help=True)
 
-OfTopic = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="A topic.")]
+OfTopic = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="A topic.", autocompletion=topic_names),
+]
 OfBroker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="One broker.")]
 OfAllBrokers = Annotated[
     bool, typer.Option("--all-brokers", help="The default that holds for every broker.")

@@ -25,9 +25,14 @@ _PATIENCE_S: Final = 2.0
 
 @contextmanager
 def connected(
-    bootstrap: str | None, data: Path | None, *, request_timeout_s: float = 10.0
+    bootstrap: str | None,
+    data: Path | None,
+    *,
+    request_timeout_s: float = 10.0,
+    patient: bool = False,
 ) -> Iterator[Client]:
-    """A client for a command that needs no decision of the controller."""
+    """A client for a command that needs no decision of the controller; one that is not `patient`
+    gives brokers up soon that nobody would replace."""
     from tidelog.client.admin import Admin
     from tidelog.client.blocking import Client
     from tidelog.client.errors import NoController
@@ -38,7 +43,8 @@ def connected(
             Admin(client).require_controller()
         except NoController as missing:
             say(f"warning: {missing}; brokers tell what they knew last", style="yellow")
-            client.timeout_s = client.request_timeout_s = _PATIENCE_S
+            if not patient:
+                client.timeout_s = client.request_timeout_s = _PATIENCE_S
         yield client
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering
 from tidelog.cli.moments import moment_ms, timestamp_ms
@@ -33,7 +34,7 @@ class IsolationName(StrEnum):
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=topic_names)],
     start: Annotated[
         str | None,
         typer.Option(

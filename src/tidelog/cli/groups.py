@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.completion import group_names
 from tidelog.cli.connecting import connected, say_missed
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_group
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=group_names)]
 
 
 @app.command(name="list")
@@ -79,7 +80,7 @@ app.command(name="reset-offsets")(reset_offsets)
 
 @app.command()
 def delete(
-    group: Annotated[list[str], typer.Argument(metavar="GROUP")],
+    group: Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=group_names)],
     bootstrap: Bootstrap = None,
     data: OfLocalCluster = None,
 ) -> None:
@@ -107,15 +108,17 @@ def _progress(
     client: Client, group: DescribedGroup, committed: dict[TopicPartition, int]
 ) -> list[dict[str, Any]]:
     """Every partition that somebody reads or that has an offset, and how far behind it is."""
-    from tidelog.client.offsets import LATEST, find_offsets
+    from tidelog.client.offsets import BoundsSurvey
 
     readers = {name: member for member in group.members for name in member.partitions}
     lines = []
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int | None] = {}
+    survey = BoundsSurvey(client)
     for topic, names in groupby(sorted({*committed, *readers}), key=lambda name: name.topic):
-        wanted = {name.partition: LATEST for name in names}
-        found = find_offsets(client, topic, wanted)
-        ends |= {(topic, index): end for index, end in found.items()}
+        for index, found in survey.of(topic, [name.partition for name in names]).items():
+            if isinstance(found, str):
+                say(f"{topic}-{index}: {found}")
+            ends[topic, index] = None if isinstance(found, str) else found[1]
     for name in sorted({*committed, *readers}):
         offset, end, reader = committed.get(name), ends[name], readers.get(name)
         lines.append(
@@ -124,7 +127,7 @@ def _progress(
                 "partition": name.partition,
                 "committed": offset,
                 "end": end,
-                "lag": None if offset is None else max(0, end - offset),
+                "lag": None if offset is None or end is None else max(0, end - offset),
                 "member": None if reader is None else reader.member_id,
                 "host": None if reader is None else reader.host,
             }

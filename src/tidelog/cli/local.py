@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from tidelog.cli.exits import answering
-from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
+import typer
+
+from tidelog.cli.exits import answering, refuse
+from tidelog.cli.options import AsJson, DataDirectory, Yes, agreed, cluster_directory
 from tidelog.cli.output import print_json, print_table, say
 
 
-def down(data: DataDirectory = None) -> None:
-    """Stop every node of the cluster cleanly; the data stays."""
+def down(
+    data: DataDirectory = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Then delete the cluster, with all its topics.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Stop every node of the cluster cleanly; the data stays, unless it shall not."""
     with answering():
         from tidelog.local.local_cluster import LocalCluster
         from tidelog.local.view_process import ViewProcess
 
         cluster = LocalCluster.open(cluster_directory(data))
+        what = f"the cluster in {cluster.directory}"
+        if delete and not agreed(f"Delete {what}, with all its topics?", yes=yes):
+            refuse("nothing was stopped, nothing deleted")
         ViewProcess(cluster.directory).stop()
         stopped = cluster.stop()
         if not stopped:
-            say(f"no node of the cluster in {cluster.directory} is running")
+            say(f"no node of {what} is running")
         for node_id in stopped:
             say(f"node {node_id} stopped")
+        if delete:
+            rest = cluster.delete()
+            say(f"deleted {what}" + (f"; {', '.join(rest)} is not of it and stays" if rest else ""))
 
 
 def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
@@ -29,13 +43,16 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
     with answering():
         from tidelog.local.local_cluster import LocalCluster
 
-        found = LocalCluster.open(cluster_directory(data)).status()
+        cluster = LocalCluster.open(cluster_directory(data))
+        found = cluster.status()
         if as_json:
             print_json(found)
             return
         say(f"cluster {found['cluster_id']}, controller {found['controller'] or 'none'}")
         if found["view"] is not None:
             say(f"view: {found['view']}")
+        if cluster.running() and (why := cluster.short_of_controllers()) is not None:
+            say(f"nothing can be decided: {why}", style="red")
         print_table(
             ["node", "roles", "state", "pid", "listener", "controller listener", "data"],
             [

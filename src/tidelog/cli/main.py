@@ -6,6 +6,7 @@ Invariant  Importing this module is cheap: whatever a single command needs is im
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from tidelog import __version__
 from tidelog.cli import (
     audit,
     cluster,
+    completion,
     configs,
     consume,
     groups,
@@ -26,6 +28,7 @@ from tidelog.cli import (
     produce,
     sim,
     stories,
+    support_bundle,
     topics,
     transactions,
     up,
@@ -55,6 +58,7 @@ _PLACED = "Nodes placed by hand"
 _TABLES = "Tables"
 _DISK = "On disk"
 _PROOF = "Proof"
+_HELP = "Help"
 
 app.command(rich_help_panel=_LOCAL)(up.up)
 app.command(rich_help_panel=_LOCAL)(local.down)
@@ -78,6 +82,8 @@ app.add_typer(audit.app, name="audit", rich_help_panel=_DISK)
 app.command(rich_help_panel=_PROOF)(sim.sim)
 app.command(rich_help_panel=_PROOF)(stories.stories)
 app.command(rich_help_panel=_PROOF)(stories.story)
+app.command(rich_help_panel=_HELP)(completion.completion)
+app.command(name="support-bundle", rich_help_panel=_HELP)(support_bundle.support_bundle)
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,4 +104,8 @@ def options(
 
 def main() -> None:
     """Entry point of the `tidelog` script."""
+    if completion.VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     app()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.completion import node_ids
 from tidelog.cli.exits import answering
 from tidelog.cli.options import DataDirectory, cluster_directory
 from tidelog.cli.output import say
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Kill, stop, pause, resume or start one node.", no_args_is_help=True)
 
-NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node, e.g. 100.")]
+NodeId = Annotated[
+    int, typer.Argument(metavar="ID", help="The node, e.g. 100.", autocompletion=node_ids)
+]
 
 
 def _cluster(data: Path | None) -> LocalCluster:

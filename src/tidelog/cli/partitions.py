@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import partitions_of
@@ -43,6 +44,7 @@ def elect(
         typer.Argument(
             metavar="TOPIC[:N,N]",
             help="A topic, or some of its partitions; all topics when omitted.",
+            autocompletion=topic_names,
         ),
     ] = None,
     unclean: Annotated[
@@ -101,6 +103,7 @@ def _without_leader(
     client: Client, there: Mapping[TopicPartition, PartitionView], yes: bool
 ) -> dict[TopicPartition, PartitionView]:
     """The partitions that need an unclean election, once it is agreed what they may lose."""
+    from tidelog.client.elections import last_in_sync
     from tidelog.client.log_directories import broker_disks
 
     voting = {name: each for name, each in there.items() if each.leader not in client.view.brokers}
@@ -109,6 +112,7 @@ def _without_leader(
         return {}
     live = {broker for each in voting.values() for broker in each.replicas}
     disks = broker_disks(client, live & set(client.view.brokers), list(voting))
+    complete = last_in_sync(client, [name.topic for name in voting])
     say("AN UNCLEAN ELECTION LOSES ACKNOWLEDGED RECORDS, FOR GOOD:", style="bold red")
     for name, each in voting.items():
         has = ", ".join(
@@ -116,7 +120,7 @@ def _without_leader(
             for broker in each.replicas
             if broker in disks
         )
-        missing = ", ".join(map(str, each.in_sync)) or "brokers that nobody remembers"
+        missing = ", ".join(map(str, complete.get(name, each.in_sync))) or "replicas that are away"
         say(f"  {name}: what only {missing} has will be gone; alive: {has or 'no replica'}")
     say("to lose nothing, start one of the brokers that were in sync instead")
     if not agreed(f"Elect {counted(len(voting), 'unclean leader')}?", yes=yes, must=True):

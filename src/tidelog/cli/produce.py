@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering
 from tidelog.cli.names import known_topics, topic_like
@@ -51,7 +52,7 @@ class Compression(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=topic_names)],
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", exists=True, dir_okay=False, help="Not stdin."),
@@ -91,7 +92,7 @@ def produce(
 
         fixed_headers = tuple((name, value.encode()) for name, value in pairs.items())
         separator = None if key_separator is None else key_separator.encode()
-        with connected(bootstrap, data) as client, known_topics(client, [topic]):
+        with connected(bootstrap, data, patient=True) as client, known_topics(client, [topic]):
             if (meant := topic_like(client, topic)) is not None:
                 say(f"no topic {topic!r} yet; did you mean {meant!r}?", style="yellow")
             producer = Producer(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tidelog.client.admin import Admin, QuorumDescription, QuorumListener, QuorumMember
 
-_SILENT_MS: Final = 10_000
-"""A voter that has not fetched for so long does not count as alive."""
+_HEARD_WITHIN_S: Final = 3.0
+"""Voters fetch about twice a second; who does not for so long does not count as alive."""
 _CHANGED_WITHIN_S: Final = 15.0
 """A quorum whose leader lost its vote elects another one first."""
 _DEFAULT_LISTENER: Final = "CONTROLLER"
@@ -128,7 +128,8 @@ def remove_controller(
             others = [each for each in before.voters if each is not member]
             if not others:
                 refuse(f"controller {node} is the only voter, and somebody has to be")
-            live = [each for each in others if _lives(each, before)]
+            heard = _heard_of(admin, before)
+            live = [each for each in others if each.node_id in heard]
             if 2 * len(live) <= len(others):
                 say(
                     f"of {_ids(others)} only {_ids(live) or 'nobody'} lives, and that is no "
@@ -222,12 +223,21 @@ def _voter(node: int, directory_id: str | None, quorum: QuorumDescription) -> Qu
     return found[0]
 
 
-def _lives(member: QuorumMember, quorum: QuorumDescription) -> bool:
-    """Whether a voter was heard of lately; where nobody tells, it is believed to be."""
-    now_ms = max(each.last_fetch_ms for each in quorum.voters)
-    if member.node_id == quorum.leader or now_ms < 0:
-        return True
-    return now_ms - member.last_fetch_ms <= _SILENT_MS
+def _heard_of(admin: Admin, before: QuorumDescription) -> set[int]:
+    """The voters that were heard of since `before`, by its leader's clock; where nobody tells such
+    moments, all are believed to live."""
+    began_ms = max(each.last_fetch_ms for each in before.voters)
+    deadline = time.monotonic() + _HEARD_WITHIN_S
+    while True:
+        now = admin.describe_quorum()
+        heard = {
+            each.node_id
+            for each in now.voters
+            if began_ms < 0 or each.last_fetch_ms > began_ms or each.node_id == now.leader
+        }
+        if len(heard) == len(now.voters) or time.monotonic() > deadline:
+            return heard
+        time.sleep(0.1)
 
 
 def _after(admin: Admin, reached: Callable[[list[int]], bool]) -> QuorumDescription:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.connecting import connected, deciding
+from tidelog.cli.completion import topic_names
+from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_topics, partitions_of
 from tidelog.cli.options import (
@@ -57,6 +58,7 @@ PlannedTopics = Annotated[
         "--topic",
         metavar="TOPIC[:N,N]",
         help="A topic to move, or some of its partitions; may be repeated. Needs --brokers.",
+        autocompletion=topic_names,
     ),
 ]
 Brokers = Annotated[
@@ -123,23 +125,21 @@ def reassign(
         from tidelog.client.reassignment_plan import read_plan
 
         given = None if plan is None else read_plan(plan.read_text(encoding="utf-8"))
-        if status:
-            with connected(bootstrap, data) as client:
+        with deciding(bootstrap, data) as client:  # who else would know what moves
+            if status:
                 _show_status(client, given, chosen, as_json)
-        elif cancel:
-            with deciding(bootstrap, data) as client:
+                return
+            if cancel:
                 _cancel(client, given, chosen, yes)
-        else:
-            acting = execute or yes
-            with (deciding if acting else connected)(bootstrap, data) as client:
-                wanted = given or _made(client, chosen, targets, replication_factor)
-                moves = _previewed(client, wanted, as_json)
-                _save(save_plan, {each.name: each.after for each in moves})
-                _save(save_current, {each.name: each.before for each in moves})
-                if acting:
-                    _execute(client, moves, yes=yes, wait=not no_wait)
-                elif any(each.changes for each in moves):
-                    say("nothing was changed; --execute begins to move")
+                return
+            wanted = given or _made(client, chosen, targets, replication_factor)
+            moves = _previewed(client, wanted, as_json)
+            _save(save_plan, {each.name: each.after for each in moves})
+            _save(save_current, {each.name: each.before for each in moves})
+            if execute or yes:
+                _execute(client, moves, yes=yes, wait=not no_wait)
+            elif any(each.changes for each in moves):
+                say("nothing was changed; --execute begins to move")
 
 
 def _broker_ids(text: str | None) -> list[int]:

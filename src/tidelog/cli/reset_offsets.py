@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.moments import duration_ms, moment_ms
@@ -36,6 +37,7 @@ Topics = Annotated[
         metavar="TOPIC[:N,N]",
         help="A topic to move in, or some of its partitions; may be repeated.  "
         "[default: all with offsets]",
+        autocompletion=completion.topic_names,
     ),
 ]
 ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the first record.")]
@@ -83,7 +85,7 @@ Export = Annotated[
 
 
 def reset_offsets(
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=completion.group_names)],
     topic: Topics = None,
     to_earliest: ToEarliest = False,
     to_latest: ToLatest = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import connected, deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.names import known_topics
@@ -20,12 +21,12 @@ app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_ar
 
 _DESCRIBED_WITHIN_S = 3.0
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=topic_names)]
 
 
 @app.command()
 def create(
-    topic: TopicName,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Number of partitions.", show_default="the cluster's")
     ] = None,
@@ -106,7 +107,10 @@ def list_topics(
 @app.command()
 def describe(
     topic: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when omitted.")
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC", help="All topics when omitted.", autocompletion=topic_names
+        ),
     ] = None,
     bootstrap: Bootstrap = None,
     data: OfLocalCluster = None,
@@ -171,7 +175,7 @@ def alter(
 
 @app.command()
 def delete(
-    topic: Annotated[list[str], typer.Argument(metavar="TOPIC")],
+    topic: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=topic_names)],
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="Do nothing when there is no such topic.")
     ] = False,

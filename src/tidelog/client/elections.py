@@ -1,4 +1,4 @@
-"""Elections of leaders that an operator asks for."""
+"""Elections of leaders that an operator asks for, and who could win them without a loss."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused, require_accepted
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
+from tidelog.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsRequestTopicRequest,
+)
 from tidelog.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersRequestTopicPartitions,
@@ -53,3 +58,30 @@ def elect_leaders(
         }
 
     return client.retrying(attempt)
+
+
+def last_in_sync(client: Client, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
+    """The replicas of each partition that have all that was acknowledged, as far as the cluster
+    remembers; of nothing where brokers cannot tell."""
+    named = [DescribeTopicPartitionsRequestTopicRequest(name=each) for each in sorted(set(topics))]
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    cursor: DescribeTopicPartitionsRequestCursor | None = None
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=named, cursor=cursor)
+        try:
+            answer = client.call(request)
+        except RequestRefused as refusal:
+            if refusal.code is not ErrorCode.unsupported_version:
+                raise
+            return {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                eligible = (*each.isr_nodes, *(each.eligible_leader_replicas or ()))
+                name = TopicPartition(topic.name or "", each.partition_index)
+                found[name] = eligible or tuple(each.last_known_elr or ())
+        following = answer.next_cursor
+        if following is None:
+            return found
+        cursor = DescribeTopicPartitionsRequestCursor(
+            topic_name=following.topic_name, partition_index=following.partition_index
+        )

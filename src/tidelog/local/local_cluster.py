@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -169,6 +170,19 @@ class LocalCluster:
             self.nodes[node_id].stop()
         return running
 
+    def delete(self) -> list[str]:
+        """Remove a stopped cluster and all its data; what else lies in its directory, and stays."""
+        if running := self.running():
+            raise NodeTrouble(f"node {running[0]} runs: only a stopped cluster can be deleted")
+        (self.directory / _DESCRIPTION).unlink()  # first: half of a cluster is none
+        for node in self.nodes.values():
+            shutil.rmtree(node.directory)
+        ViewProcess(self.directory).delete()
+        rest = sorted(path.name for path in self.directory.iterdir())
+        if not rest:
+            self.directory.rmdir()
+        return rest
+
     def _is_controller(self, node_id: int) -> bool:
         return self.descriptions[node_id].is_controller
 
@@ -193,6 +207,15 @@ class LocalCluster:
         ]
         named = [answer for answer in answers if answer is not None]
         return max(named, key=named.count) if named else None
+
+    def short_of_controllers(self) -> str | None:
+        """What is wrong while fewer controllers run than it takes for one to be elected."""
+        controllers = [each for each in self.nodes if self._is_controller(each)]
+        running = sum(self.nodes[each].state is NodeState.RUNNING for each in controllers)
+        if 2 * running > len(controllers):
+            return None
+        verb = "runs" if running == 1 else "run"
+        return f"{running} of {len(controllers)} controllers {verb}; `tidelog up` starts all"
 
     def _node_status(self, node_id: int) -> dict[str, Any]:
         node, description = self.nodes[node_id], self.descriptions[node_id]
@@ -265,13 +288,8 @@ class LocalCluster:
                 )
 
     def _refuse_too_few_controllers(self) -> None:
-        controllers = [each for each in self.nodes if self._is_controller(each)]
-        running = sum(self.nodes[each].state is NodeState.RUNNING for each in controllers)
-        if 2 * running <= len(controllers):
-            verb = "runs" if running == 1 else "run"
-            raise TooFewControllers(
-                f"{running} of {len(controllers)} controllers {verb}; `tidelog up` starts all"
-            )
+        if (why := self.short_of_controllers()) is not None:
+            raise TooFewControllers(why)
 
     def _write_description(self) -> None:
         nodes = [

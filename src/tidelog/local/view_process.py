@@ -11,6 +11,7 @@ Invariant  The view is never part of a node: it may end, or be killed, and no no
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,3 +117,8 @@ class ViewProcess:
         for file in (self._pid_file, self._url_file):
             file.unlink(missing_ok=True)
         return True
+
+    def delete(self) -> None:
+        """End it, and remove what it has left."""
+        self.stop()
+        shutil.rmtree(self._home, ignore_errors=True)
