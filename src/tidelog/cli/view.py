@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,9 +40,6 @@ def view(
         ),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
-    url_file: Annotated[
-        Path | None, typer.Option(hidden=True, help="Where to write its address, for its owner.")
-    ] = None,
 ) -> None:
     """Show a cluster live in a browser: problems, partitions, causes, messages, groups.
 
@@ -56,7 +54,7 @@ def view(
             raise typer.BadParameter("--http and --data contradict each other", param_hint="--http")
         pipelines = tuple(path.absolute() for path in pipeline or [])
         viewed = _elsewhere(http, bootstrap) if http else _on_this_machine(data, bootstrap)
-        _serve(viewed._replace(pipelines=pipelines), port, url_file, open_browser=open_browser)
+        _serve(viewed._replace(pipelines=pipelines), port, open_browser=open_browser)
 
 
 def _elsewhere(urls: list[str], bootstrap: str | None) -> ViewedCluster:
@@ -86,19 +84,17 @@ def _on_this_machine(data: Path | None, bootstrap: str | None) -> ViewedCluster:
     return ViewedCluster(addresses, where, cluster.directory, token)
 
 
-def _serve(
-    viewed: ViewedCluster, port: int | None, url_file: Path | None, *, open_browser: bool
-) -> None:
+def _serve(viewed: ViewedCluster, port: int | None, *, open_browser: bool) -> None:
     import asyncio
 
-    from tidelog.local.view_process import DEFAULT_VIEW_PORT
+    from tidelog.local.view_process import DEFAULT_VIEW_PORT, URL_FILE_VARIABLE
     from tidelog.view.server import ViewServer, listening_socket, url_of, write_secretly
 
     chosen = DEFAULT_VIEW_PORT if port is None else port
     with listening_socket(chosen, or_next_free=port is None) as listener:
         url = url_of(listener, viewed.token)
-        if url_file is not None:
-            write_secretly(url_file, url)
+        if url_file := os.environ.get(URL_FILE_VARIABLE):
+            write_secretly(Path(url_file), url)
         else:
             say(f"view: {url}")
         if open_browser:

@@ -23,6 +23,8 @@ from typing import Final
 from tidelog.local.node_process import NodeTrouble, sight
 
 DEFAULT_VIEW_PORT: Final = 8080
+URL_FILE_VARIABLE: Final = "TIDELOG_VIEW_URL_FILE"
+"""Where the process leaves its address for whoever started it, instead of saying it aloud."""
 _POLL_S: Final = 0.01
 _START_WITHIN_S: Final = 20.0
 _STOP_WITHIN_S: Final = 5.0
@@ -79,7 +81,6 @@ class ViewProcess:
         self._home.mkdir(exist_ok=True)
         self._url_file.unlink(missing_ok=True)
         command = [sys.executable, "-P", "-m", "tidelog", "view", "--data", str(self._cluster)]
-        command += ["--url-file", str(self._url_file)]
         command += [] if port is None else ["--port", str(port)]
         with (self._home / "view.log").open("wb") as log:
             child = self._child = subprocess.Popen(
@@ -88,6 +89,7 @@ class ViewProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**os.environ, URL_FILE_VARIABLE: str(self._url_file)},
             )
         if (seen := sight(child.pid)) is not None:
             self._pid_file.write_text(f"{child.pid}\n{seen.born}\n", encoding="utf-8")

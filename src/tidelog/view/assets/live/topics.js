@@ -61,6 +61,7 @@ function Messages({ topic, partitions }) {
   const [records, setRecords] = useState([]);
   const [state, setState] = useState({ busy: false, trouble: "", words: "", next: null });
   const [tailing, setTailing] = useState(false);
+  const [tailed, setTailed] = useState(false); // the end was found, from which on records are shown
   const change = (key) => (event) => setForm({ ...form, [key]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
   const question = (from, more = {}) => ({
     topic, from, contains: form.contains, form: form.form, schema: form.schema, committed: form.committed,
@@ -80,7 +81,10 @@ function Messages({ topic, partitions }) {
   useEffect(() => {
     read("newest");
   }, []);
-  useTail(tailing, question, setRecords, (trouble) => setState((before) => ({ ...before, trouble })));
+  useTail(tailing, question, setRecords, (found, trouble) => {
+    setTailed(found);
+    setState((before) => ({ ...before, trouble }));
+  });
   return html`<section class="card messages">
     <div class="toolbar"><h2>Messages of ${topic}</h2>
       <label>partition <select value=${form.partition} onChange=${change("partition")}><option value="">all</option>
@@ -99,7 +103,7 @@ function Messages({ topic, partitions }) {
     ${form.form === "avro" && html`<label class="schema">Avro schema <textarea rows="4" value=${form.schema} onInput=${change("schema")} placeholder='{"type": "record", "name": "Order", "fields": [ … ]}' /></label>`}
     <${Trouble} text=${state.trouble} />
     <${Records} records=${records} newestFirst=${tailing || form.from === "newest"} />
-    <p class="legend">${tailing ? "waiting for records …" : state.words}
+    <p class="legend">${tailing ? (tailed ? "waiting for records …" : "finding the end …") : state.words}
       ${!tailing && state.next && form.from !== "newest" && html`<button type="button" onClick=${() => read({ offsets: state.next }, records)}>more</button>`}</p>
     <${Produce} topic=${topic} partitions=${partitions} />
   </section>`;
@@ -119,15 +123,16 @@ function useTail(tailing, question, setRecords, tell) {
           const told = await post("/api/messages", asked.current(from, { limit: 200, wait: from !== "end" }));
           from = { offsets: told.next };
           if (!stopped && told.records.length) setRecords((before) => [...before, ...told.records].slice(-TAILED));
-          if (!stopped) tell("");
+          if (!stopped) tell(true, "");
         } catch (error) {
-          if (!stopped) tell(error.message);
+          if (!stopped) tell(from !== "end", error.message);
           await new Promise((resolve) => setTimeout(resolve, 1000));
         }
       }
     })();
     return () => {
       stopped = true;
+      tell(false, "");
     };
   }, [tailing]);
 }
