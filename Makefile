@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites setup-browser up demo test quick soak check format docs screenshots messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites setup-browser up demo test quick soak check types tidiness lint imports format docs screenshots messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,11 @@ PORT ?= 9092
 ROUNDS ?= 20
 SEEDS ?= 2000
 FIRST ?= $(shell date +%s)
-PYTEST = $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+WORKERS ?= 2
+PYTEST = $(BIN)/pytest -n $(WORKERS)
+# What does not need each other runs two at a time, the longest first; each is told whole, when it is done.
+CHECKS := types tidiness lint imports
+SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 # Compiled modules are kept, whatever the environment says: brokers and commands of tests start with them.
 export PYTHONDONTWRITEBYTECODE :=
@@ -49,14 +53,24 @@ demo: setup ## Brokers, a pipeline, kill -9 in the middle, recovery, the proofs:
 	@scripts/require-java
 	@$(BIN)/python -m examples.demo $(DEMO)
 
-check: setup ## Format, lint, types, imports, tidiness
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+check: ## Format, lint, types, imports, tidiness
+	@$(SIDE_BY_SIDE) $(CHECKS)
+
+types: setup
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+
+tidiness: setup
 	$(BIN)/pytest -q tests/tidiness
 
-test: setup setup-java setup-clients setup-browser check ## All checks and all tests, stock clients and Apache Kafka's tools included
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+imports: setup
+	$(BIN)/lint-imports
+
+test: ## All checks and all tests, stock clients and Apache Kafka's tools included
+	@$(SIDE_BY_SIDE) $(CHECKS) setup-clients setup-java setup-browser
 	$(PYTEST) --ignore=tests/tidiness
 
 quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients

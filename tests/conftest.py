@@ -16,10 +16,13 @@ from tests.tiers import (
     LONGEST,
     QUICK_MOST_CPU_S,
     SMOKE,
+    SPREAD,
     TIER,
     Tier,
     examples,
 )
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling, Scheduling
 
 TESTS: Final = Path(__file__).parent
 
@@ -38,6 +41,23 @@ settings.register_profile(TIER, max_examples=examples(100))
 settings.load_profile(TIER)
 
 
+class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """A file is one worker's, so that what it starts is started once; those of SPREAD are not."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, _ = nodeid.partition("::")
+        return nodeid if file in SPREAD else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Any number of workers takes files in our order, whatever part of the tests they run."""
+    if config.option.dist != "load":
+        return None
+    config.option.loadscopereorder = False
+    return WholeFiles(config, log)
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """`make quick` does not even import what it does not run: Spark and clients take seconds."""
     if TIER is not Tier.QUICK or collection_path.suffix != ".py":
@@ -49,15 +69,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take what the tier asks for, long files first, a file on one worker unless it is `spread`."""
+    """Take what the tier asks for, long files first."""
     if TIER is Tier.QUICK:
         left_out = [item for item in items if not is_quick(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if is_quick(item)]
     items.sort(key=place)
-    for item in items:
-        if item.get_closest_marker("spread") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def is_quick(item: pytest.Item) -> bool:

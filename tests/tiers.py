@@ -83,9 +83,25 @@ LONGEST: Final = (
 )
 """What starts first, in this order: whoever starts a long file last is waited for by the others."""
 
+SPREAD: Final = frozenset(
+    {
+        "tests/quorum/test_all_interleavings.py",
+        "tests/simulator/test_determinism.py",
+        "tests/simulator/test_exactly_once.py",
+        "tests/simulator/test_groups.py",
+        "tests/simulator/test_mutants.py",
+        "tests/simulator/test_pauses.py",
+        "tests/simulator/test_quorums.py",
+        "tests/simulator/test_seeds.py",
+        "tests/simulator/test_transactions.py",
+        "tests/storage/test_log_crash.py",
+    }
+)
+"""Files whose tests share nothing, so that any worker may take any of them."""
+
 
 def examples(usual: int) -> int:
-    """How many examples Hypothesis tries where `make test` tries `usual`."""
+    """How many examples or seeds are tried where `make test` tries `usual`."""
     if TIER is Tier.QUICK:
-        return max(10, usual // 5)
+        return min(usual, max(4, usual // 5))
     return usual if TIER is Tier.TEST else usual * 20

@@ -15,18 +15,14 @@ from typer.testing import CliRunner
 
 from tidelog.cli.dump import rows_of
 from tidelog.cli.main import app
-from tidelog.controller.records import (
-    encode_record,
-)
+from tidelog.controller.records import encode_record
 from tidelog.model.ids import uuid_text
 from tidelog.protocol.stored.metadata import TopicRecord
 from tidelog.protocol.stored.quorum import (
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
 )
-from tidelog.quorum.control_records import (
-    new_control_record,
-)
+from tidelog.quorum.control_records import new_control_record
 from tidelog.records.builder import NewRecord, build_batch
 from tidelog.records.compression import CompressionType
 from tidelog.records.control_batch import end_txn_marker

@@ -16,9 +16,7 @@ from tidelog.controller.features import SUPPORTED_FEATURES
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.reassignment import NewPartitionReassignment
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import Cause, ControllerResult, IsrChange, PartitionLeaderChange
 from tidelog.controller.topics import CreatedTopic, NewTopic
 from tidelog.model.config import NodeConfig

@@ -17,9 +17,7 @@ from tidelog.controller.records import (
 from tidelog.controller.result import ControllerResult, PartitionLeaderChange
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"

@@ -13,9 +13,7 @@ from tidelog.controller.records import (
     RECOVERING,
 )
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster, NewCluster

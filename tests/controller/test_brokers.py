@@ -7,9 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tidelog.controller.records import (
-    RECOVERING,
-)
+from tidelog.controller.records import RECOVERING
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import NO_LEADER
 from tidelog.protocol.stored.metadata import (

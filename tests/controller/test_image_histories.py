@@ -12,9 +12,7 @@ from tests.tiers import examples
 from tidelog.controller.image import ClusterImage, difference
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.partition_image import TopicIdPartition
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.protocol.stored.metadata import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,

@@ -9,9 +9,7 @@ import pytest
 
 from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
 from tidelog.controller.leadership import directory_is_online
-from tidelog.controller.records import (
-    RECOVERING,
-)
+from tidelog.controller.records import RECOVERING
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.result import IsrChange, PartitionLeaderChange
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID

@@ -23,9 +23,7 @@ from tidelog.controller.records import (
     RECOVERING,
 )
 from tidelog.model.ids import NO_LEADER
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 DIRECTORY = UUID(int=500)
 NEW_DIRECTORY = UUID(int=501)

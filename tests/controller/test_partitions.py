@@ -8,9 +8,7 @@ import pytest
 
 from tidelog.controller.partitions import NewPartitions
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    PartitionRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionRecord
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster

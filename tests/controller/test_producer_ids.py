@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.controller.producer_ids import ProducerIdBlock
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    ProducerIdsRecord,
-)
+from tidelog.protocol.stored.metadata import ProducerIdsRecord
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Cluster

@@ -178,7 +178,7 @@ class GroupBench:
                 self.shard.replay(record, decision.producer)
         then(decision.reply if refused is None else refused)
         for late in decision.late:
-            late.to(late.reply if refused is None else refused)
+            late.give(refused)
         return refused is None
 
     def wait(self, milliseconds: int) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Effect, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
-from tidelog.node.core.links import Answer, Link, LinkLost, Links
+from tidelog.node.core.links import Link, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
@@ -26,7 +28,7 @@ class Peer:
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
         self.links = Links(self.effects, self.deadlines, "broker-101")
-        self.heard: list[tuple[str, Answer]] = []
+        self.heard: list[tuple[str, Any]] = []
 
     def link(self, purpose: str = "control") -> Link:
         return self.links.to(PEER, purpose)
@@ -34,7 +36,7 @@ class Peer:
     def ask(self, name: str, link: Link | None = None, timeout_ms: int = 1_000) -> None:
         """Ask for the description of a cluster; the answer is kept under `name`."""
 
-        def then(answer: Answer, now: Now) -> None:
+        def then(answer: object, now: Now) -> None:
             assert now == self.now
             self.heard.append((name, answer))
 

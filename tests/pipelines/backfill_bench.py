@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from tests.pipelines.conftest import Describe
@@ -91,7 +90,3 @@ def begun(describe: Describe) -> Pipeline:
     for flow in ("a", "b", "b_quarantine", "other"):
         commit_to(pipeline.state, flow, 50)
     return pipeline
-
-
-def die(*_: Any) -> None:
-    raise KeyboardInterrupt

@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 
 from tidelog.cli.main import app
 from tidelog.local.ports import free_ports
-from tidelog.spark.source import topics
 
 NAMED = "name: x\nbootstrap: 127.0.0.1:{port}\ntables: {{a: {{topics: o}}}}\n"
 UNNAMED = "name: x\ntables: {a: {topics: o}}\n"
@@ -42,12 +41,10 @@ def cluster_of(result: Result) -> str:
     "arguments", [("check",), ("run",), ("audit",), ("eject", "DIR")], ids=lambda each: each[0]
 )
 def test_a_command_that_finds_no_broker_ends_with_three(
-    arguments: tuple[str, ...], tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], tmp_path: Path, port: int
 ) -> None:
-    monkeypatch.setattr(topics, "_FIRST_ANSWER_S", 0.1)
-    monkeypatch.setattr(topics, "_REQUEST_S", 0.1)
     (tmp_path / "pipeline.yaml").write_text(
-        f"name: x\nbootstrap: 127.0.0.1:{port}\n"
+        f"name: x\nbootstrap: 127.0.0.1:{port}\nclient: {{default.api.timeout.ms: 100}}\n"
         "tables: {a: {topics: o, decode: {format: json}}}\n"
     )
     here = (str(tmp_path / "new") if each == "DIR" else each for each in arguments)

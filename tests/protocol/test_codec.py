@@ -11,6 +11,7 @@ from tests.protocol.generated.produce import ProduceRequest
 from tests.protocol.kio_judge import judged, kio_class, with_dates_that_kio_keeps
 from tests.protocol.pairs import PAIRS
 from tests.protocol.samples import full_message, random_messages
+from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode, InvariantBroken
 from tidelog.protocol.apis import SUPPORTED, ApiKey
@@ -125,7 +126,7 @@ def test_messages_are_kios_byte_for_byte_and_field_for_field(
     assert entity is not None
 
     @given(sample=random_messages(message, version))
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=examples(12), deadline=None, database=None)
     def agree(sample: Any) -> None:
         sample = with_dates_that_kio_keeps(sample, entity, version)
         body = encode(sample, version)
@@ -158,7 +159,7 @@ def test_a_stored_record_that_is_cut_or_continued_is_malformed(
 @pytest.mark.parametrize(("message", "version"), RECORDS, ids=named)
 def test_stored_records_come_back(message: type[Message], version: int) -> None:
     @given(sample=random_messages(message, version))
-    @settings(max_examples=12, deadline=None, database=None)
+    @settings(max_examples=examples(12), deadline=None, database=None)
     def comes_back(sample: Any) -> None:
         assert decode(message, version, encode(sample, version)) == sample
 

@@ -22,6 +22,7 @@ from tests.protocol.generated.fetch import FetchRequest
 from tests.protocol.generated.produce import ProduceRequest
 from tests.protocol.pairs import PAIRS, name
 from tests.protocol.samples import full_message
+from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.codec import (
@@ -182,7 +183,7 @@ def test_a_length_that_is_only_claimed_takes_no_memory(api_key: ApiKey, version:
 
 @pytest.mark.parametrize("api_key", SUPPORTED, ids=lambda key: key.name)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=examples(60), deadline=None, database=None)
 def test_any_bytes_are_a_request_or_malformed(api_key: ApiKey, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(known_versions(api_key)))
     body = data.draw(st.binary(max_size=120))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from tests.protocol.generated.fetch import FetchRequest, FetchResponse
 from tests.protocol.generated.produce import ProduceRequest, ProduceResponse
 from tests.protocol.samples import random_messages
+from tests.tiers import examples
 
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.codec import decode_response, encode, encode_response
@@ -37,7 +38,7 @@ CORRELATION_ID = 7
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_requests_come_back(version: int) -> None:
     @given(request=random_messages(ProduceRequest, version))
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=examples(20), deadline=None, database=None)
     def comes_back(request: ProduceRequest) -> None:
         body = encode(request, version)
         read = decode_produce(memoryview(bytearray(body)), version)
@@ -50,7 +51,7 @@ def test_produce_requests_come_back(version: int) -> None:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_fetch_requests_come_back(version: int) -> None:
     @given(request=random_messages(FetchRequest, version))
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=examples(20), deadline=None, database=None)
     def comes_back(request: FetchRequest) -> None:
         body = encode(request, version)
 
@@ -62,7 +63,7 @@ def test_fetch_requests_come_back(version: int) -> None:
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_responses_come_back(version: int) -> None:
     @given(response=random_messages(ProduceResponse, version))
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=examples(20), deadline=None, database=None)
     def comes_back(response: ProduceResponse) -> None:
         read = decode_produce_response(encode_response(response, version, CORRELATION_ID), version)
         written = encode_produce_response(
@@ -94,7 +95,7 @@ def with_records(response: FetchResponse) -> FetchResponse:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_fetch_responses_come_back(version: int) -> None:
     @given(response=random_messages(FetchResponse, version))
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=examples(20), deadline=None, database=None)
     def comes_back(response: FetchResponse) -> None:
         frame = encode_response(response, version, CORRELATION_ID)
         read = decode_fetch_response(memoryview(frame), version)

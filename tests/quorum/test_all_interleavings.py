@@ -13,7 +13,7 @@ from tests.quorum.exploration.scopes import SCOPES
 from tests.quorum.exploration.search import CounterExample, Found, Search
 from tests.quorum.mutants import MUTANTS, Mutant
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 
 def searched(scope: Scope) -> Found:

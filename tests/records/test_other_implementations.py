@@ -6,12 +6,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from aiokafka.record.default_records import (
-    DefaultRecordBatch as AioBatch,
-)
-from aiokafka.record.default_records import (
-    DefaultRecordBatchBuilder as AioBuilder,
-)
+from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
 
 from tidelog.records.batch import crc_matches, read_header

@@ -19,9 +19,12 @@ from tidelog.node.core.inputs import (
     StopRequested,
     TimePassed,
 )
-from tidelog.node.core.links import Answer, LinkLost, Links
+from tidelog.node.core.links import LinkLost, Links
 from tidelog.protocol.frame import read_request_header
-from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
+from tidelog.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from tidelog.shell.connection import FRAMES_PER_TURN, STOP_READING_ABOVE
 from tidelog.shell.effects import ConnectionLimits
 from tidelog.shell.host_names import HostNames, SocketAddress
@@ -482,7 +485,7 @@ def test_a_peer_that_comes_up_late_is_asked_then(
         link = links.to(("127.0.0.1", port), "control")
         link.ask(now, DescribeClusterRequest(), 0, then, timeout_ms=10_000)
 
-    def then(answer: Answer, now: Now) -> None:
+    def then(answer: DescribeClusterResponse | LinkLost, now: Now) -> None:
         if isinstance(answer, LinkLost):
             refused.append(answer.reason)
             ask(now)

@@ -5,6 +5,7 @@ import os
 import resource
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -271,24 +272,26 @@ def test_directories_are_made_listed_and_synced(files: OsFileSystem, root: str) 
     assert files.modified_ms(f"{root}/x/a") > 1_600_000_000_000
 
 
-@pytest.fixture
-def small_file_limit() -> Iterator[int]:
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """For no longer than it takes: the file that pytest reports to may be longer."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield 4096
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_an_append_the_disk_refuses_leaves_nothing_behind(
-    files: OsFileSystem, root: str, small_file_limit: int
-) -> None:
+def test_an_append_the_disk_refuses_leaves_nothing_behind(files: OsFileSystem, root: str) -> None:
     file = files.open(f"{root}/a")
-    file.append(b"x" * 4000)
-    with pytest.raises(DiskError, match="EFBIG"):
-        file.append(b"y" * 60, b"z" * 60)
-    assert file.size() == 4000
-    assert files.size(f"{root}/a") == 4000
-    file.append(b"y" * 96)
+    with files_end_at(4096):
+        file.append(b"x" * 4000)
+        with pytest.raises(DiskError, match="EFBIG"):
+            file.append(b"y" * 60, b"z" * 60)
+        assert file.size() == 4000
+        assert files.size(f"{root}/a") == 4000
+        file.append(b"y" * 96)
     assert file.size() == 4096
     file.close()
 

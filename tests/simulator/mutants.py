@@ -28,9 +28,7 @@ from tidelog.node.fetching.fetch_sessions import WantedPartition
 from tidelog.node.replicas.hosting import Hosting
 from tidelog.node.replicas.replica_fetchers import ReplicaFetchers
 from tidelog.protocol.fetch import FetchPartition
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 from tidelog.quorum import election_state
 from tidelog.quorum.elections import Elections
 from tidelog.quorum.leader import Leader

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 
 def run(hash_seed: int, *arguments: str) -> list[str]:

@@ -22,7 +22,7 @@ from tidelog.simulator.run.setup import (
 from tidelog.simulator.world.world import World
 from tidelog.storage.batch_cleaning import BatchCleaning
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 EVERYTHING: Final = partial(
     standard_setup, with_transactions=True, with_groups=True, with_compaction=True

@@ -16,7 +16,7 @@ from tidelog.simulator.run.runner import run_seed
 from tidelog.simulator.run.transcript import replay
 from tidelog.simulator.scenarios import scenario_text
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 SEEDS_MOST: Final = 20
 """So many seeds are tried at most, the run that is known to show it first."""

@@ -17,7 +17,7 @@ from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.machine import Machine
 from tidelog.simulator.world.world import World
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 TOPIC, PARTITIONS = "orders", 3
 BOUND_MS = 500

@@ -29,7 +29,7 @@ from tidelog.simulator.world.cluster import first_directory
 from tidelog.simulator.world.paths import apart, one_way
 from tidelog.simulator.world.world import World
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(("brokers", "controllers", "separate"), [(5, 3, False), (3, 5, True)])

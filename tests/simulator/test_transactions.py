@@ -23,7 +23,7 @@ from tidelog.storage import producer, producer_state
 from tidelog.storage.producer import check_marker
 from tidelog.storage.producer_state import OpenTransactions
 
-pytestmark = [pytest.mark.long, pytest.mark.spread]
+pytestmark = pytest.mark.long
 
 RULES: Final = frozenset({"T", *(f"T{number}" for number in range(1, 11))})
 VERIFICATION: Final = "transaction.partition.verification.enable"

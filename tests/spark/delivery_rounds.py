@@ -196,7 +196,7 @@ def drive(
                 written.append(found)
                 break
     with Client(options.bootstrap) as client:
-        decision = MortalDecision(options, batch, written, client)
+        decision = MortalDecision.asking(client, options, batch, written)
         decision.abort() if gives_up else decision.commit()
     return not gives_up
 

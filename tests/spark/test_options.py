@@ -11,7 +11,7 @@ from tidelog.spark import option_names
 from tidelog.spark.client_settings import consumer_settings, producer_settings
 from tidelog.spark.errors import OptionError
 from tidelog.spark.options import batch_options, read_options, stream_options, write_options
-from tidelog.spark.source.positions import Ago, At, Before, End, Offsets, duration_ms
+from tidelog.spark.source.range_limits import Ago, At, Before, End, Offsets, duration_ms
 from tidelog.spark.source.schema import read_schema
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "orders"}

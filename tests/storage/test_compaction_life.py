@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from tests.tiers import examples
 
 from tidelog.model.ids import TopicPartition
 from tidelog.records.batch import read_header, whole_batches
@@ -119,7 +120,7 @@ class Life:
         assert {key: value for key, value in seen.items() if value is not None} == self.table
 
 
-@pytest.mark.parametrize("seed", range(12, 32))
+@pytest.mark.parametrize("seed", range(12, 12 + examples(20)))
 def test_what_is_deleted_stays_deleted_and_all_else_stays(new_bench: NewBench, seed: int) -> None:
     bench = new_bench(
         cleanup_compact=True,

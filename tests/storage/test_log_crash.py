@@ -33,8 +33,6 @@ from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.partition_log import PartitionLog
 from tidelog.storage.producer_state import ActiveProducer
 
-pytestmark = pytest.mark.spread
-
 if TYPE_CHECKING:
     from tests.storage.conftest import LogBench, NewBench
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.tiers import FOLDERS, LONGEST, SMOKE, Tier
+from tests.tiers import FOLDERS, LONGEST, SMOKE, SPREAD, Tier
 
 TESTS = Path(__file__).parents[1]
 FILES = sorted(TESTS.rglob("test_*.py"))
@@ -67,5 +67,5 @@ def test_what_is_quick_in_a_folder_that_is_not_is_named_so_that_it_is_found() ->
     assert tuple(smoking) == SMOKE
 
 
-def test_what_starts_first_is_there() -> None:
-    assert [each for each in LONGEST if not (TESTS.parent / each).exists()] == []
+def test_what_starts_first_and_what_any_worker_may_take_is_there() -> None:
+    assert [each for each in (*LONGEST, *SPREAD) if not (TESTS.parent / each).exists()] == []

@@ -81,6 +81,35 @@ def test_a_public_class_name_exists_once_in_the_core() -> None:
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
+FULLY_TYPED = ["node", "controller", "coordinator", "quorum"]
+
+
+def test_what_decides_is_typed_without_any() -> None:
+    found = [
+        f"{named(path)}:{node.lineno}"
+        for package in FULLY_TYPED
+        for path in sorted((ROOT / "src" / "tidelog" / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Name) and node.id == "Any")
+        or (isinstance(node, ast.Attribute) and node.attr == "Any")
+        or (isinstance(node, ast.alias) and node.name == "Any")
+    ]
+    assert found == [], f"Any hides what these are: {', '.join(found)}"
+
+
+LAZY = {
+    "src/tidelog/cli": "a command imports what it needs when it runs",
+    "src/tidelog/testing/plugin.py": "pytest loads it for every run",
+    "src/tidelog/local/node_setup.py": "commands that only look need no settings",
+}
+"""Where an import may be for the type checker alone, because the real one comes later."""
+
+
+def test_no_import_is_hidden_from_the_interpreter_to_break_a_cycle() -> None:
+    hidden = [named(path) for path in SOURCES if "TYPE_CHECKING" in path.read_text()]
+    assert [path for path in hidden if not path.startswith(tuple(LAZY))] == []
+
+
 def test_nothing_is_left_unfinished() -> None:
     assert [named(path) for path in SOURCES if UNFINISHED.search(path.read_text())] == []
 

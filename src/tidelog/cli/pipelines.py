@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from tidelog.cli.output import print_json, print_line, print_table, say
 if TYPE_CHECKING:
     from tidelog.pipelines.audit.comparing import TableAudit
     from tidelog.pipelines.description.spec import Pipeline
-    from tidelog.pipelines.run.spark_process import SparkProcess
+    from tidelog.pipelines.run.spark_process import SparkProcess, StartSpark
     from tidelog.pipelines.run.summary import TableSummary
 
 app = typer.Typer(help="From topics to tables, exactly once, on Spark.", no_args_is_help=True)
@@ -209,16 +209,20 @@ def audit(
         found = load(pipeline, bootstrap, data)
         from tidelog.pipelines.audit.auditing import audit_pipeline
 
-        audits = audit_pipeline(found, table or [], master, say)
-        findings = [each for audit in audits for each in audit.findings]
-        for each in findings if as_json else ():
-            print_json(each._asdict())
-        if findings and not as_json:
-            print_table(["table", "topic", "partition", "offset", "finding"], findings)
-        for one in audits:
-            say(_verdict(one))
-        if findings:
-            raise typer.Exit(ExitCode.REFUSED)
+        print_audits(audit_pipeline(found, table or [], master, say), as_json)
+
+
+def print_audits(audits: Collection[TableAudit], as_json: bool) -> None:
+    """What was found on stdout, what was proved on stderr; ends with 1 if anything was found."""
+    findings = [each for audit in audits for each in audit.findings]
+    for each in findings if as_json else ():
+        print_json(each._asdict())
+    if findings and not as_json:
+        print_table(["table", "topic", "partition", "offset", "finding"], findings)
+    for one in audits:
+        say(_verdict(one))
+    if findings:
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def _verdict(audit: TableAudit) -> str:
@@ -257,9 +261,12 @@ def eject(
 
 @contextmanager
 def spark_for(
-    pipeline: Pipeline, master: str | None, ready: Callable[[], None]
+    pipeline: Pipeline,
+    master: str | None,
+    ready: Callable[[], None],
+    start: StartSpark | None = None,
 ) -> Iterator[SparkProcess]:
-    """Spark for a pipeline that is locked, and prepared by `ready`."""
+    """Spark for a pipeline that is locked, and prepared by `ready`; `start` starts it."""
     # A plain end would leave Spark behind, at work and with the lock.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from tidelog.pipelines.run.running import sole_run
@@ -271,7 +278,8 @@ def spark_for(
         shutil.rmtree(state.warehouse, ignore_errors=True)
         settings = {"spark.sql.warehouse.dir": str(state.warehouse), **pipeline.spark}
         say("starting Spark")
-        with spark_process(master or "local[*]", settings, state.log, lock, say) as spark:
+        start = start or spark_process
+        with start(master or "local[*]", settings, state.log, lock, say) as spark:
             yield spark
 
 

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from tidelog.controller.features import default_features, elr_safety_records
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.protocol.stored.metadata import (

@@ -13,9 +13,7 @@ from uuid import UUID
 from tidelog.controller.features import declared_ranges, unsupported_by
 from tidelog.controller.image import METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import FIRST_FREE_DIRECTORY, PartitionLeadership, elr_enabled
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.errors import ErrorCode, Refusal

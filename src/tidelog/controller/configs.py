@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.controller.features import MIN_INSYNC_REPLICAS
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ConfigResource
 from tidelog.controller.leadership import elr_enabled
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import BROKER_SETTINGS, TOPIC_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError, ErrorCode, Refusal
@@ -154,7 +152,7 @@ def _resource_refused(
     return None
 
 
-def _settings_of(resource_type: int) -> Mapping[str, Setting[Any]]:
+def _settings_of(resource_type: int) -> Mapping[str, Setting[object]]:
     if resource_type == GROUP_CONFIG:
         return GROUP_SETTINGS
     return TOPIC_SETTINGS if resource_type == TOPIC_CONFIG else BROKER_SETTINGS
@@ -296,7 +294,7 @@ def _broker_values_refused(
     return None
 
 
-def _broker_key_refused(name: str, setting: Setting[Any] | None, broker: str) -> Refusal | None:
+def _broker_key_refused(name: str, setting: Setting[object] | None, broker: str) -> Refusal | None:
     """Why this key cannot be changed for one broker, or for all of them when none is named."""
     if setting is None:
         promised = refused_key(name)

@@ -13,16 +13,12 @@ from typing import Final, NamedTuple, TypeAlias
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import HostedPartition, PartitionLeadership
 from tidelog.controller.partition_change import Election, PartitionTarget
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 MAX_PER_REQUEST: Final = 10_000
 MAX_PER_PASS: Final = 1000

@@ -12,9 +12,7 @@ from typing import Final, NamedTuple
 
 from tidelog.controller.image import BROKER_CONFIG, METADATA_VERSION, ClusterImage
 from tidelog.controller.leadership import ELR_FEATURE
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal

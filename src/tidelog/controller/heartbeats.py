@@ -22,16 +22,12 @@ from typing import Final
 from tidelog.controller.brokers import BrokerHeartbeat, BrokerHeartbeatReply, current_broker
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import PartitionLeadership
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.registrations import BrokerRegistration
 from tidelog.controller.result import ControllerResult
 from tidelog.controller.sessions import BrokerSession, BrokerSessions
 from tidelog.model.errors import Refusal
-from tidelog.protocol.stored.metadata import (
-    BrokerRegistrationChangeRecord,
-)
+from tidelog.protocol.stored.metadata import BrokerRegistrationChangeRecord
 
 FENCE: Final = 1
 UNFENCE: Final = -1

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tidelog.controller.access_image import AccessImage
 from tidelog.controller.image_delta import ConfigResource, ImageDelta
@@ -131,7 +131,7 @@ class ClusterImage:
 
     __hash__ = None  # type: ignore[assignment]  # mutable: equal now is not equal for ever
 
-    def _state(self) -> tuple[Any, ...]:
+    def _state(self) -> tuple[object, ...]:
         return (
             self.brokers,
             self.controllers,

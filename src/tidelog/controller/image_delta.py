@@ -16,9 +16,7 @@ from uuid import UUID
 
 from tidelog.controller.partition_image import PartitionImage, TopicIdPartition, TopicImage
 from tidelog.controller.registrations import BrokerRegistration, ControllerRegistration
-from tidelog.protocol.stored.metadata import (
-    ClientQuotaRecordEntityData,
-)
+from tidelog.protocol.stored.metadata import ClientQuotaRecordEntityData
 
 ConfigResource: TypeAlias = tuple[int, str]
 QuotaOwner: TypeAlias = tuple[ClientQuotaRecordEntityData, ...]

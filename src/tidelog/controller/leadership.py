@@ -25,9 +25,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.ids import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER, ZERO_UUID
 from tidelog.model.settings.effective import BrokerLayers, effective_topic_value
 from tidelog.model.settings.topic import TopicSettings
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 FIRST_FREE_DIRECTORY: Final = 100

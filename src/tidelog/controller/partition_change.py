@@ -25,9 +25,7 @@ from tidelog.controller.records import (
 )
 from tidelog.model.ids import NO_LEADER
 from tidelog.protocol.message import replace as replace_fields
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 
 class Election(Enum):

@@ -14,15 +14,11 @@ from uuid import UUID
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import only_directory
 from tidelog.controller.placement import place, usable_brokers
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    PartitionRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionRecord
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 NOT_HOSTED: Final = "This server does not host this topic-partition."

@@ -11,9 +11,7 @@ from tidelog.controller.brokers import current_broker
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    ProducerIdsRecord,
-)
+from tidelog.protocol.stored.metadata import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 MAX_PRODUCER_ID: Final = 2**63 - 1

@@ -19,14 +19,10 @@ from tidelog.controller.leadership import HostedPartition, PartitionLeadership
 from tidelog.controller.partition_change import Election, PartitionTarget
 from tidelog.controller.partition_image import PartitionImage
 from tidelog.controller.partitions import not_assignable
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.errors import ErrorCode, Refusal
-from tidelog.protocol.stored.metadata import (
-    PartitionChangeRecord,
-)
+from tidelog.protocol.stored.metadata import PartitionChangeRecord
 
 MAX_RECORDS: Final = 10_000
 

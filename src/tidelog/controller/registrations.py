@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, TypeVar, assert_never
 from uuid import UUID
 
-from tidelog.controller.records import (
-    UnappliableRecord,
-)
+from tidelog.controller.records import UnappliableRecord
 from tidelog.protocol.stored.metadata import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,

@@ -23,9 +23,7 @@ from tidelog.controller.partitions import (
     new_partitions,
 )
 from tidelog.controller.placement import place, usable_brokers
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult, together
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy

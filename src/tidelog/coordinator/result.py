@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from tidelog.model.errors import Refusal
 
 R = TypeVar("R")
 T = TypeVar("T")
 
-Answer: TypeAlias = Callable[[Any], None]
+Answer: TypeAlias = Callable[[R | Refusal], None]
 """Takes the reply of somebody who was kept waiting, or a `Refusal`. The first one counts: who is
 let go when a coordinator ends may also hear that what it waited behind was not committed."""
 
@@ -39,11 +42,21 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int
 
 
-class LateReply(NamedTuple):
-    """The reply to somebody whom an earlier decision kept waiting."""
+class LateReply:
+    """The reply to somebody whom an earlier decision kept waiting, whatever it is that they get."""
 
-    to: Answer
-    reply: Any
+    __slots__ = ("_refuse", "_reply")
+
+    def __init__(self, to: Answer[R], reply: R) -> None:
+        self._reply: Callable[[], None] = partial(to, reply)
+        self._refuse: Callable[[Refusal], None] = to
+
+    def give(self, refused: Refusal | None) -> None:
+        """Give it, or say why what it tells of did not come about."""
+        if refused is None:
+            self._reply()
+        else:
+            self._refuse(refused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ Invariant  Stored state changes only in `replay` and `replay_marker`, so that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from tidelog.coordinator.result import CoordinatorResult, ProducerIdAndEpoch
 from tidelog.model.errors import Refusal
@@ -55,11 +55,14 @@ class CoordinatorShard(Protocol[T]):
         ...
 
 
-class CoordinatorTimer(Protocol):
+class CoordinatorTimer(Protocol[T]):
     """What a shard has to do later; gone with the shard."""
 
     def set(
-        self, key: Hashable, due_ms: int, command: Callable[[Now], CoordinatorResult[Any, None]]
+        self,
+        key: Hashable,
+        due_ms: int,
+        command: Callable[[Now], CoordinatorResult[T, None]],
     ) -> None:
         """Run `command` once monotonic time has reached `due_ms`; replaces the key's old one.
 

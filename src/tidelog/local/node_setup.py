@@ -2,6 +2,9 @@
 
 Invariant  A node's configuration agrees with its description, by which everyone finds the node:
            its id, its roles, its ports and its log directory.
+
+The settings of nodes (`NodeConfig`) are imported when one is written or changed, since commands
+that only look need none of them.
 """
 
 from __future__ import annotations

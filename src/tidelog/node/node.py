@@ -16,7 +16,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import InvariantBroken
 from tidelog.model.time import Now
-from tidelog.node.core.connections import Connection, HeldBytes
+from tidelog.node.core.connections import Connection, QueuedBytes
 from tidelog.node.core.effects import Effect, Lane, OpenListeners, Stopped
 from tidelog.node.core.inputs import (
     ConnectionClosed,
@@ -51,7 +51,7 @@ class Node:
         self._rooms: Rooms | None = None
         self._connections: dict[int, Connection] = {}
         most = config.queued_max_request_bytes
-        self._memory = HeldBytes() if most <= 0 else HeldBytes(most)
+        self._memory = QueuedBytes() if most <= 0 else QueuedBytes(most)
         self._stopping: str | None = None
         self._closing = False
         self._stopped = False

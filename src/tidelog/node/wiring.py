@@ -16,9 +16,11 @@ from uuid import UUID
 from tidelog.controller.image import BROKER_CONFIG
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.records import MetadataRecord
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
 from tidelog.coordinator.transactions.ending import EndedTransaction
+from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
@@ -44,14 +46,13 @@ from tidelog.node.control.forwarding import Forwarding
 from tidelog.node.control.producer_ids import ProducerIds
 from tidelog.node.control.remote_controller import RemoteController
 from tidelog.node.coordination.coordinators import Coordinators
-from tidelog.node.coordination.group_metadata import GroupMetadata
 from tidelog.node.coordination.marker_writing import MarkerWriting
+from tidelog.node.coordination.shards import group_shard, transaction_shard
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transaction_markers import TransactionMarkers
-from tidelog.node.coordination.transaction_shards import transaction_shard
 from tidelog.node.coordination.transactional_produce import TransactionGate
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.effects import LimitConnections
-from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.requests import Requests
 from tidelog.node.core.runtime import Runtime
@@ -97,7 +98,7 @@ class Base(NamedTuple):
     incarnation: UUID
     """Of this process."""
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
     sessions: FetchSessions
 
 
@@ -141,8 +142,8 @@ class ReplicasRoom(NamedTuple):
 class CoordinationRoom(NamedTuple):
     """The coordinators of groups and transactions on this node."""
 
-    groups: Coordinators[GroupShard]
-    transactions: Coordinators[TransactionShard]
+    groups: Coordinators[GroupShard, GroupRecord]
+    transactions: Coordinators[TransactionShard, TransactionRecord]
     joining: TransactionJoining
     markers: MarkerWriting
     transaction_markers: TransactionMarkers
@@ -200,7 +201,7 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
         directories,
         incarnation,
         Departures(runtime.deadlines, config.broker_disconnect_grace_ms),
-        HeldRequests(runtime.deadlines),
+        DelayedRequests(runtime.deadlines),
         sessions,
     )
 
@@ -261,7 +262,7 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
     flushes = Flushes(runtime.jobs)
     awaited = AwaitedFollowers(cluster.node_id, runtime.deadlines)
     fetchers = ReplicaFetchers(
-        FetcherContext(runtime, cluster, flushes, base.departures, base.held)
+        FetcherContext(runtime, cluster, flushes, base.departures, base.delayed_requests)
     )
     hosting = Hosting(
         HostingContext(
@@ -272,7 +273,7 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
             flushes=flushes,
             fetchers=fetchers,
             departures=base.departures,
-            held=base.held,
+            delayed_requests=base.delayed_requests,
             assignments=control.assignments,
             alter_partitions=control.alter_partitions,
         )
@@ -291,21 +292,13 @@ def _build_coordination(
 ) -> CoordinationRoom:
     runtime, cluster = base.runtime, base.cluster
     config, channel, flushes = cluster.config, control.channel, replicas.flushes
-    group_metadata = GroupMetadata(cluster)
     groups = Coordinators(
         runtime,
         cluster,
         channel,
         flushes,
         offsets_topic(config),
-        lambda partition, timers: GroupShard(
-            config,
-            runtime.entropy,
-            group_metadata,
-            timers,
-            group_metadata.times_of,
-            lambda: partition.rules.largest_batch,
-        ),
+        partial(group_shard, cluster, runtime.entropy),
     )
     markers = MarkerWriting(runtime, cluster, replicas.replicas, flushes, groups)
 
@@ -424,7 +417,7 @@ def _build_api(
         sessions=base.sessions,
         parked=parked,
         awaited=replicas.awaited,
-        held=base.held,
+        delayed_requests=base.delayed_requests,
     )
     contexts = Contexts(
         records=records,
@@ -444,7 +437,7 @@ def _build_api(
             quorum=metadata.quorum,
             control=control.channel,
             departures=base.departures,
-            held=base.held,
+            delayed_requests=base.delayed_requests,
             encoded_topics=EncodedTopics(cluster, base.departures),
             groups=coordination.groups,
             transactions=coordination.transactions,

@@ -1,6 +1,8 @@
-"""What a replica did or saw: roles, the in-sync replicas as their leader knows them, the mark.
+"""What a replica did or saw: roles, the in-sync replicas as their leader knows them, the high
+watermark.
 
-Invariant  The mark is announced when a role or the in-sync replicas change, not for every append.
+Invariant  The high watermark is announced when a role or the in-sync replicas change, not for
+           every append.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class InSyncReplicasChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermarkMoved:
-    """The mark of this leader moved because its role or the in-sync replicas changed."""
+    """The high watermark of this leader moved: its role or the in-sync replicas changed."""
 
     partition: TopicPartition
     leader_epoch: int

@@ -80,9 +80,10 @@ class ResponseMessage(Message):
 
 
 ResponseT = TypeVar("ResponseT", bound=ResponseMessage)
+ResponseT_co = TypeVar("ResponseT_co", bound=ResponseMessage, covariant=True)
 
 
-class RequestMessage(Message, Generic[ResponseT]):
+class RequestMessage(Message, Generic[ResponseT_co]):
     """What a node is asked; the type knows its answer's."""
 
     __slots__ = ()

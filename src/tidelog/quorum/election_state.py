@@ -11,7 +11,7 @@ Invariant  It is durable before anybody else can know of it: a vote forgotten in
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tidelog.model.errors import DiskError
@@ -42,7 +42,7 @@ def read_election_state(
             raise _unusable(path, "it is missing beside the log of a voter")
         return ElectionState()
     try:
-        content = json.loads(read_all(files, path))
+        content: dict[str, object] = json.loads(read_all(files, path))
         if content["data_version"] not in (0, 1):
             raise ValueError(f"data_version {content['data_version']}")
         state = ElectionState(
@@ -50,7 +50,7 @@ def read_election_state(
             leader_id=_number(content, "leaderId"),
             voted_id=_number(content, "votedId"),
             voted_directory_id=parse_uuid_text(
-                content.get("votedDirectoryId", uuid_text(ZERO_UUID))
+                str(content.get("votedDirectoryId", uuid_text(ZERO_UUID)))
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -67,7 +67,7 @@ def write_election_state(
     voter_ids: tuple[int, ...],
 ) -> None:
     """Make it durable, in the version that kraft.version calls for."""
-    content: dict[str, Any]
+    content: dict[str, object]
     if kraft_version == 0:
         content = {
             "clusterId": "",
@@ -117,7 +117,7 @@ def _unusable(path: str, why: str) -> DiskError:
     )
 
 
-def _number(content: dict[str, Any], key: str) -> int:
+def _number(content: dict[str, object], key: str) -> int:
     value = content[key]
     if not isinstance(value, int):
         raise TypeError(f"{key} is {value!r}")

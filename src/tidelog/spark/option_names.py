@@ -93,7 +93,7 @@ WITHOUT_COUNTERPART: Final = frozenset(
         "allow.auto.create.topics",
     }
 )
-"""Settings of the Java client that tune what librdkafka does by itself."""
+"""Settings of the Java client that librdkafka lacks: it does by itself what they tune, or we do."""
 
 
 def checked(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 from tidelog.spark import option_names
 from tidelog.spark.errors import OptionError
-from tidelog.spark.source.positions import (
+from tidelog.spark.source.range_limits import (
     EARLIEST,
     LATEST,
     End,
+    OffsetRangeLimit,
     Offsets,
-    Position,
     duration_ms,
     parse_end,
     parse_start,
@@ -38,6 +38,10 @@ _STREAM_ONLY: Final = (
 )
 _DEFAULT_TRIGGER_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
+DEFAULT_API_TIMEOUT_MS: Final = 60_000
+"""How long a question about the cluster waits for brokers that are away."""
+DEFAULT_MAX_BLOCK_MS: Final = 30_000
+"""How long a writer waits for the first broker that answers."""
 READ_COMMITTED: Final = "read_committed"
 
 
@@ -47,8 +51,8 @@ class ReadOptions:
 
     client: Mapping[str, str]
     subscription: Subscription
-    start: Position | None
-    end: Position
+    start: OffsetRangeLimit | None
+    end: OffsetRangeLimit
     latest_if_no_record_is_that_young: bool
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
@@ -62,6 +66,7 @@ class ReadOptions:
     group_id_prefix: str
     commit_group: str | None
     poll_timeout_ms: int
+    api_timeout_ms: int = DEFAULT_API_TIMEOUT_MS
 
     @property
     def bootstrap(self) -> str:
@@ -83,6 +88,7 @@ class WriteOptions:
     transactional_id_prefix: str
     two_phase: bool | None = None
     """None: where the cluster offers it."""
+    max_block_ms: int = DEFAULT_MAX_BLOCK_MS
 
     @property
     def bootstrap(self) -> str:
@@ -121,6 +127,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         group_id_prefix=given.texts.get("groupIdPrefix", "tidelog-spark"),
         commit_group=given.texts.get("commitGroup"),
         poll_timeout_ms=given.count("kafkaConsumer.pollTimeoutMs") or _DEFAULT_POLL_TIMEOUT_MS,
+        api_timeout_ms=_client_count(options, "kafka.default.api.timeout.ms")
+        or DEFAULT_API_TIMEOUT_MS,
     )
 
 
@@ -173,6 +181,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         two_phase=given.choice(
             "twoPhaseCommit", {"auto": None, "true": True, "false": False}, "auto"
         ),
+        max_block_ms=_client_count(options, "kafka.max.block.ms") or DEFAULT_MAX_BLOCK_MS,
     )
 
 
@@ -182,15 +191,15 @@ class _Given:
 
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def start(self) -> Position | None:
-        return self._position(_STARTS, parse_start)
+    def start(self) -> OffsetRangeLimit | None:
+        return self._limit(_STARTS, parse_start)
 
-    def end(self) -> Position:
-        return self._position(_ENDS, parse_end) or End(LATEST)
+    def end(self) -> OffsetRangeLimit:
+        return self._limit(_ENDS, parse_end) or End(LATEST)
 
-    def _position(
-        self, names: tuple[str, str, str], parse_offsets: Callable[[str, str], Position]
-    ) -> Position | None:
+    def _limit(
+        self, names: tuple[str, str, str], parse_offsets: Callable[[str, str], OffsetRangeLimit]
+    ) -> OffsetRangeLimit | None:
         present = [name for name in names if name in self.texts]
         if len(present) > 1:
             raise OptionError(f"{' and '.join(present)} contradict each other: keep one of them")
@@ -230,6 +239,11 @@ class _Given:
         return None if text is None else tuple(re.split(r"\s*,\s*", text.strip()))
 
 
+def _client_count(options: Mapping[str, str], name: str) -> int | None:
+    """A setting of the client that we heed ourselves, because librdkafka has none like it."""
+    return _Given({given.lower(): text for given, text in options.items()}).count(name)
+
+
 def _refuse(options: Mapping[str, str], names: tuple[str, ...], why: str) -> None:
     given = {option.lower() for option in options}
     for name in names:
@@ -247,5 +261,5 @@ def _refuse_no_records(read: ReadOptions) -> None:
         raise OptionError("endingOffsets: a query that ends at earliest reads nothing")
 
 
-def _names(position: Position | None, end: int) -> bool:
-    return isinstance(position, Offsets) and end in position.by_partition.values()
+def _names(limit: OffsetRangeLimit | None, end: int) -> bool:
+    return isinstance(limit, Offsets) and end in limit.by_partition.values()

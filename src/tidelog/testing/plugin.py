@@ -2,6 +2,8 @@
 
 def test_my_service(tidelog_cluster: Cluster) -> None:
     run_my_service(tidelog_cluster.bootstrap)
+
+pytest loads this for every test run; the cluster is imported when a test asks for one.
 """
 
 from __future__ import annotations

@@ -12,9 +12,7 @@ from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.codec import encode
-from tidelog.protocol.stored.consumer_protocol import (
-    ConsumerProtocolSubscription,
-)
+from tidelog.protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 
 PRODUCER = ProducerIdAndEpoch(7, 0)
 DAY_MS = 86_400_000

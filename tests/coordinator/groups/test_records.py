@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.coordinator.groups.records import GroupRecord, decode_record, encode_record
-from tidelog.protocol.primitives import (
-    MalformedRequest,
-)
+from tidelog.protocol.primitives import MalformedRequest
 from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ClassicProtocol,

@@ -110,7 +110,7 @@ class CoordinatorBench:
             self.log.append(self.shard.encode(record))
             self.shard.replay(record, None)
         for late in decision.late:
-            late.to(late.reply)
+            late.give(None)
         return decision.reply
 
     def pass_ms(self, milliseconds: int) -> None:

@@ -11,9 +11,7 @@ from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.transactions.records import TransactionRecord, decode_record, encode_record
 from tidelog.coordinator.transactions.transaction import Transaction, TransactionState
 from tidelog.model.ids import TopicPartition
-from tidelog.protocol.primitives import (
-    MalformedRequest,
-)
+from tidelog.protocol.primitives import MalformedRequest
 
 _PRODUCERS = st.builds(ProducerIdAndEpoch, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 _PARTITIONS = st.frozensets(

@@ -131,7 +131,7 @@ def test_an_end_that_may_not_be_stored_is_looked_at_again(bench: CoordinatorBenc
     for record in decision.records:
         bench.shard.replay(record, None)
     for late in decision.late:
-        late.to(Refusal(ErrorCode.coordinator_not_available, "the replicas are slow"))
+        late.give(Refusal(ErrorCode.coordinator_not_available, "the replicas are slow"))
     assert bench.markers.asked == []
 
     bench.pass_ms(10_000)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.core.held_requests import LONGEST_MS
+from tidelog.node.core.delayed_requests import LONGEST_MS
 from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:

@@ -191,6 +191,29 @@ def test_a_leader_that_lost_its_lead_while_it_looked_at_a_node_gives_it_no_vote(
     assert refused.error_message == "Another node is the active controller by now."
 
 
+def test_a_leader_that_loses_its_lead_before_a_vote_is_committed_passes_the_request_on(
+    trio: Cluster,
+) -> None:
+    gone, joining = removed_voter(trio)
+    before = leader(trio)
+    other = next(each for each in trio.machines.values() if each not in (gone, before))
+    client = trio.client(before.node_id)
+    before.holds_jobs = other.is_paused = True
+    client.send(ApiKey.ADD_RAFT_VOTER, 1, **joining)
+    trio.wait_until(lambda: gone.node_id in before.node.quorum.voters.voter_ids, 1000)
+    controller_client(trio, before).send(ApiKey.VOTE, 2, **vote(before, replica_id=other.node_id))
+    trio.settle()
+    assert not before.node.quorum.is_leader and not client.frames
+
+    before.holds_jobs = other.is_paused = False
+    before.release_jobs()
+    trio.wait_until(lambda: bool(client.frames), 10_000)
+
+    _, answer = decode_response(ApiKey.ADD_RAFT_VOTER, 1, client.frames[0])
+    assert leader(trio) is not before
+    assert answer.error_message == f"Node {gone.node_id} votes already."
+
+
 def test_a_removed_leader_hands_over_and_follows(trio: Cluster) -> None:
     before = leader(trio)
     key = before.node.quorum.identity

@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidelog.controller.records import (
-    decode_record,
-)
+from tidelog.controller.records import decode_record
 from tidelog.model.errors import DiskError
 from tidelog.node.core.effects import Lane
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.stored.metadata import (
-    NoOpRecord,
-)
+from tidelog.protocol.stored.metadata import NoOpRecord
 from tidelog.records.batch import whole_batches
 from tidelog.records.record import records_of
 from tidelog.simulator.disk.crash import after_crash, data_lost, names_undone

@@ -122,7 +122,7 @@ def test_a_lone_controller_that_hears_of_a_later_epoch_leads_again_when_its_prom
     answers: list[QuorumResponse] = []
     bench.holds_jobs = True
     asked = Vote(quorum.epoch + 4, ReplicaKey(7), quorum.identity, 1, 1, False)
-    bench.node.rooms.metadata.member.vote_asked(asked, bench.now, answers.append)
+    bench.node.rooms.metadata.member.asked(asked, bench.now).then(answers.append)
 
     bench.wait(100)
     assert not quorum.is_leader

@@ -9,7 +9,7 @@ from tests.node.link_peer import PEER, Peer
 
 from tidelog.model.time import Now
 from tidelog.node.core.effects import CloseLink, OpenLink
-from tidelog.node.core.links import GIVEN_UP_MOST, REST_FIRST_MS, REST_MOST_MS, Answer, LinkLost
+from tidelog.node.core.links import GIVEN_UP_MOST, REST_FIRST_MS, REST_MOST_MS, LinkLost
 from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 
 
@@ -72,7 +72,7 @@ def test_who_asks_again_after_every_loss_connects_less_and_less_often(
 ) -> None:
     attempts: list[int] = []
 
-    def ask_again(answer: Answer, now: Now) -> None:
+    def ask_again(answer: object, now: Now) -> None:
         assert isinstance(answer, LinkLost)
         peer.link().ask(now, DescribeClusterRequest(), 0, ask_again, timeout_ms=60_000)
 
@@ -213,7 +213,7 @@ def test_closing_a_link_that_rests_or_was_never_used_is_harmless(peer: Peer) -> 
 
 
 def test_closing_from_inside_an_answer_loses_only_what_still_waits(peer: Peer) -> None:
-    def close(answer: Answer, now: Now) -> None:
+    def close(answer: object, now: Now) -> None:
         peer.heard.append(("first", answer))
         peer.link().close(now)
 

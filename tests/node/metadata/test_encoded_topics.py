@@ -12,9 +12,7 @@ from tests.node.node_bench import SETTINGS, START
 from tests.protocol.kio_messages.entity_messages import encode_response
 
 from tidelog.controller.partition_image import PartitionImage, TopicImage
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS

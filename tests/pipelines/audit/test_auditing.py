@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pytest
@@ -12,10 +11,9 @@ from pyspark.errors import PySparkException
 from tests.pipelines.commit_rounds import COLUMNS, ROWS, write_part
 from tests.pipelines.conftest import Describe
 from tests.pipelines.memory_topics import MemoryTopics
-from typer.testing import CliRunner
+from typer import Exit
 
-from tidelog.cli.main import app
-from tidelog.pipelines.audit import auditing
+from tidelog.cli.pipelines import print_audits
 from tidelog.pipelines.audit.auditing import audit_pipeline
 from tidelog.pipelines.audit.comparing import Finding, TableAudit, _ends
 from tidelog.pipelines.description.mistakes import PipelineTrouble
@@ -117,23 +115,19 @@ def test_what_never_ran_is_not_called_clean(describe: Describe) -> None:
 
 
 def test_a_table_that_took_no_record_is_not_called_proved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "pipeline.yaml").write_text(ONE)
-    found = [TableAudit("orders", 0, 0, 0, 0, 0, [])]
-    monkeypatch.setattr(auditing, "audit_pipeline", lambda *_: found)
-    told = CliRunner().invoke(app, ["pipelines", "audit", str(tmp_path)])
-    assert told.exit_code == 0
-    assert "orders: no record was taken yet, so there is nothing to prove" in told.output
+    print_audits([TableAudit("orders", 0, 0, 0, 0, 0, [])], as_json=False)
+    told = capsys.readouterr().err
+    assert "orders: no record was taken yet, so there is nothing to prove" in told
 
 
 def test_all_findings_are_counted_although_not_all_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "pipeline.yaml").write_text(ONE)
     one = Finding("orders", "orders", 0, 7, "lost: neither in the table nor in quarantine")
     found = [TableAudit("orders", 5000, 2500, 0, 0, 2500, [one, one._replace(offset=8)])]
-    monkeypatch.setattr(auditing, "audit_pipeline", lambda *_: found)
-    told = CliRunner().invoke(app, ["pipelines", "audit", str(tmp_path)])
-    assert told.exit_code == 1
-    assert "2500 findings, the first 2 are listed" in told.output
+    with pytest.raises(Exit) as ended:
+        print_audits(found, as_json=False)
+    assert ended.value.exit_code == 1
+    assert "2500 findings, the first 2 are listed" in capsys.readouterr().err

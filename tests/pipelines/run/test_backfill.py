@@ -15,10 +15,10 @@ from tests.pipelines.backfill_bench import (
     begun,
     commit_all,
     describe,
-    die,
     offsets,
 )
 from tests.pipelines.conftest import Describe
+from tests.pipelines.dying import killed_before
 from typer.testing import CliRunner
 
 from tidelog.cli.main import app
@@ -27,7 +27,6 @@ from tidelog.pipelines.description.spec import Column, Pipeline
 from tidelog.pipelines.project.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.project.project import SPEC_FILE, write_project
 from tidelog.pipelines.project.source_options import pinned_end, pinned_start, stream_options
-from tidelog.pipelines.run import backfill
 from tidelog.pipelines.run.backfill import pending_backfill, settle_backfill
 from tidelog.pipelines.tables.durable import replace_file
 from tidelog.pipelines.tables.table_writing import target_of
@@ -108,16 +107,11 @@ def test_the_same_asked_again_goes_on_and_another_one_waits(begun: Pipeline, ask
 
 
 def test_one_that_was_not_asked_for_to_the_end_leaves_nothing_to_the_next(
-    begun: Pipeline, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    begun: Pipeline, asked: Asked
 ) -> None:
-    def replace_until_asked(path: Path, text: str) -> None:
-        die() if path == begun.state.backfill_request else replace_file(path, text)
-
-    monkeypatch.setattr(backfill, "replace_file", replace_until_asked)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_before("os.rename", begun.state.backfill_request):
         asked.backfill(begun, "a")
     assert pending_backfill(begun) == []
-    monkeypatch.setattr(backfill, "replace_file", replace_file)
     replace_file(begun.state.start_file("other"), '{"o": {"0": 10, "1": 10}}')
     asked.backfill(begun, "other")
     assert pending_backfill(begun)[0].backfill == ("other",)

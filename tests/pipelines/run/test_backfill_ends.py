@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -16,18 +15,17 @@ from tests.pipelines.backfill_bench import (
     commit_all,
     commit_to,
     describe,
-    die,
     offsets,
 )
 from tests.pipelines.commit_rounds import COLUMNS, ROWS, RULES, TASKS, write_part
 from tests.pipelines.conftest import Describe
+from tests.pipelines.dying import killed_before
 from tests.pipelines.tables.test_table_commit import offsets_of
 
 from tidelog.pipelines.audit.auditing import audit_pipeline
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.spec import Pipeline
 from tidelog.pipelines.project.source_options import pinned_end, pinned_start
-from tidelog.pipelines.run import backfill
 from tidelog.pipelines.run.backfill import (
     drop_gone,
     forget_backfill,
@@ -110,7 +108,7 @@ def test_a_partition_that_went_away_is_dropped_or_refused(
 
 
 def test_one_that_dies_while_it_is_forgotten_has_carried_out_what_it_decided(
-    describe: Describe, monkeypatch: pytest.MonkeyPatch
+    describe: Describe,
 ) -> None:
     pipeline = describe("name: x\ntables: {orders: {topics: o, format: parquet}}")
     (target,) = targets(pipeline).values()
@@ -122,25 +120,23 @@ def test_one_that_dies_while_it_is_forgotten_has_carried_out_what_it_decided(
     TableCommit(target).finish()
     for file in target.table.rglob("*.parquet"):  # they are their owner's by now
         file.unlink()
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(shutil, "rmtree", die)
+    with killed_before("shutil.rmtree", target.decisions / "backfill"):
         forget_backfill(pipeline.state, "orders")
     (target.decisions / "backfill" / "carried_out").unlink()
     TableCommit(target).finish()
     assert Decisions(target.decisions, backfill=True).last() is None
 
 
-@pytest.mark.parametrize("moment", ["sync_directory", "forget_backfill"])
+@pytest.mark.parametrize("end_file_is_gone", [False, True])
 def test_one_that_dies_while_it_settles_is_settled_once(
-    begun: Pipeline, asked: Asked, monkeypatch: pytest.MonkeyPatch, moment: str
+    begun: Pipeline, asked: Asked, end_file_is_gone: bool
 ) -> None:
     asked.backfill(begun, "a")
     (flows,) = pending_backfill(begun)
     commit_all(flows, 10)
-    monkeypatch.setattr(backfill, moment, die)
-    with pytest.raises(KeyboardInterrupt):
+    end = flows.state.end_file("a")
+    with killed_before("open", end.parent) if end_file_is_gone else killed_before("os.remove", end):
         settle_backfill(flows, asked.told.append)
-    monkeypatch.undo()
     for each in pending_backfill(begun):
         settle_backfill(each, asked.told.append)
     assert pending_backfill(begun) == []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 from tests.pipelines.conftest import Describe
+from tests.pipelines.dying import Killed, hearing
 
 from tidelog.model.ids import TopicPartition
 from tidelog.pipelines.description.mistakes import PipelineTrouble
@@ -51,10 +51,6 @@ BATCH = 3
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.link")
 
 
-class Killed(BaseException):
-    """The run is gone, between two steps."""
-
-
 class World:
     """The cluster, and how many steps the run that is alive has left."""
 
@@ -74,6 +70,21 @@ class World:
         if LATE not in self.ends and self.random.random() < 0.4:
             self.ends[LATE] = self.random.randrange(5)
 
+    def about_to(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """A change to the file system is a step."""
+        if self.steps_left is None:
+            return
+        if event == "shutil.rmtree":
+            self._remove_some(Path(arguments[0]))
+        elif event in CHANGES:
+            self.step()
+
+    def _remove_some(self, directory: Path) -> None:
+        """Files of a directory go in any order, which is the file system's."""
+        files = [each for each in directory.rglob("*") if each.is_file()]
+        for each in self.random.sample(files, len(files) // 2):
+            os.unlink(each)
+
     # What a pipeline asks of its cluster
 
     def partition_counts(self) -> dict[str, int]:
@@ -89,39 +100,11 @@ class World:
         raise AssertionError("nobody asks for a moment here")
 
 
-class Disk:
-    """Hears of every change to the file system before it is made; hooks of Python stay for good."""
-
-    def __init__(self) -> None:
-        self.world: World | None = None
-        sys.addaudithook(self._about_to)
-
-    def _about_to(self, event: str, arguments: tuple[Any, ...]) -> None:
-        world = self.world
-        if world is None or world.steps_left is None:
-            return
-        if event == "shutil.rmtree":
-            self._remove_some(world, Path(arguments[0]))
-        elif event in CHANGES:
-            world.step()
-
-    def _remove_some(self, world: World, directory: Path) -> None:
-        """Files of a directory go in any order, which is the file system's."""
-        files = [each for each in directory.rglob("*") if each.is_file()]
-        for each in world.random.sample(files, len(files) // 2):
-            os.unlink(each)
-
-
-@pytest.fixture(scope="module")
-def disk() -> Disk:
-    return Disk()
-
-
 @pytest.fixture
-def world(request: pytest.FixtureRequest, disk: Disk) -> Iterator[World]:
-    disk.world = World(Random(request.param))
-    yield disk.world
-    disk.world = None
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    found = World(Random(request.param))
+    with hearing(found.about_to):
+        yield found
 
 
 class Flow:

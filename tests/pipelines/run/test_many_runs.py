@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.pipelines.dying import Killed
 from tests.spark.conftest import MakeTopic, Write
 
 from tidelog.model.errors import TidelogError
@@ -20,9 +21,8 @@ from tidelog.pipelines.audit.comparing import audit_table
 from tidelog.pipelines.description.mistakes import PipelineTrouble
 from tidelog.pipelines.description.parsing import load_pipeline
 from tidelog.pipelines.description.spec import Pipeline
-from tidelog.pipelines.run import running
 from tidelog.pipelines.run.backfill import pending_backfill
-from tidelog.pipelines.run.running import prepare, run_once
+from tidelog.pipelines.run.running import ProjectRunner, prepare, run_once
 from tidelog.pipelines.run.spark_process import SparkProcess, spark_process
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.run.summary import TableSummary
@@ -85,11 +85,12 @@ def run(runner: SparkProcess) -> Run:
         *anew: str,
         start: str | None = None,
         backfill: Collection[str] = (),
+        spark: ProjectRunner = runner,
     ) -> list[TableSummary]:
         prepare(pipeline, print, anew, start, backfill)
         while True:
             try:
-                return run_once(pipeline, runner, print)
+                return run_once(pipeline, spark, print)
             except TidelogError as error:
                 if MISSED not in str(error):
                     raise
@@ -181,7 +182,7 @@ def test_a_backfill_that_dies_between_decision_and_commit_brings_every_older_rec
     make_topic: MakeTopic,
     write: Write,
     session: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    runner: SparkProcess,
 ) -> None:
     make_topic("past", partitions=1)
     write("past", [b"one", b"\xff", b"three"])
@@ -190,13 +191,8 @@ def test_a_backfill_that_dies_between_decision_and_commit_brings_every_older_rec
     assert rows_of(pipeline, "late") == []
     write("past", [b"four"])
 
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(running, "settle_backfill", die)
-    with pytest.raises(KeyboardInterrupt):
-        run(pipeline, start="earliest", backfill=["late"])
-    monkeypatch.undo()
+    with pytest.raises(Killed):
+        run(pipeline, start="earliest", backfill=["late"], spark=KilledAfterBackfill(runner))
     forget_last_commit(pipeline)
     assert rows_of(pipeline, "late") == [{"value": "four"}]
 
@@ -206,6 +202,18 @@ def test_a_backfill_that_dies_between_decision_and_commit_brings_every_older_rec
     assert (late.rows_in, late.lag) == (0, 0), "all was decided by the run that died"
     assert pending_backfill(pipeline) == []
     expect_no_findings(session, pipeline)
+
+
+class KilledAfterBackfill:
+    """Runs projects in a Spark, and dies when that of the backfill has come to its end."""
+
+    def __init__(self, spark: ProjectRunner) -> None:
+        self._spark = spark
+
+    def run(self, project: Path) -> None:
+        self._spark.run(project)
+        if project.parent.name == "backfill":
+            raise Killed
 
 
 def forget_last_commit(pipeline: Pipeline) -> None:

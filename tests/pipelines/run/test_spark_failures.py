@@ -23,7 +23,7 @@ from tidelog.spark.errors import (
     SourceError,
 )
 from tidelog.spark.source.planning import find_positions
-from tidelog.spark.source.positions import Offsets
+from tidelog.spark.source.range_limits import Offsets
 from tidelog.spark.source.topics import Topics
 
 STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {why}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.pipelines.conftest import Describe
-from typer.testing import CliRunner
+from tests.spark.test_session import java_that_says
+from typer import Exit
 
-from tidelog.cli.main import app
+from tidelog.cli.exits import answering
 from tidelog.cli.pipelines import spark_for
 from tidelog.pipelines.description.mistakes import NotYet, PipelineTrouble
-from tidelog.pipelines.run import running, spark_process
-from tidelog.pipelines.run.spark_process import SparkGone, SparkProcess
+from tidelog.pipelines.run.spark_process import SparkGone, SparkProcess, spark_process
 from tidelog.pipelines.run.summary import TableSummary
 from tidelog.pipelines.run.watching import Steps, runs, wait_until_prepared
 from tidelog.spark.errors import SourceError
@@ -75,46 +75,44 @@ def test_what_stays_wrong_ends_a_watch(describe: Describe) -> None:
 
 
 def test_a_spark_that_died_ends_the_command_with_its_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    describe: Describe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "pipeline.yaml").write_text(ONE)
     short_lived = tmp_path / "spark"
     short_lived.write_text("#!/bin/sh\necho '{\"ready\": true}'\n")
     short_lived.chmod(0o755)
 
-    def run_once(_: Any, spark: SparkProcess, tell: Any) -> list[TableSummary]:
+    start = partial(spark_process, python=str(short_lived))
+    monkeypatch.setenv("JAVA_HOME", java_that_says(tmp_path, "17.0.1"))
+    with (
+        pytest.raises(Exit) as ended,
+        answering(),
+        spark_for(describe(ONE), None, lambda: None, start) as spark,
+    ):
         os.waitid(os.P_PID, spark.pid, os.WEXITED | os.WNOWAIT)
         spark.run(tmp_path)
-        return []
-
-    monkeypatch.setattr(sys, "executable", str(short_lived))
-    monkeypatch.setattr(spark_process, "require_java", lambda: None)
-    monkeypatch.setattr(running, "prepare", lambda *_: None)
-    monkeypatch.setattr(running, "run_once", run_once)
-    found = CliRunner().invoke(app, ["pipelines", "run", str(tmp_path)])
-    assert found.exit_code == 1
-    assert "Spark is gone" in found.output
+    assert ended.value.exit_code == 1
+    assert "Spark is gone" in capsys.readouterr().err
 
 
-def test_a_command_that_is_terminated_takes_its_spark_along(
-    describe: Describe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_is_terminated_takes_its_spark_along(describe: Describe) -> None:
     """Otherwise Spark goes on for a while, with the lock that the next command needs."""
     ended = []
 
     @contextmanager
-    def spark(*_: object) -> Iterator[None]:
+    def start(*_: object) -> Iterator[SparkProcess]:
         try:
-            yield
+            yield cast(SparkProcess, NoSpark())
         finally:
             ended.append(True)
 
-    monkeypatch.setattr(spark_process, "spark_process", spark)
     before = signal.getsignal(signal.SIGTERM)
     try:
         with (
             pytest.raises(KeyboardInterrupt),
-            spark_for(describe(ONE), None, lambda: None),
+            spark_for(describe(ONE), None, lambda: None, start),
         ):
             signal.raise_signal(signal.SIGTERM)
     finally:

@@ -14,9 +14,9 @@ from tests.pipelines.commit_rounds import target_in
 
 from tidelog.pipelines.description.spec import OUTCOME
 from tidelog.pipelines.project.steps import DROPPED
-from tidelog.pipelines.tables import table_writing
 from tidelog.pipelines.tables.partition_values import directory_of, misfits, partition_texts
 from tidelog.pipelines.tables.table_commit import QUARANTINE_SCHEMA, TableCommit
+from tidelog.pipelines.tables.table_writing import write_part
 
 REASON = "x cannot be a partition value of the table"
 DAY_US = 86_400_000_000
@@ -61,24 +61,17 @@ def test_every_value_that_fits_names_a_directory(values: list[str | None]) -> No
 
 
 class OneTask:
-    """What Spark tells a task."""
+    """What Spark tells the first task of the first batch."""
 
-    @staticmethod
-    def get() -> OneTask:
-        return OneTask()
-
-    def getLocalProperty(self, name: str) -> str:  # noqa: N802
-        return {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"}[name]
+    def getLocalProperty(self, key: str) -> str:  # noqa: N802
+        return {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"}[key]
 
     def partitionId(self) -> int:  # noqa: N802
         return 0
 
 
 @pytest.mark.parametrize("form", ["delta", "parquet"])
-def test_rows_without_a_partition_go_to_quarantine(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table_writing, "TaskContext", OneTask)
+def test_rows_without_a_partition_go_to_quarantine(tmp_path: Path, form: str) -> None:
     target = target_in(tmp_path, form, ("x",))
     columns = pa.schema([("x", pa.string()), ("_offset", pa.int64())])
     kinds = {each.name: each.type for each in QUARANTINE_SCHEMA if each.name != "_reason"}
@@ -87,7 +80,7 @@ def test_rows_without_a_partition_go_to_quarantine(
     given["_offset"] = pa.array([0, 1, 2, 3])
     given[OUTCOME] = pa.array([None, None, None, DROPPED])
     batches = pa.table(given).to_batches()
-    part = table_writing.write_part(target, columns, iter(batches))
+    part = write_part(target, columns, iter(batches), OneTask())
     assert (part.counts.rows, part.counts.quarantined, part.counts.dropped) == (2, 1, 1)
     TableCommit(target).commit(0, columns, [part])
     assert target.quarantine is not None

@@ -6,14 +6,13 @@ from typing import cast
 
 import pytest
 
-from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused
-from tidelog.client.transactions import ListedTransaction, ProducerIdentity
+from tidelog.client.transactions import ListedTransaction, ProducerIdentity, Transactions
 from tidelog.model.errors import ErrorCode
 from tidelog.spark.errors import LostTransaction, SinkError
 from tidelog.spark.options import write_options
-from tidelog.spark.sink import batch_decision
 from tidelog.spark.sink.batch_decision import BatchDecision
+from tidelog.spark.sink.ledger import Ledger
 from tidelog.spark.sink.ledger_records import Claim, Decision, LedgerState, Prepared
 from tidelog.spark.sink.task_transaction import TaskIdentity, Written
 
@@ -24,7 +23,7 @@ OPTIONS = write_options({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
 class MemoryLedger:
     """A ledger in memory."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self) -> None:
         self.state = LedgerState()
         self.state.replay(Claim("run", 1, 0))
 
@@ -64,19 +63,16 @@ def written(task: int, *, found_decided: bool = False) -> Written:
 
 
 def decision_of(
-    monkeypatch: pytest.MonkeyPatch, reports: list[Written], lost: set[str] | None = None
+    reports: list[Written], lost: set[str] | None = None
 ) -> tuple[BatchDecision, Coordinator]:
     coordinator = Coordinator(lost or set())
-    monkeypatch.setattr(batch_decision, "Ledger", MemoryLedger)
-    monkeypatch.setattr(batch_decision, "Transactions", lambda _: coordinator)
-    return BatchDecision(OPTIONS, 7, reports, cast(Client, None)), coordinator
+    transactions, ledger = cast(Transactions, coordinator), cast(Ledger, MemoryLedger())
+    return BatchDecision(OPTIONS, 7, reports, transactions, ledger), coordinator
 
 
-def test_all_others_are_committed_before_the_lost_ones_are_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_others_are_committed_before_the_lost_ones_are_named() -> None:
     reports = [written(task) for task in range(TASKS)]
-    decision, coordinator = decision_of(monkeypatch, reports, {name_of(0), name_of(2)})
+    decision, coordinator = decision_of(reports, {name_of(0), name_of(2)})
     with pytest.raises(LostTransaction) as caught:
         decision.commit()
     assert coordinator.committed == [name_of(1), name_of(3)]
@@ -88,10 +84,8 @@ def test_all_others_are_committed_before_the_lost_ones_are_named(
     assert "\n" not in message
 
 
-def test_a_decision_that_has_vanished_is_said_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    decision, coordinator = decision_of(monkeypatch, [written(0), written(1, found_decided=True)])
+def test_a_decision_that_has_vanished_is_said_with_the_way_out() -> None:
+    decision, coordinator = decision_of([written(0), written(1, found_decided=True)])
     with pytest.raises(SinkError, match=r"not have the decision any more.*Start the query again"):
         decision.commit()
     assert coordinator.committed == []

@@ -7,20 +7,16 @@ from tests.spark.memory_log import Log
 
 from tidelog.spark.errors import DataLoss
 from tidelog.spark.options import batch_options
-from tidelog.spark.source import batch_reader
 from tidelog.spark.source.batch_reader import BatchReader
 from tidelog.spark.source.ranges import OffsetRange
 from tidelog.spark.source.schema import read_schema
 
 
-def planned(
-    monkeypatch: pytest.MonkeyPatch, log: Log, **options: str
-) -> list[tuple[int, int, int]]:
-    monkeypatch.setattr(batch_reader, "Topics", lambda _: log)
+def planned(log: Log, **options: str) -> list[tuple[int, int, int]]:
     given = batch_options(
         {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders", **options}
     )
-    found = BatchReader(given, read_schema(given)).partitions()
+    found = BatchReader(given, read_schema(given), lambda _: log).partitions()
     return [
         (each.partition.partition, each.start, each.end)
         for each in found
@@ -41,17 +37,13 @@ def planned(
         ),
     ],
 )
-def test_a_start_behind_the_end_is_out_of_range(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], asked: str
-) -> None:
+def test_a_start_behind_the_end_is_out_of_range(options: dict[str, str], asked: str) -> None:
     expected = rf"Offsets out of range: orders-0 has offsets \[0, 100\), .* {asked}: its start lies"
     with pytest.raises(DataLoss, match=expected):
-        planned(monkeypatch, Log((0, 100)), **options)
-    assert planned(monkeypatch, Log((0, 100)), failOnDataLoss="false", **options) == []
+        planned(Log((0, 100)), **options)
+    assert planned(Log((0, 100)), failOnDataLoss="false", **options) == []
 
 
-def test_a_start_at_the_end_reads_nothing_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_start_at_the_end_reads_nothing_and_loses_nothing() -> None:
     log, exact = Log((0, 100)), '{"orders": {"0": 100}}'
-    assert planned(monkeypatch, log, startingOffsets=exact) == []
+    assert planned(log, startingOffsets=exact) == []

@@ -15,9 +15,8 @@ from tests.spark.conftest import MakeTopic, Write, write_records
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.errors import DataLoss, SourceError
 from tidelog.spark.options import read_options
-from tidelog.spark.source import range_reading
 from tidelog.spark.source.offsets import Position
-from tidelog.spark.source.range_reading import record_batches
+from tidelog.spark.source.range_reading import RangeReading, record_batches
 from tidelog.spark.source.ranges import OffsetRange
 from tidelog.spark.source.schema import read_schema
 from tidelog.spark.source.topics import Topics
@@ -232,10 +231,9 @@ def message(**more: object) -> Message:
     return Message(topic="orders", partition=0, **more)
 
 
-def test_what_came_before_a_truncation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reading, "Consumer", TruncatedLog)
+def test_what_came_before_a_truncation_is_read_once() -> None:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     options = read_options({**given, "failOnDataLoss": "false"})
     wanted = OffsetRange(TopicPartition("orders", 0), 10, 15)
-    lists = range_reading.RangeReading(options, wanted).messages()
+    lists = RangeReading(options, wanted, TruncatedLog).messages()
     assert [each.offset() for some in lists for each in some] == [10, 11, 12, 13, 14]

@@ -23,9 +23,7 @@ from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
-from tidelog.protocol.stored.groups import (
-    GroupMetadataKey,
-)
+from tidelog.protocol.stored.groups import GroupMetadataKey
 
 Removal: TypeAlias = CoordinatorResult[GroupRecord, bool]
 UNKNOWN_GROUP = Refusal(ErrorCode.group_id_not_found, "there is no such group")

@@ -77,7 +77,7 @@ class GroupShard:
         config: NodeConfig,
         entropy: Entropy,
         topics: Topics,
-        timers: CoordinatorTimer,
+        timers: CoordinatorTimer[GroupRecord],
         times_of: TimesOf,
         batch_bytes: BatchBytes,
     ) -> None:
@@ -135,7 +135,7 @@ class GroupShard:
 
     # -- the classic protocol ------------------------------------------------------------------
 
-    def join(self, request: JoinGroup, answer: Answer, now: Now) -> JoinGroupResult:
+    def join(self, request: JoinGroup, answer: Answer[JoinGroupReply], now: Now) -> JoinGroupResult:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._classic_members.join(group, request, now)
@@ -149,7 +149,7 @@ class GroupShard:
         begun = self.groups[request.group_id] = ClassicGroup(request.group_id, now.wall_ms)
         return self._joins.join(begun, request, answer, now)
 
-    def sync(self, request: SyncGroup, answer: Answer, now: Now) -> SyncGroupResult:
+    def sync(self, request: SyncGroup, answer: Answer[SyncGroupReply], now: Now) -> SyncGroupResult:
         group = self.groups.get(request.group_id)
         if group is None:
             return CoordinatorResult((), SyncGroupReply(error=ErrorCode.unknown_member_id))

@@ -87,7 +87,7 @@ def _unknown(asked: AddPartitionsToTxn) -> Refusal:
 
 class _Waiting(NamedTuple):
     asked: AddPartitionsToTxn
-    answer: Answer
+    answer: Answer[None]
 
 
 class WaitingProducers:
@@ -98,7 +98,7 @@ class WaitingProducers:
     def __init__(self) -> None:
         self._waiting: dict[str, list[_Waiting]] = {}
 
-    def add(self, asked: AddPartitionsToTxn, answer: Answer) -> bool:
+    def add(self, asked: AddPartitionsToTxn, answer: Answer[None]) -> bool:
         """Keep somebody waiting; whether nobody else waits for the same end."""
         waiting = self._waiting.setdefault(asked.transactional_id, [])
         waiting.append(_Waiting(asked, answer))
@@ -126,7 +126,7 @@ class WaitingProducers:
         waiting = self._waiting.pop(transactional_id, ())
         return tuple(LateReply(answer, STILL_ENDING) for _, answer in waiting)
 
-    def all(self) -> Iterator[Answer]:
+    def all(self) -> Iterator[Answer[None]]:
         """Everybody, who waits no longer."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():

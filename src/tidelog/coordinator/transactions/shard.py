@@ -76,7 +76,7 @@ class TransactionShard:
 
     def __init__(
         self,
-        timers: CoordinatorTimer,
+        timers: CoordinatorTimer[TransactionRecord],
         rules: TransactionRules,
         coordinator_epoch: int,
         markers: MarkerWriter,
@@ -167,7 +167,7 @@ class TransactionShard:
         return None
 
     def add_partitions(
-        self, asked: AddPartitionsToTxn, answer: Answer, now: Now
+        self, asked: AddPartitionsToTxn, answer: Answer[None], now: Now
     ) -> CoordinatorResult[TransactionRecord, ReplyDeferred | None] | Refusal:
         """Let partitions take part in a producer's transaction.
 

@@ -81,7 +81,7 @@ class TopicSettings(Settings):
     delete_retention_ms = Setting(
         ConfigType.LONG,
         86_400_000,
-        "How long a deletion mark of a compacted topic stays readable.",
+        "How long a tombstone of a compacted topic stays readable.",
         at_least(0),
         synonyms=("log.cleaner.delete.retention.ms",),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelog.node.api import (
     acls,
@@ -269,7 +269,7 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
     context = contexts.controller
     if context is None:
         return {}
-    table: dict[ApiKey, Route[Any]] = {
+    table: dict[ApiKey, Route] = {
         **of_brokers,
         ApiKey.FETCH: decoded_route(decode_fetch, metadata_fetch.handle, context),
         ApiKey.VOTE: route(VoteRequest, vote.handle, context),

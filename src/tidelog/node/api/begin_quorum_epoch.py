@@ -19,8 +19,6 @@ def handle(
     begun = epoch_begun(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(begun, ErrorCode):
         return BeginQuorumEpochResponse(error_code=begun)
-    later = request.park()
-    context.plane.member.epoch_begun(
-        begun, request.now, lambda answer: request.answer(begin_epoch_response(answer))
+    return request.answer_with(
+        context.plane.member.asked(begun, request.now).map(begin_epoch_response)
     )
-    return later

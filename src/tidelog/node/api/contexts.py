@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.controller.records import MetadataRecord
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.errors import InvariantBroken
 from tidelog.node.control.control_plane import ControlPlane
@@ -16,7 +18,7 @@ from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.coordination.marker_writing import MarkerWriting
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transactional_produce import TransactionGate
-from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.fetching.awaited_followers import AwaitedFollowers
@@ -44,7 +46,7 @@ class RecordsContext(NamedTuple):
     sessions: FetchSessions
     parked: ParkedFetches
     awaited: AwaitedFollowers
-    held: HeldRequests
+    delayed_requests: DelayedRequests
 
 
 class GroupsContext(NamedTuple):
@@ -52,7 +54,7 @@ class GroupsContext(NamedTuple):
 
     runtime: Runtime
     cluster: ClusterView
-    groups: Coordinators[GroupShard]
+    groups: Coordinators[GroupShard, GroupRecord]
 
 
 class TransactionsContext(NamedTuple):
@@ -61,8 +63,8 @@ class TransactionsContext(NamedTuple):
     cluster: ClusterView
     replicas: Replicas
     producer_ids: ProducerIds
-    groups: Coordinators[GroupShard]
-    transactions: Coordinators[TransactionShard]
+    groups: Coordinators[GroupShard, GroupRecord]
+    transactions: Coordinators[TransactionShard, TransactionRecord]
     joining: TransactionJoining
     markers: MarkerWriting
 
@@ -75,10 +77,10 @@ class ClusterContext(NamedTuple):
     quorum: Quorum[MetadataRecord]
     control: ControllerChannel
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
     encoded_topics: EncodedTopics
-    groups: Coordinators[GroupShard]
-    transactions: Coordinators[TransactionShard]
+    groups: Coordinators[GroupShard, GroupRecord]
+    transactions: Coordinators[TransactionShard, TransactionRecord]
 
 
 class AdminContext(NamedTuple):

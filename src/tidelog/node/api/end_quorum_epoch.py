@@ -19,8 +19,6 @@ def handle(
     ended = epoch_ended(request.body, context.cluster.cluster_id, request.connection.listener)
     if isinstance(ended, ErrorCode):
         return EndQuorumEpochResponse(error_code=ended)
-    later = request.park()
-    context.plane.member.epoch_ended(
-        ended, request.now, lambda answer: request.answer(end_epoch_response(answer))
+    return request.answer_with(
+        context.plane.member.asked(ended, request.now).map(end_epoch_response)
     )
-    return later

@@ -10,18 +10,24 @@ Invariant  That this node is not the controller, or no longer, is said by the en
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
-from tidelog.node.core.request import Answer, Later, Request
+from tidelog.node.core.connections import Connection
+from tidelog.node.core.request import Answer, Later, Request, encode_answer
 from tidelog.node.core.routes import Routes
 from tidelog.protocol.apis import FORWARDED
-from tidelog.protocol.frame import MalformedRequest, read_request_header
+from tidelog.protocol.frame import MalformedRequest, RequestHeader, read_request_header
 from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tidelog.protocol.parts import joined
 
+BodyT = TypeVar("BodyT")
+BodyT_co = TypeVar("BodyT_co", covariant=True)
+
 NOT_HERE: Final = EnvelopeResponse(error_code=ErrorCode.not_controller)
+UNREADABLE: Final = EnvelopeResponse(error_code=ErrorCode.invalid_request)
 
 
 class EnvelopeContext(NamedTuple):
@@ -31,34 +37,26 @@ class EnvelopeContext(NamedTuple):
     routes: Routes
 
 
-class EnclosedRequest(Request[object]):
+class EnclosedRequest(Request[BodyT_co]):
     """The request in an envelope; its answer goes into the envelope's."""
 
     __slots__ = ("_outer",)
 
-    def __init__(self, outer: Request[EnvelopeRequest], routes: Routes, frame: memoryview) -> None:
-        header = read_request_header(frame)
-        key, version = header.api_key, header.api_version
-        if key not in FORWARDED:
-            raise MalformedRequest(f"{key.name} is not passed on")
-        body = routes[key].decode(frame[header.body_offset :], version)
-        super().__init__(
-            outer.now,
-            outer.connection,
-            key,
-            version,
-            header.correlation_id,
-            header.client_id,
-            body,
-            frame,
-        )
+    def __init__(
+        self,
+        outer: Request[EnvelopeRequest],
+        header: RequestHeader,
+        body: BodyT_co,
+        frame: memoryview,
+    ) -> None:
+        super().__init__(outer.now, outer.connection, header, body, frame)
         self._outer = outer
 
     def park(self) -> Later:
         return self._outer.park()
 
     def answer(self, reply: Answer) -> None:
-        self._outer.answer(self.enclosed(reply))
+        self._outer.answer(_enclosed(reply, self.api_version, self.correlation_id))
 
     def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Answer]) -> None:
         if refusal.code is ErrorCode.not_controller:
@@ -66,19 +64,33 @@ class EnclosedRequest(Request[object]):
         else:
             super().refuse(refusal, refused)
 
-    def enclosed(self, reply: Answer) -> EnvelopeResponse:
-        """The envelope around an answer."""
-        return EnvelopeResponse(response_data=joined(self.encode(reply)))
+
+def _enclosed(answer: Answer, version: int, correlation_id: int) -> EnvelopeResponse:
+    """The envelope around an answer."""
+    return EnvelopeResponse(response_data=joined(encode_answer(answer, version, correlation_id)))
 
 
 def handle(context: EnvelopeContext, request: Request[EnvelopeRequest]) -> EnvelopeResponse | Later:
     """Open the envelope and let the enclosed request be handled."""
-    routes = context.routes
     if not context.plane.is_active:
         return NOT_HERE
+    frame = memoryview(request.body.request_data)
     try:
-        enclosed = EnclosedRequest(request, routes, memoryview(request.body.request_data))
+        header = read_request_header(frame)
     except MalformedRequest:
-        return EnvelopeResponse(error_code=ErrorCode.invalid_request)
-    reply = routes[enclosed.api_key].handle(enclosed)
-    return reply if isinstance(reply, Later) else enclosed.enclosed(reply)
+        return UNREADABLE
+    if header.api_key not in FORWARDED:
+        return UNREADABLE
+
+    def enclosed(
+        now: Now, connection: Connection, header: RequestHeader, body: BodyT, frame: memoryview
+    ) -> Request[BodyT]:
+        return EnclosedRequest(request, header, body, frame)
+
+    route = context.routes[header.api_key]
+    reply = route(enclosed, request.now, request.connection, header, frame)
+    if isinstance(reply, MalformedRequest):
+        return UNREADABLE
+    if isinstance(reply, Later):
+        return reply
+    return _enclosed(reply, header.api_version, header.correlation_id)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import ClusterContext
@@ -70,7 +72,9 @@ def _find(
 
 def _of_type(
     context: ClusterContext, key_type: int
-) -> Coordinators[GroupShard] | Coordinators[TransactionShard] | None:
+) -> (
+    Coordinators[GroupShard, GroupRecord] | Coordinators[TransactionShard, TransactionRecord] | None
+):
     if key_type == GROUP:
         return context.groups
     return context.transactions if key_type == TRANSACTION else None

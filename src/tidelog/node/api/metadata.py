@@ -61,7 +61,7 @@ def _answer_when_decided(
         return _answer(context, request, {})
     departures = context.departures
     ends_ms = [departures.doubt_ends_ms(leader) or 0 for leader in doubtful]
-    decided = context.held.hold(
+    decided = context.delayed_requests.delay(
         request.now,
         lambda: bool(_leaders_in_doubt(context, request)),
         max(ends_ms) - request.now.monotonic_ms,

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidelog.coordinator.groups.offset_commits import OffsetCommit
-from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.coordination.committed_offsets import CommittedOffsets
-from tidelog.node.coordination.offset_verdicts import TopicVerdicts
+from tidelog.node.coordination.offset_verdicts import TopicVerdicts, answered_partitions
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,12 +30,6 @@ def handle(
     committed = CommittedOffsets(context.cluster, body.topics, by_id=by_id)
     if not committed.offsets:
         return _response(committed.verdicts(()))
-    later = request.park()
-
-    def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
-        verdicts = outcome.code if isinstance(outcome, Refusal) else outcome
-        request.answer(_response(committed.verdicts(verdicts)))
-
     commit = OffsetCommit(
         version=request.api_version,
         group_id=body.group_id,
@@ -46,13 +39,8 @@ def handle(
         offsets=committed.offsets,
         retention_ms=None if body.retention_time_ms == -1 else body.retention_time_ms,
     )
-    context.groups.ask(
-        request.now,
-        body.group_id,
-        lambda shard: shard.commit_offsets(commit, request.now),
-        answer,
-    )
-    return later
+    decided = committed.commit(context.groups, commit, request.now)
+    return request.answer_with(decided.map(lambda codes: _response(committed.verdicts(codes))))
 
 
 def _response(verdicts: Iterable[TopicVerdicts[OffsetCommitRequestTopic]]) -> OffsetCommitResponse:
@@ -61,10 +49,7 @@ def _response(verdicts: Iterable[TopicVerdicts[OffsetCommitRequestTopic]]) -> Of
             OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=index, error_code=error)
-                    for index, error in partitions
-                ],
+                partitions=answered_partitions(OffsetCommitResponsePartition, partitions),
             )
             for topic, partitions in verdicts
         ]

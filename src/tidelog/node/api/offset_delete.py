@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.coordination.offset_verdicts import offset_verdicts
+from tidelog.node.coordination.offset_verdicts import answered_partitions, offset_verdicts
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -61,10 +61,7 @@ def _response(
         topics=[
             OffsetDeleteResponseTopic(
                 name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-                    for index, error in partitions
-                ],
+                partitions=answered_partitions(OffsetDeleteResponsePartition, partitions),
             )
             for topic, partitions in verdicts
         ]

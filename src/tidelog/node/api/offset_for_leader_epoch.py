@@ -29,7 +29,7 @@ def handle(
     """Answer each partition on its own."""
     if not _is_ahead_of_us(context, request):
         return _answers(context, request)
-    caught_up = context.held.hold(
+    caught_up = context.delayed_requests.delay(
         request.now, lambda: _is_ahead_of_us(context, request), CATCHES_UP_MS
     )
     return request.answer_with(caught_up.map(lambda _: _answers(context, request)))

@@ -81,7 +81,7 @@ def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
 def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Gate) -> Reply:
     produce = request.body
     answers: Answers = []
-    held: list[PendingResult] = []
+    pending: list[PendingResult] = []
     failed = False
     whole_refused = _refuse_request(produce)
     for topic in produce.topics:
@@ -90,12 +90,12 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
         if whole_refused is not None:
             results += [_refused(index, whole_refused) for index, _ in topic.partitions]
         else:
-            _append_topic(context, request, produce.acks, topic, results, held, gate)
+            _append_topic(context, request, produce.acks, topic, results, pending, gate)
         failed = failed or any(result.error for result in results)
     if produce.acks == 0:
         return Later.HANG_UP if failed else Later.NO_REPLY
-    if held:
-        return _answer_later(context, request, answers, held, produce.timeout_ms)
+    if pending:
+        return _answer_later(context, request, answers, pending, produce.timeout_ms)
     return [_encode(context, request, answers)]
 
 
@@ -125,7 +125,7 @@ def _append_topic(
     acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
-    held: list[PendingResult],
+    pending: list[PendingResult],
     gate: Gate,
 ) -> None:
     name, topic_id = topic.name, topic.topic_id
@@ -159,11 +159,11 @@ def _append_topic(
         if acks == ALL:
             code = leader.acknowledgement(end_offset)
             if code is None:
-                held.append(result._replace(end_offset=end_offset))
+                pending.append(result._replace(end_offset=end_offset))
             else:
                 result.turns_into(code, context)
         elif found.flushes_under_way:
-            held.append(result)
+            pending.append(result)
 
 
 def _refuse_topic(request: Request[ProduceRequest], acks: int, name: str | None) -> Refusal | None:
@@ -234,12 +234,12 @@ def _answer_later(
     context: RecordsContext,
     request: Request[ProduceRequest],
     answers: Answers,
-    held: list[PendingResult],
+    pending: list[PendingResult],
     timeout_ms: int,
 ) -> Later:
     later = request.park()
     request.drop_body()  # the batches lie in a buffer that is not ours for that long
-    waiting = len(held)
+    waiting = len(pending)
     deadline: Deadline | None = None
 
     def known(result: PendingResult, code: ErrorCode) -> None:
@@ -254,8 +254,8 @@ def _answer_later(
     parked: list[ParkedAnswer] = []
     tell: Callable[[PendingResult, ErrorCode], None] = known
     if context.runtime.watch.magnified:
-        tell = _seen(context.runtime, request.now, held, known)
-    for result in held:
+        tell = _seen(context.runtime, request.now, pending, known)
+    for result in pending:
         if result.end_offset == NO_OFFSET:
             flushed = context.flushes.after_owed(result.partition)
             flushed.map(result.flushed).then(partial(tell, result))

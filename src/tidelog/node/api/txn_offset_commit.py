@@ -20,7 +20,7 @@ from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.coordination.committed_offsets import CommittedOffsets
-from tidelog.node.coordination.offset_verdicts import TopicVerdicts
+from tidelog.node.coordination.offset_verdicts import TopicVerdicts, answered_partitions
 from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.txn_offset_commit import (
@@ -111,18 +111,12 @@ def _commit(
         producer=producer,
     )
 
-    def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
-        verdicts = outcome.code if isinstance(outcome, Refusal) else outcome
-        if verdicts is ErrorCode.coordinator_load_in_progress:
-            verdicts = _in_version(verdicts, request.api_version)
-        request.answer(_response(committed.verdicts(verdicts)))
+    def answer(codes: tuple[ErrorCode, ...] | ErrorCode) -> None:
+        if codes is ErrorCode.coordinator_load_in_progress:
+            codes = _in_version(codes, request.api_version)
+        request.answer(_response(committed.verdicts(codes)))
 
-    context.groups.ask(
-        request.now,
-        body.group_id,
-        lambda shard: shard.commit_offsets(commit, request.now),
-        answer,
-    )
+    committed.commit(context.groups, commit, request.now).then(answer)
 
 
 def _committed(
@@ -153,10 +147,7 @@ def _response(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
-                    for index, error in partitions
-                ],
+                partitions=answered_partitions(TxnOffsetCommitResponsePartition, partitions),
             )
             for topic, partitions in verdicts
         ]

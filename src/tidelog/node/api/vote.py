@@ -14,8 +14,4 @@ def handle(context: ControllerContext, request: Request[VoteRequest]) -> VoteRes
     asked = vote_asked(request.body, context.cluster.cluster_id)
     if isinstance(asked, ErrorCode):
         return VoteResponse(error_code=asked)
-    later = request.park()
-    context.plane.member.vote_asked(
-        asked, request.now, lambda answer: request.answer(vote_response(answer))
-    )
-    return later
+    return request.answer_with(context.plane.member.asked(asked, request.now).map(vote_response))

@@ -62,8 +62,8 @@ class ActiveController:
             return self._plane.decide(request, decide, answer, refused, why)
         if not self._plane.is_active:
             return self._remote.decide(request, decide, answer, refused, why)
-        held = self._remote.forwarding.hold(request, refused)
-        reply = self._plane.decide(request, decide, answer, refused, why, held.send)
+        kept = self._remote.forwarding.keep(request, refused)
+        reply = self._plane.decide(request, decide, answer, refused, why, kept.send)
         if not isinstance(reply, Later):
-            request.let_go()
+            request.release_bytes()
         return reply

@@ -38,7 +38,6 @@ from tidelog.observe.cluster_events import (
 from tidelog.observe.counters import UncleanElection
 from tidelog.observe.events import Event
 from tidelog.protocol.message import RequestMessage, ResponseMessage
-from tidelog.protocol.struct_writer import Unwritable
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.voters import VoterChange
 
@@ -129,16 +128,13 @@ class ControlPlane:
         if not decision.records and not self._pending:
             return answer(decision.reply)
         later = request.park()
-        try:
-            self._submit(
-                decision,
-                request.now,
-                lambda now: request.answer(answer(decision.reply)),
-                lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
-                why,
-            )
-        except Unwritable as error:  # a client may want more than a record can hold
-            request.refuse(Refusal(ErrorCode.invalid_request, str(error)), refused)
+        self._submit(
+            decision,
+            request.now,
+            lambda now: request.answer(answer(decision.reply)),
+            lost or (lambda now: request.refuse(NOT_CONTROLLER, refused)),
+            why,
+        )
         return later
 
     def propose(
@@ -252,10 +248,10 @@ class ControlPlane:
             self._activate(now)
 
     def _committed(self, now: Now) -> None:
-        mark = self._quorum.replica.high_watermark
+        high_watermark = self._quorum.replica.high_watermark
         self.fetches.have_news = True
         committed = []
-        while self._pending and self._pending[0].end <= mark:
+        while self._pending and self._pending[0].end <= high_watermark:
             committed.append(self._pending.popleft())
         for pending in committed:  # what the controller decided, before what comes of it
             for event in pending.events:
@@ -263,7 +259,7 @@ class ControlPlane:
                 if isinstance(event, LeaderElected):
                     self._count(event, now)
         self._feed.catch_up(now)
-        self._has_applied(self._cluster.node_id, mark - 1)
+        self._has_applied(self._cluster.node_id, high_watermark - 1)
         for pending in committed:
             pending.then(now)
 

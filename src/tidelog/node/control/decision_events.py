@@ -7,9 +7,7 @@ from typing import Final, TypeVar
 
 from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.heartbeats import FENCE, UNFENCE
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import Cause, ControllerResult, PartitionLeaderChange
 from tidelog.model.ids import TopicPartition
 from tidelog.observe.cluster_events import (

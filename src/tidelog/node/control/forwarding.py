@@ -58,14 +58,14 @@ class Forwarding:
     ) -> Later:
         """Pass a request on; `refused` says to the client that it could not be."""
         later = request.park()
-        self.hold(request, refused).send(request.now)
+        self.keep(request, refused).send(request.now)
         return later
 
-    def hold(
+    def keep(
         self, request: Request[object], refused: Callable[[Refusal], ResponseMessage]
     ) -> Forwarded:
         """Keep what is needed to pass a request on later, should that be necessary."""
-        request.hold(len(request.frame))
+        request.queue_bytes(len(request.frame))
         envelope = EnvelopeRequest(
             request_data=bytes(request.frame),
             request_principal=ANONYMOUS,
@@ -132,12 +132,12 @@ class Forwarded:
 
     def _answered(self, answer: EnvelopeResponse | LinkLost, now: Now) -> None:
         if self._request.connection.closed:
-            self._request.let_go()
+            self._request.release_bytes()
             return
         if isinstance(answer, LinkLost) or answer.error_code is ErrorCode.not_controller:
             self._runtime.deadlines.at(now.monotonic_ms + RETRY_MS, self.send)
         elif answer.error_code is ErrorCode.unsupported_version:
-            self._request.let_go()
+            self._request.release_bytes()
             self._request.connection.close("the controller does not know this version")
         elif answer.error_code or answer.response_data is None:
             why = f"the controller answered {answer.error_code.name}"

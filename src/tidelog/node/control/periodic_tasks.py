@@ -17,9 +17,7 @@ from typing import Final, Protocol, TypeVar
 from tidelog.controller.brokers import BrokerHeartbeat
 from tidelog.controller.controller import Controller
 from tidelog.controller.elections import ElectionPass
-from tidelog.controller.records import (
-    MetadataRecord,
-)
+from tidelog.controller.records import MetadataRecord
 from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import Refusal
 from tidelog.model.time import Now
@@ -27,9 +25,7 @@ from tidelog.node.core.connections import Connection
 from tidelog.node.core.deadlines import Action, Deadline
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
-from tidelog.protocol.stored.metadata import (
-    NoOpRecord,
-)
+from tidelog.protocol.stored.metadata import NoOpRecord
 
 ASLEEP_MS: Final = 100
 """A look at the sessions that comes this much too late tells that we did not listen."""

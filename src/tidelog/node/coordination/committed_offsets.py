@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
-from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata
-from tidelog.model.errors import ErrorCode
+from tidelog.coordinator.groups.offset_commits import OffsetAndMetadata, OffsetCommit
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.shard import GroupShard
+from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
+from tidelog.model.time import Now
+from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.coordination.offset_verdicts import (
     NamedPartition,
     TopicVerdicts,
     offset_verdicts,
 )
+from tidelog.node.core.promise import Promise
 from tidelog.node.metadata.cluster_view import ClusterView
 
 
@@ -87,6 +92,18 @@ class CommittedOffsets(Generic[TopicT]):
                         known.topic_id,
                     )
                 )
+
+    def commit(
+        self, groups: Coordinators[GroupShard, GroupRecord], commit: OffsetCommit, now: Now
+    ) -> Promise[tuple[ErrorCode, ...] | ErrorCode]:
+        """What the coordinator of the group says to them, once that is safe."""
+        decided: Promise[tuple[ErrorCode, ...] | ErrorCode] = Promise()
+
+        def answer(outcome: tuple[ErrorCode, ...] | Refusal) -> None:
+            decided.settle(outcome.code if isinstance(outcome, Refusal) else outcome)
+
+        groups.ask(now, commit.group_id, lambda shard: shard.commit_offsets(commit, now), answer)
+        return decided
 
     def verdicts(self, outcome: tuple[ErrorCode, ...] | ErrorCode) -> list[TopicVerdicts[TopicT]]:
         """The verdicts on the offsets, or the one on all of them, beside what was refused."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from tidelog.coordinator.internal_topics import InternalTopic
 from tidelog.coordinator.result import CoordinatorResult, LateReply, ProducerIdAndEpoch
@@ -33,9 +33,8 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.written_ends import TransactionEnd
 from tidelog.storage.log_values import Appended
 
-ShardT = TypeVar("ShardT", bound=CoordinatorShard[Any])
-"""The kind of records that a shard decides on and replays is its own business."""
-T = TypeVar("T")
+ShardT = TypeVar("ShardT")
+RecordT = TypeVar("RecordT")
 R = TypeVar("R")
 
 LOADING: Final = Refusal(ErrorCode.coordinator_load_in_progress, "the coordinator is loading")
@@ -63,7 +62,14 @@ class State(Enum):
     ENDED = "ended"
 
 
-class CoordinatedPartition(Generic[ShardT]):
+class HostedShard(NamedTuple, Generic[ShardT, RecordT]):
+    """One shard as those see it who command it, and as its log does."""
+
+    asked: ShardT
+    replayed: CoordinatorShard[RecordT]
+
+
+class CoordinatedPartition(Generic[ShardT, RecordT]):
     """Runs one shard over one partition, for one leader epoch."""
 
     def __init__(
@@ -72,7 +78,7 @@ class CoordinatedPartition(Generic[ShardT]):
         flushes: Flushes,
         topic: InternalTopic,
         partition: Partition,
-        make_shard: Callable[[Partition, ShardTimers], ShardT],
+        make_shard: Callable[[Partition, ShardTimers[RecordT]], HostedShard[ShardT, RecordT]],
     ) -> None:
         self._runtime = runtime
         self._flushes = flushes
@@ -80,8 +86,8 @@ class CoordinatedPartition(Generic[ShardT]):
         self._partition = partition
         self.leader_epoch = partition.leader_epoch
         self._timers = ShardTimers(runtime.deadlines, self._run_timer)
-        self.shard = make_shard(partition, self._timers)
-        self._log = ReplayedLog(partition.log, self.shard, topic.load_bytes)
+        self.shard, self._replayed = make_shard(partition, self._timers)
+        self._log = ReplayedLog(partition.log, self._replayed, topic.load_bytes)
         self.state = State.LOADING
 
     # -- coming and going ----------------------------------------------------------------------
@@ -106,7 +112,7 @@ class CoordinatedPartition(Generic[ShardT]):
                     cause="this broker leads the partition",
                 )
             )
-        self._carry_out(now, self.shard.loaded(now), _ignore)
+        self._carry_out(now, self._replayed.loaded(now), _ignore)
 
     def end(self, cause: str) -> None:
         """This node no longer leads, or cannot read what it leads."""
@@ -114,7 +120,7 @@ class CoordinatedPartition(Generic[ShardT]):
             return
         self.state = State.ENDED
         self._timers.cancel_all()
-        self.shard.unloaded(NOT_OURS)
+        self._replayed.unloaded(NOT_OURS)
         if self._partition.log.end_offset > self._partition.log.start_offset:
             self._runtime.announce(
                 CoordinatorUnloaded(
@@ -127,7 +133,7 @@ class CoordinatedPartition(Generic[ShardT]):
     def ask(
         self,
         now: Now,
-        command: Callable[[ShardT], CoordinatorResult[T, R] | Refusal],
+        command: Callable[[ShardT], CoordinatorResult[RecordT, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Decide, write, and call `then` with the reply once it is true, or with a refusal."""
@@ -158,38 +164,37 @@ class CoordinatedPartition(Generic[ShardT]):
         if not appended.duplicate:
             self._begin_owed_flush()
             producer = ProducerIdAndEpoch(end.producer_id, end.producer_epoch)
-            self.shard.replay_marker(Marker(producer, end.committed))
+            self._replayed.replay_marker(Marker(producer, end.committed))
         self._once_committed(now, appended, then)
 
-    def _run_timer(self, now: Now, command: Command[T]) -> bool:
+    def _run_timer(self, now: Now, command: Command[RecordT]) -> bool:
         """Whether what a timer decided is written."""
         if self.state is not State.ACTIVE:
             return True
         return self._carry_out(now, command(now), _ignore)
 
     def _carry_out(
-        self, now: Now, decision: CoordinatorResult[T, R], then: Callable[[R | Refusal], None]
+        self, now: Now, decision: CoordinatorResult[RecordT, R], then: Callable[[R | Refusal], None]
     ) -> bool:
         """Write, replay, and reply when that is committed; False when it cannot be written."""
         appended = self._append(now, decision) if decision.records else None
         if isinstance(appended, Refusal):
             refusal = _as_coordinator(appended)
             then(refusal)
-            for late in decision.late:
-                late.to(refusal)
+            _give(decision.late, refusal)
             return False
 
         def known(refused: Refusal | None) -> None:
             then(decision.reply if refused is None else refused)
-            _tell(decision.late, refused)
+            _give(decision.late, refused)
 
         self._once_committed(now, appended, known)
         return True
 
-    def _append(self, now: Now, decision: CoordinatorResult[T, R]) -> Appended | Refusal:
+    def _append(self, now: Now, decision: CoordinatorResult[RecordT, R]) -> Appended | Refusal:
         producer = decision.producer or NO_PRODUCER
         try:
-            encoded = [self.shard.encode(record) for record in decision.records]
+            encoded = [self._replayed.encode(record) for record in decision.records]
         except Unwritable as error:  # a client may say more than a record can hold
             return Refusal(ErrorCode.unknown_server_error, str(error))
         batch = build_batch(
@@ -206,14 +211,14 @@ class CoordinatedPartition(Generic[ShardT]):
         if isinstance(appended, Appended):
             self._begin_owed_flush()
             for record in decision.records:
-                self.shard.replay(record, decision.producer)
+                self._replayed.replay(record, decision.producer)
         return appended
 
     def _begin_owed_flush(self) -> None:
         if self._partition.owed_flush is not None:
             self._flushes.begin_owed(self._partition)
 
-    # -- waiting for the mark ------------------------------------------------------------------
+    # -- waiting for the high watermark --------------------------------------------------------
 
     def _once_committed(
         self, now: Now, appended: Appended | None, then: Callable[[Refusal | None], None]
@@ -252,9 +257,9 @@ def _as_coordinator(refusal: Refusal) -> Refusal:
     return Refusal(_AS_COORDINATOR.get(refusal.code, refusal.code), refusal.why)
 
 
-def _tell(late: tuple[LateReply, ...], refused: Refusal | None) -> None:
+def _give(late: tuple[LateReply, ...], refused: Refusal | None) -> None:
     for each in late:
-        each.to(each.reply if refused is None else refused)
+        each.give(refused)
 
 
 def _ignore(_: object) -> None:

@@ -19,6 +19,8 @@ from tidelog.node.control.controller_channel import ControllerChannel
 from tidelog.node.coordination.coordinated_partition import (
     NOT_OURS,
     CoordinatedPartition,
+    HostedShard,
+    RecordT,
     ShardT,
     State,
 )
@@ -29,11 +31,10 @@ from tidelog.node.replicas.flushes import Flushes
 from tidelog.observe.coordinator_events import InternalTopicMissing
 from tidelog.replication.partition import Partition
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Coordinators(Generic[ShardT]):
+class Coordinators(Generic[ShardT, RecordT]):
     """Finds, loads and drops the coordinators of one internal topic."""
 
     def __init__(
@@ -43,7 +44,7 @@ class Coordinators(Generic[ShardT]):
         control: ControllerChannel,
         flushes: Flushes,
         topic: InternalTopic,
-        make_shard: Callable[[Partition, ShardTimers], ShardT],
+        make_shard: Callable[[Partition, ShardTimers[RecordT]], HostedShard[ShardT, RecordT]],
     ) -> None:
         """`make_shard` is given the partition, led by this node, and the timers of a new one."""
         self._runtime = runtime
@@ -52,7 +53,7 @@ class Coordinators(Generic[ShardT]):
         self._flushes = flushes
         self._topic = topic
         self._make_shard = make_shard
-        self._led: dict[int, CoordinatedPartition[ShardT]] = {}
+        self._led: dict[int, CoordinatedPartition[ShardT, RecordT]] = {}
         self._being_created = False
         self._trouble: str | None = None
 
@@ -91,7 +92,7 @@ class Coordinators(Generic[ShardT]):
             self._runtime.announce(InternalTopicMissing(topic=self._topic.name, cause=trouble))
         self._trouble = trouble
 
-    def at(self, partition: int) -> CoordinatedPartition[ShardT] | None:
+    def at(self, partition: int) -> CoordinatedPartition[ShardT, RecordT] | None:
         """The coordinator of a partition, if it is on this node."""
         return self._led.get(partition)
 
@@ -111,7 +112,7 @@ class Coordinators(Generic[ShardT]):
         self,
         now: Now,
         key: str,
-        command: Callable[[ShardT], CoordinatorResult[T, R] | Refusal],
+        command: Callable[[ShardT], CoordinatorResult[RecordT, R] | Refusal],
         then: Callable[[R | Refusal], None],
     ) -> None:
         """Run a command at the coordinator of `key`; `then` gets its reply or a refusal."""
@@ -121,7 +122,9 @@ class Coordinators(Generic[ShardT]):
         else:
             led.ask(now, command, then)
 
-    def tell_all(self, now: Now, command: Callable[[ShardT], CoordinatorResult[T, None]]) -> None:
+    def tell_all(
+        self, now: Now, command: Callable[[ShardT], CoordinatorResult[RecordT, None]]
+    ) -> None:
         """Run a command at every loaded coordinator."""
         for _, led in sorted(self._led.items()):
             if led.state is State.ACTIVE:
@@ -150,7 +153,7 @@ class Coordinators(Generic[ShardT]):
 
 
 def as_new_topic(topic: InternalTopic) -> NewTopic:
-    """The wish that creates an internal topic."""
+    """The request that creates an internal topic."""
     return NewTopic(
         topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.configs)
     )

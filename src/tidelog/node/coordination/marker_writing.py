@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import OFFSETS_TOPIC
 from tidelog.model.errors import ErrorCode, Refusal
@@ -55,7 +56,7 @@ class MarkerWriting:
         cluster: ClusterView,
         replicas: Replicas,
         flushes: Flushes,
-        groups: Coordinators[GroupShard],
+        groups: Coordinators[GroupShard, GroupRecord],
     ) -> None:
         self._runtime = runtime
         self._cluster = cluster

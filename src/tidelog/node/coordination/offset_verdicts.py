@@ -28,6 +28,13 @@ class NamedTopic(Protocol):
 
 
 TopicT = TypeVar("TopicT", bound=NamedTopic)
+PartitionT_co = TypeVar("PartitionT_co", covariant=True)
+
+
+class MakePartition(Protocol[PartitionT_co]):
+    """The class of a partition in one of the responses."""
+
+    def __call__(self, *, partition_index: int, error_code: ErrorCode) -> PartitionT_co: ...
 
 
 class PartitionVerdict(NamedTuple):
@@ -52,6 +59,13 @@ class _Verdict(NamedTuple, Generic[TopicT]):
     partition_index: int
     is_refused: bool
     error_code: ErrorCode
+
+
+def answered_partitions(
+    make: MakePartition[PartitionT_co], verdicts: Iterable[PartitionVerdict]
+) -> list[PartitionT_co]:
+    """The partitions of a topic in a response."""
+    return [make(partition_index=index, error_code=error) for index, error in verdicts]
 
 
 def offset_verdicts(

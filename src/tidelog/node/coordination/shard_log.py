@@ -12,9 +12,7 @@ from typing import Final, Generic, TypeVar
 from tidelog.coordinator.result import ProducerIdAndEpoch
 from tidelog.coordinator.shard import CoordinatorShard, Marker
 from tidelog.model.errors import DiskError
-from tidelog.protocol.primitives import (
-    MalformedRequest,
-)
+from tidelog.protocol.primitives import MalformedRequest
 from tidelog.records.batch import BatchHeader, CorruptBatch, whole_batches
 from tidelog.records.control_batch import ControlKind, control_kind
 from tidelog.records.record import records_of

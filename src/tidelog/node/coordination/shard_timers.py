@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.time import Now
@@ -15,16 +15,11 @@ AGAIN_MS: Final = 500
 Command: TypeAlias = Callable[[Now], CoordinatorResult[T, None]]
 
 
-class Run(Protocol):
-    """Carries out what a timer decides, and says whether it could be written."""
-
-    def __call__(self, now: Now, command: Command[T], /) -> bool: ...
-
-
-class ShardTimers:
+class ShardTimers(Generic[T]):
     """At most one timer for each key."""
 
-    def __init__(self, deadlines: Deadlines, run: Run) -> None:
+    def __init__(self, deadlines: Deadlines, run: Callable[[Now, Command[T]], bool]) -> None:
+        """`run` carries out what a timer decides, and says whether it could be written."""
         self._deadlines = deadlines
         self._run = run
         self._set: dict[Hashable, Deadline] = {}

@@ -40,7 +40,10 @@ class TransactionJoining:
     """Asks wherever the coordinator is."""
 
     def __init__(
-        self, runtime: Runtime, cluster: ClusterView, transactions: Coordinators[TransactionShard]
+        self,
+        runtime: Runtime,
+        cluster: ClusterView,
+        transactions: Coordinators[TransactionShard, TransactionRecord],
     ) -> None:
         self._runtime = runtime
         self._cluster = cluster

@@ -110,12 +110,12 @@ class TransactionGate:
             refusals = stale | dict.fromkeys(questions, _TOO_MUCH_WAITS)
             return produce(request, Gate({}, refusals))
         request.body = _kept(body)
-        request.hold(_size_of(body))
+        request.queue_bytes(_size_of(body))
         later = Later.NO_REPLY if body.acks == 0 else request.park()
 
         def answered(verdicts: Verdicts, now: Now) -> None:
             request.now = now
-            request.let_go()
+            request.release_bytes()
             refusals = stale | {
                 name: Refusal(
                     _in_version(code, request.api_version), "the transaction was not confirmed"

@@ -5,7 +5,7 @@ the order of the requests. A parked request therefore holds the later answers, n
 
 Invariant  Every request that expects an answer gets exactly one, in request order.
 Invariant  At most `UNANSWERED_MAX` requests of one connection wait; then its peer is not read.
-Invariant  What requests hold in memory while another node is asked about them is bounded in bytes,
+Invariant  What requests take in memory while another node is asked about them is bounded in bytes,
            for a connection and for the node: who is at the bound is not read, answers or none. One
            request is always let in, however large it is.
 """
@@ -22,51 +22,51 @@ UNANSWERED_MAX: Final = 256
 RESUME_BELOW: Final = UNANSWERED_MAX // 2
 
 
-NODE_HELD_MAX: Final = 256 << 20
+QUEUED_BYTES_MAX: Final = 256 << 20
 CONNECTIONS_AT_MOST: Final = 8
-"""So many connections can hold as much as one may before all of them are at the node's bound."""
+"""So many connections can queue as much as one may before all of them are at the node's bound."""
 
 
-class HeldBytes:
-    """What the requests of all connections hold; some of these may be gone already."""
+class QueuedBytes:
+    """What queued requests of all connections take; some of these may be gone already."""
 
-    def __init__(self, most: int = NODE_HELD_MAX) -> None:
+    def __init__(self, most: int = QUEUED_BYTES_MAX) -> None:
         self.most = most
         self.most_of_one = most // CONNECTIONS_AT_MOST
         self.total = 0
-        self._holders: dict[Connection, int] = {}
-        """How many bytes each connection holds."""
+        self._queued: dict[Connection, int] = {}
+        """How many bytes each connection has queued."""
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more may be held."""
+        """Whether nothing more may be queued."""
         return self.total >= self.most
 
     def of(self, connection: Connection) -> int:
-        return self._holders.get(connection, 0)
+        return self._queued.get(connection, 0)
 
-    def hold(self, connection: Connection, size: int) -> None:
+    def add(self, connection: Connection, size: int) -> None:
         """A request of the connection is kept in memory."""
         was_full = self.is_full
         self._add(connection, size)
-        for each in (connection,) if was_full is self.is_full else tuple(self._holders):
+        for each in (connection,) if was_full is self.is_full else tuple(self._queued):
             each.read_or_not()
 
-    def let_go(self, connection: Connection, size: int) -> None:
+    def remove(self, connection: Connection, size: int) -> None:
         """It is kept no longer."""
         before = self.total
         self._add(connection, -size)
         all_may_go_on = before * 2 >= self.most > self.total * 2
-        for each in (connection, *self._holders) if all_may_go_on else (connection,):
+        for each in (connection, *self._queued) if all_may_go_on else (connection,):
             each.read_or_not()
 
     def _add(self, connection: Connection, size: int) -> None:
         self.total += size
-        left = self._holders.get(connection, 0) + size
+        left = self._queued.get(connection, 0) + size
         if left:
-            self._holders[connection] = left
+            self._queued[connection] = left
         else:
-            self._holders.pop(connection, None)
+            self._queued.pop(connection, None)
 
 
 class Slot:
@@ -108,7 +108,7 @@ class Connection:
         listener: str,
         peer_host: str,
         effects: list[Effect],
-        memory: HeldBytes | None = None,
+        memory: QueuedBytes | None = None,
     ) -> None:
         self.id = id
         self.listener = listener
@@ -120,7 +120,7 @@ class Connection:
         self.waiting: dict[Waiting, None] = {}
         self._slots: deque[Slot] = deque()
         self._effects = effects
-        self.memory = memory or HeldBytes()
+        self.memory = memory or QueuedBytes()
 
     def answer_now(self, parts: list[Part]) -> None:
         """Answer the request just read, behind the answers that are still due."""
@@ -154,14 +154,14 @@ class Connection:
         if self.closed:
             return
         slots, memory = len(self._slots), self.memory
-        held = memory.of(self)
+        queued = memory.of(self)
         if not self.paused:
-            is_too_much = held >= memory.most_of_one or memory.is_full
-            if slots >= UNANSWERED_MAX or (held and is_too_much):
+            is_too_much = queued >= memory.most_of_one or memory.is_full
+            if slots >= UNANSWERED_MAX or (queued and is_too_much):
                 self.paused = True
                 self._effects.append(PauseReading(self.id))
         elif slots < RESUME_BELOW and (
-            held == 0 or (held * 2 < memory.most_of_one and memory.total * 2 < memory.most)
+            queued == 0 or (queued * 2 < memory.most_of_one and memory.total * 2 < memory.most)
         ):
             self.paused = False
             self._effects.append(ResumeReading(self.id))

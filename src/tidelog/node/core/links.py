@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
@@ -58,10 +58,6 @@ class LinkLost(NamedTuple):
     gone; that it is silent tells nothing."""
 
 
-Answer: TypeAlias = Any
-"""The entity of that API version, or `LinkLost`."""
-
-Then: TypeAlias = Callable[[Answer, Now], None]
 ThenFetched: TypeAlias = Callable[[FetchResponse | LinkLost, Now], None]
 
 

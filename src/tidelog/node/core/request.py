@@ -11,9 +11,9 @@ from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.node.core.promise import Promise
 from tidelog.node.core.request_meter import RequestMeter
-from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
+from tidelog.protocol.frame import RequestHeader
 from tidelog.protocol.message import ResponseMessage
 
 
@@ -32,11 +32,19 @@ BodyT_co = TypeVar("BodyT_co", covariant=True)
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
+def encode_answer(answer: Answer, version: int, correlation_id: int) -> list[Part]:
+    """The answer as bytes."""
+    if isinstance(answer, list):
+        return answer
+    return [encode_response(answer, version, correlation_id)]
+
+
 class Request(Generic[BodyT_co]):
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
     __slots__ = (
-        "_held_bytes",
+        "_meter",
+        "_queued_bytes",
         "_slot",
         "api_key",
         "api_version",
@@ -45,7 +53,6 @@ class Request(Generic[BodyT_co]):
         "connection",
         "correlation_id",
         "frame",
-        "meter",
         "now",
     )
 
@@ -53,26 +60,24 @@ class Request(Generic[BodyT_co]):
         self,
         now: Now,
         connection: Connection,
-        api_key: ApiKey,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
+        header: RequestHeader,
         body: BodyT_co,
         frame: memoryview,
+        meter: RequestMeter | None = None,
     ) -> None:
         self.now = now
         self.connection = connection
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.api_key = header.api_key
+        self.api_version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
         self.body = body
         self.frame = frame
         """As it came, if it may have to be passed on; gone when its handler returns."""
         self._slot: Slot | None = None
-        self._held_bytes = 0
-        self.meter: RequestMeter | None = None
-        """Who notes how long it was parked."""
+        self._queued_bytes = 0
+        self._meter = meter
+        """Who notes how long it was parked; nobody asks that of what another request encloses."""
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
@@ -80,28 +85,19 @@ class Request(Generic[BodyT_co]):
             self._slot = self.connection.reserve()
         return Later.PARKED
 
-    @property
-    def is_parked(self) -> bool:
-        return self._slot is not None
-
     def drop_body(self) -> None:
         """What was asked is not needed any more; the answer goes to whoever asked it."""
         del self.body
 
-    def encode(self, reply: Answer) -> list[Part]:
-        """The answer as bytes."""
-        if isinstance(reply, list):
-            return reply
-        return [encode_response(reply, self.api_version, self.correlation_id)]
-
     def answer(self, reply: Answer) -> None:
         """Answer a parked request."""
-        self.let_go()
+        self.release_bytes()
         if self._slot is not None and not self.connection.closed:
-            self.connection.fill(self._slot, self.encode(reply))
+            encoded = encode_answer(reply, self.api_version, self.correlation_id)
+            self.connection.fill(self._slot, encoded)
             self._slot = None
-            if self.meter is not None:
-                self.meter.answered(self.api_key, self.now)
+            if self._meter is not None:
+                self._meter.answered(self.api_key, self.now)
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:
         """Answer once the promise is settled, with what it is then."""
@@ -109,16 +105,16 @@ class Request(Generic[BodyT_co]):
         promise.then(self.answer)
         return later
 
-    def hold(self, size: int) -> None:
-        """So many bytes of the request stay in memory until it is answered, or let go."""
-        self._held_bytes += size
-        self.connection.memory.hold(self.connection, size)
+    def queue_bytes(self, size: int) -> None:
+        """So many bytes of the request stay in memory until it is answered, or released."""
+        self._queued_bytes += size
+        self.connection.memory.add(self.connection, size)
 
-    def let_go(self) -> None:
+    def release_bytes(self) -> None:
         """Nothing of it stays in memory because somebody else is asked."""
-        size, self._held_bytes = self._held_bytes, 0
+        size, self._queued_bytes = self._queued_bytes, 0
         if size:
-            self.connection.memory.let_go(self.connection, size)
+            self.connection.memory.remove(self.connection, size)
 
     def refuse(self, refusal: Refusal, refused: Callable[[Refusal], Answer]) -> None:
         """Refuse a parked request as a whole, in the words of `refused`."""

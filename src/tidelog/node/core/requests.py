@@ -5,21 +5,15 @@ Invariant  A frame that cannot be read closes its own connection and touches not
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
-
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
-from tidelog.node.core.request import Later, Reply, Request
+from tidelog.node.core.request import Later, Request, encode_answer
 from tidelog.node.core.request_meter import RequestMeter
-from tidelog.node.core.routes import Routes
+from tidelog.node.core.routes import BodyT, Routes
 from tidelog.node.core.runtime import Runtime
 from tidelog.observe.events import ConnectionDropped
-from tidelog.protocol.apis import FORWARDED
-from tidelog.protocol.frame import MalformedRequest, read_request_header
-
-_NO_FRAME: Final = memoryview(b"")
+from tidelog.protocol.frame import MalformedRequest, RequestHeader, read_request_header
 
 
 class Requests:
@@ -43,39 +37,45 @@ class Requests:
         is_controllers = connection.listener in self._listeners.controller_names
         routes = self._of_controllers if is_controllers else self._of_brokers
         try:
-            request, handle = self._decode(routes, now, connection, frame)
+            header = self._read_header(connection, frame)
         except MalformedRequest as error:
-            self._runtime.announce(
-                ConnectionDropped(
-                    listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
-                )
-            )
-            connection.close(str(error))
+            self._drop(connection, error)
             return
-        reply = handle(request)
-        request.frame = _NO_FRAME  # it lies in the shell's buffer
+        reply = routes[header.api_key](self._request, now, connection, header, frame)
         if isinstance(reply, Later):
-            if request.is_parked:
-                request.meter = self.meter
+            if reply is Later.PARKED:
                 return
             if reply is Later.HANG_UP:
                 connection.close("a request without acknowledgement failed")
+        elif isinstance(reply, MalformedRequest):
+            self._drop(connection, reply)
+            return
         else:
-            connection.answer_now(request.encode(reply))
-        self.meter.times[request.api_key].at_once += 1
+            connection.answer_now(encode_answer(reply, header.api_version, header.correlation_id))
+        self.meter.times[header.api_key].at_once += 1
 
-    def _decode(
-        self, routes: Routes, now: Now, connection: Connection, frame: memoryview
-    ) -> tuple[Request[Any], Callable[[Request[Any]], Reply]]:
+    def _request(
+        self,
+        now: Now,
+        connection: Connection,
+        header: RequestHeader,
+        body: BodyT,
+        frame: memoryview,
+    ) -> Request[BodyT]:
+        return Request(now, connection, header, body, frame, self.meter)
+
+    def _read_header(self, connection: Connection, frame: memoryview) -> RequestHeader:
         header = read_request_header(frame)
-        key, version = header.api_key, header.api_version
-        if key not in self._listeners.served_on(connection.listener):
-            raise MalformedRequest(f"{key.name} is not served on listener {connection.listener}")
-        route = routes[key]
-        body = route.decode(frame[header.body_offset :], version)
-        # What waits must not hold on to the shell's buffer, so the hot path goes without the frame.
-        as_it_came = frame if key in FORWARDED else _NO_FRAME
-        request = Request(
-            now, connection, key, version, header.correlation_id, header.client_id, body, as_it_came
+        if header.api_key not in self._listeners.served_on(connection.listener):
+            raise MalformedRequest(
+                f"{header.api_key.name} is not served on listener {connection.listener}"
+            )
+        return header
+
+    def _drop(self, connection: Connection, error: MalformedRequest) -> None:
+        self._runtime.announce(
+            ConnectionDropped(
+                listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
+            )
         )
-        return request, route.handle
+        connection.close(str(error))

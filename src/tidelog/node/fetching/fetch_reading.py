@@ -147,7 +147,7 @@ class FetchRead:
             refusal = self._note_progress(partition, wanted, listening, self._heard)
             if refusal is not None:
                 return self._refused(wanted, partition.name, refusal.code)
-        mark, stable = partition.high_watermark.offset, partition.last_stable_offset
+        high_watermark, stable = partition.high_watermark.offset, partition.last_stable_offset
         committed_only = self._fetch.isolation_level == READ_COMMITTED
         records: FileRegion | None = None
         aborted: list[tuple[int, int]] | None = [] if committed_only else None
@@ -163,7 +163,7 @@ class FetchRead:
         if diverging is not None or nearer is not None:
             self.urgent = True
         else:
-            limit = log.end_offset if is_follower else stable if committed_only else mark
+            limit = log.end_offset if is_follower else stable if committed_only else high_watermark
             try:
                 records = self._records(partition, wanted, limit)
                 if records is not None and committed_only:
@@ -175,7 +175,7 @@ class FetchRead:
         return FetchedPartition(
             wanted.partition,
             ErrorCode.none,
-            mark,
+            high_watermark,
             stable,
             log.start_offset,
             aborted,
@@ -222,7 +222,7 @@ class FetchRead:
     ) -> Refusal | None:
         """A follower that asks for an offset holds everything below it.
 
-        Noted before the mark is read, so that the answer tells of the mark that moved by it.
+        Noted before the high watermark is read, so that the answer tells of one that moved by it.
         """
         if self._context.awaited:
             self._context.awaited.heard(self._fetch.replica_id, partition.name)
@@ -247,7 +247,9 @@ class FetchRead:
         """Batches below `limit` that fit, and whether waiting for more would be pointless."""
         log, offset, remaining = partition.log, wanted.fetch_offset, self._remaining
         if offset >= limit:
-            if offset > limit:  # the reader is ahead of a mark that lags; it will ask again
+            if (
+                offset > limit
+            ):  # the reader is ahead of a high watermark that lags; it will ask again
                 self.urgent = True
             return None
         is_first = self.size_bytes == 0

@@ -4,8 +4,8 @@ A broker dies, and clients ask the others for its partitions' leaders at once, b
 decided. Two things let them go on as soon as there is a decision:
 
 - While the connection to a broker has just broken, whoever asks for the leader of its partitions
-  gets the answer when there is a decision (`node/core/held_requests.py`), so that the first answer
-  is right; who asks in other ways is told that they have no leader.
+  gets the answer when there is a decision (`node/core/delayed_requests.py`), so that the first
+  answer is right; who asks in other ways is told that they have no leader.
 - A broker that was fenced a moment ago is still in the list of brokers. Clients that find a broker
   missing tear down what they had to do with it, which takes librdkafka a second.
 

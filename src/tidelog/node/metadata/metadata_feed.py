@@ -65,11 +65,11 @@ class MetadataFeed:
 
     def catch_up(self, now: Now) -> None:
         """Replay what has been committed since the last time."""
-        mark = self._replica.high_watermark
-        if mark <= self.applied:
+        high_watermark = self._replica.high_watermark
+        if high_watermark <= self.applied:
             return
         committed = self._replica.committed_since(self.applied)
-        self.applied = mark
+        self.applied = high_watermark
         image = self._cluster.image
         self._changed(image.replay_all((each.offset, each.record) for each in committed), now)
 

@@ -1,7 +1,8 @@
 """This node in the quorum: carries out what the quorum wants, and tells the node what changed.
 
-Invariant  After everything that happens to the quorum, and before anything else does, its letters
-           are on their way, its log is being synced, and whoever acts on its state has looked.
+Invariant  After everything that happens to the quorum, and before anything else does, its
+           requests are on their way, its log is being synced, and whoever acts on its state has
+           looked.
 Invariant  One sync of the metadata log is under way at a time; a failed one stops the node.
 Invariant  What the quorum promises is on disk before it is said to anybody.
 """
@@ -9,7 +10,7 @@ Invariant  What the quorum promises is on disk before it is said to anybody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import DiskError
@@ -18,6 +19,7 @@ from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import Lane
 from tidelog.node.core.links import LinkLost
+from tidelog.node.core.promise import Promise
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -28,13 +30,13 @@ from tidelog.quorum.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     OutboundRequest,
+    QuorumRequest,
     QuorumResponse,
     Vote,
 )
 from tidelog.quorum.quorum import Quorum
 from tidelog.quorum.timeouts import NEVER_MS
 
-Answer: TypeAlias = Callable[[QuorumResponse], None]
 PURPOSE: Final = "quorum"
 LEAVE_WITHIN_MS: Final = 100
 """So long a leader that stops waits for the others to know it."""
@@ -73,23 +75,24 @@ class QuorumMember:
 
     # What voters ask
 
-    def vote_asked(self, asked: Vote, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.elections.handle_vote(asked, now), answer, now)
-
-    def epoch_begun(self, begun: BeginQuorumEpoch, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.elections.handle_begin_quorum_epoch(begun, now), answer, now)
-
-    def epoch_ended(self, ended: EndQuorumEpoch, now: Now, answer: Answer) -> None:
-        self._answer(self._quorum.elections.handle_end_quorum_epoch(ended, now), answer, now)
-
-    def _answer(self, said: QuorumResponse, answer: Answer, now: Now) -> None:
-        """Answer, once what the answer promises is on disk."""
+    def asked(self, question: QuorumRequest, now: Now) -> Promise[QuorumResponse]:
+        """The answer, settled once what it promises is on disk."""
+        elections = self._quorum.elections
+        match question:
+            case Vote():
+                said = elections.handle_vote(question, now)
+            case BeginQuorumEpoch():
+                said = elections.handle_begin_quorum_epoch(question, now)
+            case EndQuorumEpoch():
+                said = elections.handle_end_quorum_epoch(question, now)
+        answer: Promise[QuorumResponse] = Promise()
         if self._quorum.state.awaits_disk:
-            self._unsaid.append(lambda: answer(said))
+            self._unsaid.append(lambda: answer.settle(said))
             self.settle(now)
         else:
             self.settle(now)
-            answer(said)
+            answer.settle(said)
+        return answer
 
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""

@@ -7,7 +7,7 @@ partition, the metadata log.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, ZERO_UUID
@@ -59,6 +59,19 @@ _NO_EPOCH: Final = -1
 
 QuorumRequestMessage: TypeAlias = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 QuorumResponseMessage: TypeAlias = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse
+EndpointT_co = TypeVar("EndpointT_co", covariant=True)
+
+
+class MakeLeaderEndpoint(Protocol[EndpointT_co]):
+    """The class of where a leader is found, which each request has for itself."""
+
+    def __call__(self, *, name: str, host: str, port: int) -> EndpointT_co: ...
+
+
+class MakeNodeEndpoint(Protocol[EndpointT_co]):
+    """The same in each response."""
+
+    def __call__(self, *, node_id: int, host: str, port: int) -> EndpointT_co: ...
 
 
 def ask_voter(
@@ -130,10 +143,7 @@ def vote_response(answer: QuorumResponse) -> VoteResponse:
         leader_epoch=answer.epoch,
         vote_granted=answer.granted,
     )
-    endpoints = [
-        VoteResponseNodeEndpoint(node_id=answer.leader_id, host=host, port=port)
-        for host, port in _known(answer.address)
-    ]
+    endpoints = _node_endpoints(VoteResponseNodeEndpoint, answer)
     topic = VoteResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return VoteResponse(topics=[topic], node_endpoints=endpoints)
 
@@ -151,10 +161,7 @@ def begin_epoch_request(
         leader_epoch=begun.epoch,
     )
     topic = BeginQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    endpoints = [
-        BeginQuorumEpochRequestLeaderEndpoint(name=listener, host=host, port=port)
-        for host, port in _known(begun.address)
-    ]
+    endpoints = _leader_endpoints(BeginQuorumEpochRequestLeaderEndpoint, listener, begun.address)
     return BeginQuorumEpochRequest(
         cluster_id=cluster_id, voter_id=voter_id, topics=[topic], leader_endpoints=endpoints
     )
@@ -181,10 +188,7 @@ def begin_epoch_response(answer: QuorumResponse) -> BeginQuorumEpochResponse:
     partition = BeginQuorumEpochResponsePartitionData(
         error_code=ErrorCode(answer.error), leader_id=answer.leader_id, leader_epoch=answer.epoch
     )
-    endpoints = [
-        BeginQuorumEpochResponseNodeEndpoint(node_id=answer.leader_id, host=host, port=port)
-        for host, port in _known(answer.address)
-    ]
+    endpoints = _node_endpoints(BeginQuorumEpochResponseNodeEndpoint, answer)
     topic = BeginQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return BeginQuorumEpochResponse(topics=[topic], node_endpoints=endpoints)
 
@@ -205,10 +209,7 @@ def end_epoch_request(
         ],
     )
     topic = EndQuorumEpochRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    endpoints = [
-        EndQuorumEpochRequestLeaderEndpoint(name=listener, host=host, port=port)
-        for host, port in _known(ended.address)
-    ]
+    endpoints = _leader_endpoints(EndQuorumEpochRequestLeaderEndpoint, listener, ended.address)
     return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic], leader_endpoints=endpoints)
 
 
@@ -237,10 +238,7 @@ def end_epoch_response(answer: QuorumResponse) -> EndQuorumEpochResponse:
     partition = EndQuorumEpochResponsePartitionData(
         error_code=ErrorCode(answer.error), leader_id=answer.leader_id, leader_epoch=answer.epoch
     )
-    endpoints = [
-        EndQuorumEpochResponseNodeEndpoint(node_id=answer.leader_id, host=host, port=port)
-        for host, port in _known(answer.address)
-    ]
+    endpoints = _node_endpoints(EndQuorumEpochResponseNodeEndpoint, answer)
     topic = EndQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return EndQuorumEpochResponse(topics=[topic], node_endpoints=endpoints)
 
@@ -287,5 +285,19 @@ def _leader_address(
     return None
 
 
-def _known(address: Address | None) -> list[Address]:
-    return [] if address is None else [address]
+def _leader_endpoints(
+    make: MakeLeaderEndpoint[EndpointT_co], listener: str, address: Address | None
+) -> list[EndpointT_co]:
+    if address is None:
+        return []
+    host, port = address
+    return [make(name=listener, host=host, port=port)]
+
+
+def _node_endpoints(
+    make: MakeNodeEndpoint[EndpointT_co], answer: QuorumResponse
+) -> list[EndpointT_co]:
+    if answer.address is None:
+        return []
+    host, port = answer.address
+    return [make(node_id=answer.leader_id, host=host, port=port)]

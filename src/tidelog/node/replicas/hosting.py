@@ -27,8 +27,8 @@ from tidelog.model.time import Now
 from tidelog.node.control.alter_partitions import AlterPartitions
 from tidelog.node.control.directory_assignments import DirectoryAssignments
 from tidelog.node.core.checkpointing import lower
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.effects import Lane
-from tidelog.node.core.held_requests import HeldRequests
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.core.signal import Signal
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -62,7 +62,7 @@ class HostingContext(NamedTuple):
     flushes: Flushes
     fetchers: ReplicaFetchers
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
     assignments: DirectoryAssignments
     alter_partitions: AlterPartitions
 
@@ -161,8 +161,8 @@ class Hosting:
                 if not directory.was_clean:
                     self._tell_recovery(log)
                 log.config = self._config_of(name)  # it may have changed meanwhile
-                mark = directory.high_watermarks.get(name, 0)
-                self._host(log, mark)
+                high_watermark = directory.high_watermarks.get(name, 0)
+                self._host(log, high_watermark)
 
     def _is_stray(self, log: PartitionLog) -> bool:
         topic = self._context.cluster.image.topics_by_name.get(log.partition.topic)
@@ -230,7 +230,7 @@ class Hosting:
             for partition in self._context.replicas:
                 if partition.leading is not None:
                     partition.leading.look_again(now)
-        self._context.held.look_again()
+        self._context.delayed_requests.look_again()
 
     def _forget_rules(self, delta: ImageDelta) -> None:
         for kind, name in delta.configs:

@@ -21,7 +21,7 @@ from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.core.checkpointing import lower
-from tidelog.node.core.held_requests import HeldRequests
+from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.links import Link, LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -60,7 +60,7 @@ class FetcherContext(NamedTuple):
     cluster: ClusterView
     flushes: Flushes
     departures: Departures
-    held: HeldRequests
+    delayed_requests: DelayedRequests
 
 
 class ReplicaFetcher:
@@ -209,7 +209,7 @@ class ReplicaFetcher:
             if answer.session_id:
                 if not self._session.is_open:
                     self._context.departures.heard_from(self.leader)
-                    self._context.held.look_again()
+                    self._context.delayed_requests.look_again()
                 self._session.answered(answer.session_id)
             else:
                 self._begin_anew()

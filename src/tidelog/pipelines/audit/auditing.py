@@ -13,14 +13,13 @@ from pyspark.sql import SparkSession
 
 from tidelog.model.nearest import nearest
 from tidelog.pipelines.audit.comparing import TableAudit, audit_table
-from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.mistakes import PipelineTrouble, Tell
 from tidelog.pipelines.description.spec import Pipeline
 from tidelog.pipelines.project.project import CONFIGURATION, write_project
 from tidelog.pipelines.project.source_options import check_topics
 from tidelog.pipelines.run.backfill import pending_backfill
 from tidelog.pipelines.run.running import finish_batches, sole_run
 from tidelog.pipelines.run.spark_failures import failure_in
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.spark.session import spark_session
 
 OpenSpark: TypeAlias = Callable[[str, str | None, Mapping[str, str]], SparkSession]

@@ -9,9 +9,9 @@ Invariant  What cannot be judged is refused, never called clean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from deltalake import DeltaTable
 from pyspark.errors import AnalysisException
@@ -30,7 +30,7 @@ from tidelog.pipelines.project.source_options import (
     pinned_start,
     start_json,
 )
-from tidelog.pipelines.project.transformation import transformation
+from tidelog.pipelines.project.transformation import transformation_source
 from tidelog.pipelines.run.checkpoints import Checkpoint
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.tables.decisions import Decisions
@@ -125,7 +125,7 @@ def _expected(
         "endingOffsets": start_json({each: ends[each] for each in starts}),
     }
     records = spark.read.format("tidelog").options(**options).load()
-    rows = transformation(pipeline, table.name, project)(records)
+    rows = _transformation(pipeline, table.name, project)(records)
     partition_by = table.output.partition_by if isinstance(table.output, TableOutput) else ()
     return outcomes(rows, partition_by)
 
@@ -174,3 +174,14 @@ def _ends(state: State, table: Table) -> Positions:
         )
     one, other = (each.position() for each in flows)
     return {each: min(end, other[each]) for each, end in one.items() if each in other}
+
+
+def _transformation(
+    pipeline: Pipeline, name: str, project: Path
+) -> Callable[[DataFrame], DataFrame]:
+    """The function of a table's file, compiled from the same source."""
+    path = project / "transformations" / f"{name}.py"
+    namespace: dict[str, Any] = {"__file__": str(path), "__name__": name}
+    exec(compile(transformation_source(pipeline, name), str(path), "exec"), namespace)
+    found: Callable[[DataFrame], DataFrame] = namespace["rows"]
+    return found

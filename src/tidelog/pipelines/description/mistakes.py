@@ -1,12 +1,17 @@
-"""Mistakes in a pipeline's description: all of them at once, each with its place and the fix."""
+"""Mistakes in a pipeline's description: all of them at once, each with its place and the fix; and
+how whoever runs it is told of anything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
 from tidelog.client.errors import Unreachable
 from tidelog.model.errors import ConfigError, TidelogError
+
+Tell: TypeAlias = Callable[[str], None]
+"""Says one line to whoever runs a pipeline."""
 
 
 class Mistake(NamedTuple):

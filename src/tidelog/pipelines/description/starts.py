@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import yaml
 
 from tidelog.spark.errors import OptionError
-from tidelog.spark.source.positions import parse_start
+from tidelog.spark.source.range_limits import parse_start
 
 
 class StartMistake(ValueError):

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tidelog.pipelines.description.mistakes import NotYet
+from tidelog.pipelines.description.mistakes import NotYet, Tell
 from tidelog.pipelines.description.spec import Column, Pipeline, Table
 from tidelog.pipelines.project.inference import infer_columns
 from tidelog.pipelines.project.pinned import pin_columns, pinned_columns
 from tidelog.pipelines.project.source_options import ends_now, pinned_start, start_json, start_of
 from tidelog.pipelines.run.checkpoints import Checkpoint
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.summary import position_of
 from tidelog.pipelines.tables.durable import replace_file
 from tidelog.spark.source.offsets import Positions

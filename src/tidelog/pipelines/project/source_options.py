@@ -15,7 +15,7 @@ from tidelog.pipelines.run.state import State
 from tidelog.spark.options import ReadOptions, read_options
 from tidelog.spark.source.offsets import Positions, from_json, to_json
 from tidelog.spark.source.planning import find_positions
-from tidelog.spark.source.positions import EARLIEST, End
+from tidelog.spark.source.range_limits import EARLIEST, End
 from tidelog.spark.source.topic_offsets import TopicOffsets
 from tidelog.spark.source.topics import Topics
 

@@ -5,9 +5,7 @@ Invariant  What is audited is what runs: the flow and the audit compile the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 from tidelog.pipelines.description.avro_schema import avro_columns
 from tidelog.pipelines.description.mistakes import PipelineTrouble
@@ -23,9 +21,6 @@ from tidelog.pipelines.description.spec import (
     With,
 )
 from tidelog.pipelines.project.pinned import pinned_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _HEAD = '''"""Table {name} of pipeline {pipeline}, written by `tidelog pipelines`."""
 
@@ -50,17 +45,6 @@ def transformation_source(pipeline: Pipeline, name: str) -> str:
     """The head of a table's file."""
     body = "".join(f"    found = {line}\n" for line in _calls(pipeline, name))
     return f"{_HEAD.format(name=name, pipeline=pipeline.name)}{body}    return found\n"
-
-
-def transformation(
-    pipeline: Pipeline, name: str, project: Path
-) -> Callable[[DataFrame], DataFrame]:
-    """The same function, ready to be called."""
-    path = project / "transformations" / f"{name}.py"
-    namespace: dict[str, Any] = {"__file__": str(path), "__name__": name}
-    exec(compile(transformation_source(pipeline, name), str(path), "exec"), namespace)
-    found: Callable[[DataFrame], DataFrame] = namespace["rows"]
-    return found
 
 
 def decoded_columns(pipeline: Pipeline, table: str, decode: Decode) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tidelog.model.nearest import nearest
-from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.mistakes import PipelineTrouble, Tell
 from tidelog.pipelines.description.spec import Pipeline, SparkOutput, starting_from
 from tidelog.pipelines.project.pinning import pin_starts
 from tidelog.pipelines.project.source_options import (
@@ -28,7 +28,6 @@ from tidelog.pipelines.project.source_options import (
 )
 from tidelog.pipelines.run.checkpoints import Checkpoint
 from tidelog.pipelines.run.data_loss import due, gone, only, standing
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.state import State
 from tidelog.pipelines.tables.decisions import BACKFILL
 from tidelog.pipelines.tables.durable import replace_file, sync_directory

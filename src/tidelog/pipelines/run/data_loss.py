@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidelog.model.ids import TopicPartition
-from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.mistakes import PipelineTrouble, Tell
 from tidelog.pipelines.description.spec import OnDataLoss, Pipeline
 from tidelog.pipelines.project.source_options import ends_now, pinned_end, pinned_start
 from tidelog.pipelines.run.checkpoints import Checkpoint
 from tidelog.spark.source.offsets import Positions
-
-if TYPE_CHECKING:
-    from tidelog.pipelines.run.spark_process import Tell
 
 REMEDY: Final = (
     "`on_data_loss: go_on` takes what is left, `--full-refresh` builds the table anew from it; "

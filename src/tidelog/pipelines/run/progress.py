@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from tidelog.pipelines.description.mistakes import Tell
 from tidelog.pipelines.description.spec import Pipeline, Table, TableOutput
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.tables.decisions import Counts, Decisions
 
 _EVERY_S: Final = 1.0

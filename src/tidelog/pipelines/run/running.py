@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
-from tidelog.pipelines.description.mistakes import PipelineTrouble
+from tidelog.pipelines.description.mistakes import PipelineTrouble, Tell
 from tidelog.pipelines.description.spec import Pipeline, TableFormat, TableOutput
 from tidelog.pipelines.project.pinning import pin_schemas, pin_starts
 from tidelog.pipelines.project.project import VIEWS, write_project, write_views
@@ -27,7 +27,6 @@ from tidelog.pipelines.run.backfill import (
 from tidelog.pipelines.run.data_loss import check_losses
 from tidelog.pipelines.run.progress import progress, totals
 from tidelog.pipelines.run.refresh import finish_refreshes, request_refresh
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.summary import TableSummary, Taken, position_of, summarize, taken
 from tidelog.pipelines.run.views import computable_views, publish_views
 from tidelog.pipelines.tables.stored_tables import compact
@@ -56,6 +55,20 @@ def sole_run(pipeline: Pipeline) -> Iterator[int]:
         yield file.fileno()
 
 
+class _Asked(NamedTuple):
+    """What a run is asked for, and whom it tells."""
+
+    pipeline: Pipeline
+    tell: Tell
+    anew: Collection[str]
+    start: str | None
+    backfill: Collection[str]
+
+    def flows(self) -> list[Pipeline]:
+        """Those of the tables, then those of a backfill that is not done."""
+        return [self.pipeline, *pending_backfill(self.pipeline)]
+
+
 def prepare(
     pipeline: Pipeline,
     tell: Tell,
@@ -63,25 +76,68 @@ def prepare(
     start: str | None = None,
     backfill: Collection[str] = (),
 ) -> None:
-    """All that comes before Spark: repair, forget what is built anew, pin, generate.
+    """All that comes before Spark, in the order of PREPARATIONS.
 
     `start` is where tables that are built anew or backfilled begin.
     """
-    check_topics(pipeline)
-    request_refresh(pipeline, anew, start)
-    finish_refreshes(pipeline)
-    finish_batches(pipeline)
-    request_backfill(pipeline, backfill, start, tell)
-    pin_starts(pipeline)
-    for each in (pipeline, *pending_backfill(pipeline)):
-        check_losses(each, tell)
-    drop_gone(pipeline)
-    flows = [pipeline, *pending_backfill(pipeline)]
-    for each in flows:
-        pin_schemas(each, tell)
-    for each in flows:
+    asked = _Asked(pipeline, tell, anew, start, backfill)
+    for prepare_one, _ in PREPARATIONS:
+        prepare_one(asked)
+
+
+def _check_losses(asked: _Asked) -> None:
+    for each in asked.flows():
+        check_losses(each, asked.tell)
+
+
+def _pin_schemas(asked: _Asked) -> None:
+    for each in asked.flows():
+        pin_schemas(each, asked.tell)
+
+
+def _write_projects(asked: _Asked) -> None:
+    for each in asked.flows():
         shutil.rmtree(each.state.project, ignore_errors=True)
         write_project(each, each.state.project)
+
+
+PREPARATIONS: Final[tuple[tuple[Callable[[_Asked], None], str], ...]] = (
+    (
+        lambda asked: check_topics(asked.pipeline),
+        "a description with a mistake is refused before anything is changed",
+    ),
+    (
+        lambda asked: request_refresh(asked.pipeline, asked.anew, asked.start),
+        "new starts are found, or refused, while the old tables are whole",
+    ),
+    (
+        lambda asked: finish_refreshes(asked.pipeline),
+        "a table that is half removed can take no batch, so it is gone before batches are finished",
+    ),
+    (
+        lambda asked: finish_batches(asked.pipeline),
+        "a request for a backfill clears what the last one decided; nothing of it may be waiting",
+    ),
+    (
+        lambda asked: request_backfill(asked.pipeline, asked.backfill, asked.start, asked.tell),
+        "a table that is new starts where the backfill of the one before it will have started",
+    ),
+    (
+        lambda asked: pin_starts(asked.pipeline),
+        "only what has a start can have lost records behind it",
+    ),
+    (_check_losses, "a loss is told, or refused, before its partition is given up"),
+    (
+        lambda asked: drop_gone(asked.pipeline),
+        "columns are inferred from records, which a partition that is gone does not give",
+    ),
+    (_pin_schemas, "a project names the columns, starts and ends that are pinned"),
+    (_write_projects, "Spark reads them next"),
+)
+"""What prepares a run, and why it comes before what stands below it.
+
+Each may be the last thing that a run does before it dies: the next run begins from the top again.
+"""
 
 
 def finish_batches(pipeline: Pipeline) -> None:

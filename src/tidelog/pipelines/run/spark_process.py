@@ -8,16 +8,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tidelog.model.errors import TidelogError
-from tidelog.pipelines.description.mistakes import ClusterAway, NotYet, PipelineTrouble
+from tidelog.pipelines.description.mistakes import ClusterAway, NotYet, PipelineTrouble, Tell
 from tidelog.pipelines.run.spark_failures import failure_in
 from tidelog.spark.session import require_java
-
-Tell = Callable[[str], None]
 
 _STOP_S: Final = 30
 _MEETING_S: Final = 120
@@ -103,22 +101,33 @@ def last_complaint(log: Path, start: int = 0) -> str:
     return ""
 
 
+StartSpark: TypeAlias = Callable[
+    [str, Mapping[str, str], Path, int, Tell], AbstractContextManager[SparkProcess]
+]
+"""Who starts a Spark with this master and these settings; `spark_process` does."""
+
+
 @contextmanager
 def spark_process(
-    master: str, settings: Mapping[str, str], log: Path, held: int, tell: Tell
+    master: str,
+    settings: Mapping[str, str],
+    log: Path,
+    held: int,
+    tell: Tell,
+    python: str = sys.executable,
 ) -> Iterator[SparkProcess]:
     """Start Spark; `held` is a file that stays open as long as Spark may write."""
     require_java()
     log.parent.mkdir(parents=True, exist_ok=True)
     log_start = log.stat().st_size if log.exists() else 0
     environment = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
         # On a busy machine Spark's processes need longer than 15 s to find each other.
         "SPARK_AUTH_SOCKET_TIMEOUT": str(_MEETING_S),
     }
     command = [
-        sys.executable,
+        python,
         "-m",
         "tidelog.pipelines.run.runner",
         master,

@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from tidelog.pipelines.description.mistakes import NotYet
+from tidelog.pipelines.description.mistakes import NotYet, Tell
 from tidelog.pipelines.description.spec import Pipeline
 from tidelog.pipelines.run.running import ProjectRunner, prepare, run_once
-from tidelog.pipelines.run.spark_process import Tell
 from tidelog.pipelines.run.summary import TableSummary, lag_of
 from tidelog.spark.errors import SourceError
 

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,6 +60,16 @@ def target_of(options: Mapping[str, str]) -> TableTarget:
     )
 
 
+class Task(Protocol):
+    """What Spark tells a task about itself: a part of its `TaskContext`."""
+
+    def getLocalProperty(self, key: str) -> str | None:  # noqa: N802
+        """A property of the query."""
+
+    def partitionId(self) -> int:  # noqa: N802
+        """Which of the tasks of the batch it is."""
+
+
 class PartMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
@@ -81,7 +91,8 @@ class TableWriter(DataSourceStreamArrowWriter):
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return PartMessage(write_part(self._target, self._columns, iterator))
+        task = TaskContext.get()
+        return PartMessage(write_part(self._target, self._columns, iterator, task))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self.commit_type(self._target).commit(batchId, self._columns, _parts(messages))
@@ -91,15 +102,14 @@ class TableWriter(DataSourceStreamArrowWriter):
 
 
 def write_part(
-    target: TableTarget, columns: pa.Schema, batches: Iterator[pa.RecordBatch]
+    target: TableTarget, columns: pa.Schema, batches: Iterator[pa.RecordBatch], task: Task | None
 ) -> PartWritten:
     """The files of one task: rows of the table, and what goes to quarantine."""
-    context = TaskContext.get()
-    query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
-    number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    if context is None or query is None or number is None:
+    query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+    number = None if task is None else task.getLocalProperty("streaming.sql.batchId")
+    if task is None or query is None or number is None:
         raise PipelineTrouble("tidelog-table is written by streaming queries only")
-    name = f"part-{int(number):05d}-{context.partitionId():05d}-{os.urandom(8).hex()}.parquet"
+    name = f"part-{int(number):05d}-{task.partitionId():05d}-{os.urandom(8).hex()}.parquet"
     table, quarantine = target.stores()
     good = TableFiles(table.path, name, target.partition_by, staged=table.staged)
     bad = TableFiles(quarantine.path, name, (), staged=quarantine.staged)

@@ -41,7 +41,7 @@ ELECT_LEADERS_VERSION: Final = 2
 ADMIN_TIMEOUT_MS: Final = 5_000
 RETRY_MS: Final = 250
 CANCELS: Final = 0.2
-"""How likely a wish to move a partition is one to stay instead."""
+"""How likely a request to move a partition is one to stay instead."""
 
 _CREATE: Final = "create"
 
@@ -199,9 +199,9 @@ class Administrator(ClusterClient):
 
     def _ask_to_move(self, replicas: Sequence[int] | None) -> None:
         name = self.dice.choice(self._partitions)
-        wish = ReassignablePartition(partition_index=name.partition, replicas=replicas)
+        partition = ReassignablePartition(partition_index=name.partition, replicas=replicas)
         request = AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name=name.topic, partitions=[wish])],
+            topics=[ReassignableTopic(name=name.topic, partitions=[partition])],
             timeout_ms=ADMIN_TIMEOUT_MS,
         )
         self._ask_anyone(request, REASSIGN_VERSION, _take_note)

@@ -23,9 +23,7 @@ from tidelog.protocol.messages.heartbeat import HeartbeatRequest
 from tidelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tidelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tidelog.protocol.stored.consumer_protocol import (
-    NamedPartitions,
-)
+from tidelog.protocol.stored.consumer_protocol import NamedPartitions
 from tidelog.simulator.clients.asking import Lost
 from tidelog.simulator.clients.groups import SESSION_MS, GroupMember
 from tidelog.simulator.clients.offset_history import NOBODY, Membership, OffsetHistory

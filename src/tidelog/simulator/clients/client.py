@@ -9,18 +9,15 @@ Invariant  A client acts only when it is told something, so that a run is the sa
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 from zlib import crc32
 
 from tidelog.model.errors import invariant
 from tidelog.simulator.world.cluster import client_address
 from tidelog.simulator.world.dice import stream
-from tidelog.simulator.world.happenings import ClientActed
 from tidelog.simulator.world.network import End
 from tidelog.simulator.world.paths import CLIENTS
-
-if TYPE_CHECKING:
-    from tidelog.simulator.world.world import World
+from tidelog.simulator.world.simulation import Simulation
 
 
 class Client:
@@ -74,13 +71,21 @@ class Client:
         self.host.set_timer(after_ms, token)
 
 
+class ClientWorld(Simulation, Protocol):
+    """What a client's place needs of the world, and tells it."""
+
+    calm_since_ms: int | None
+
+    def client_acted(self, client: Client, sender: str, frame: bytes) -> None: ...
+
+
 class ClientHost:
     """A client's place in the network."""
 
     powered = True
     zone = CLIENTS
 
-    def __init__(self, world: World, client: Client, number: int) -> None:
+    def __init__(self, world: ClientWorld, client: Client, number: int, dice: str) -> None:
         self.world = world
         self.name = client.name
         self.address = client_address(number)
@@ -88,7 +93,7 @@ class ClientHost:
         self._ends: dict[int, End] = {}
         self._last_connection = 0
         client.host = self
-        client.dice = stream(world.seed, "client", client.name)
+        client.dice = stream(world.seed, "client", dice)
 
     def begin(self) -> None:
         self._client.on_started()
@@ -148,4 +153,4 @@ class ClientHost:
         self.world.trace.note(f"{self.name} {words}")
 
     def _acted(self, sender: str = "", frame: bytes = b"") -> None:
-        self.world.observe(ClientActed(self._client, sender, frame))
+        self.world.client_acted(self._client, sender, frame)

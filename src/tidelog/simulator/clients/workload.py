@@ -35,9 +35,9 @@ SPOOL: Final = "spool"
 """Rather available than complete: one replica is enough, and whoever is left may lead."""
 SCRATCH: Final = "scratch"
 """Deleted and created again."""
-READERS: Final = "readers"
-CREW: Final = "crew"
-BOOKKEEPER: Final = "bookkeeper"
+CONSUMER_GROUP: Final = "consumer-group"
+CLASSIC_GROUP: Final = "classic-group"
+SIMPLE_GROUP: Final = "simple-group"
 """Groups: of the consumer protocol, of the classic one, and one without members."""
 OFFSETS_PARTITIONS: Final = 2
 PAIRS: Final = "pairs"
@@ -190,16 +190,25 @@ def add_groups(
     deletes it, and somebody who commits offsets without a group."""
     nodes = world.plan.broker_ids
     stop_ms = world.plan.faults_ms + GOES_ON_MS
-    members = tuple(
-        Member(name, nodes, ORDERS, stop_ms, READERS) for name in ("anna", "bert", "carl")
+    consumer_members = tuple(
+        Member(f"consumer-member-{number}", nodes, ORDERS, stop_ms, CONSUMER_GROUP)
+        for number in (1, 2, 3)
     )
     orders = (TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1))
-    crew = OffsetHistory(CREW, orders)
-    book = OffsetHistory(BOOKKEEPER, (TopicPartition(LEDGER, 0),))
+    of_classic = OffsetHistory(CLASSIC_GROUP, orders)
+    of_simple = OffsetHistory(SIMPLE_GROUP, (TopicPartition(LEDGER, 0),))
     shifts = Shifts(world.dice("shifts"), stop_ms)
-    sailors = tuple(
-        ClassicMember(name, nodes, ORDERS, crew, shifts, stop_ms, is_static=name == "boatswain")
-        for name in ("skipper", "boatswain", "cook")
+    classic_members = tuple(
+        ClassicMember(
+            f"{kind}-member-{number}",
+            nodes,
+            ORDERS,
+            of_classic,
+            shifts,
+            stop_ms,
+            is_static=kind == "static",
+        )
+        for number, kind in enumerate(("dynamic", "static", "dynamic"), start=1)
     )
     administrator = Administrator(
         "groups admin",
@@ -211,17 +220,18 @@ def add_groups(
         stop_ms=stop_ms,
         others=[TopicPartition(OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS)],
     )
-    for client in (
+    clients = (
         administrator,
-        *members,
-        Committer("bookkeeper", nodes, book, stop_ms),
-        Auditor("auditor", nodes, book, stop_ms),
-        *sailors,
-        Custodian("custodian", nodes, crew, shifts, stop_ms),
-        Auditor("crew auditor", nodes, crew, stop_ms),
-    ):
-        world.add_client(client)
-    return (members, sailors), (book, crew)
+        *consumer_members,
+        Committer("committer", nodes, of_simple, stop_ms),
+        Auditor("simple group auditor", nodes, of_simple, stop_ms),
+        *classic_members,
+        Custodian("custodian", nodes, of_classic, shifts, stop_ms),
+        Auditor("classic group auditor", nodes, of_classic, stop_ms),
+    )
+    for place, client in enumerate(clients):
+        world.add_client(client, stream=f"groups/{place}")
+    return (consumer_members, classic_members), (of_simple, of_classic)
 
 
 def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, CommittedReader]:
@@ -245,9 +255,9 @@ def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, Committe
             stop_ms=stop_ms,
         )
         for name, transactional_id, start_ms in (
-            ("scribe", "one", 0),
-            ("scribe's successor", "one", dice.choice((4_000, 12_000))),
-            ("monk", "two", 0),
+            ("copier", "one", 0),
+            ("copier's successor", "one", dice.choice((4_000, 12_000))),
+            ("other copier", "two", 0),
         )
     )
     administrator = Administrator(
@@ -256,8 +266,9 @@ def add_copiers(world: World) -> tuple[tuple[Copier, ...], CopyAuditor, Committe
     auditor = CopyAuditor("copy auditor", nodes, inputs, stop_ms)
     reader = CommittedReader("copies reader", nodes, outputs)
     members = (copier.member for copier in copiers)
-    for client in (administrator, *members, *copiers, auditor, reader):
-        world.add_client(client)
+    clients = (administrator, *members, *copiers, auditor, reader)
+    for place, client in enumerate(clients):
+        world.add_client(client, stream=f"copiers/{place}")
     return copiers, auditor, reader
 
 

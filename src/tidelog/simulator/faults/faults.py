@@ -188,7 +188,7 @@ class Reset:
     pairs: tuple[Pair, ...]
 
 
-Fault: TypeAlias = (
+MachineFault: TypeAlias = (
     Kill
     | KillBeforeEffects
     | PowerCut
@@ -205,13 +205,9 @@ Fault: TypeAlias = (
     | HealDisk
     | Damage
     | JumpClock
-    | Depose
-    | Cut
-    | Slow
-    | Mend
-    | MendAll
-    | Reset
 )
+"""What befalls one machine."""
+Fault: TypeAlias = MachineFault | Depose | Cut | Slow | Mend | MendAll | Reset
 
 
 class TimedFault(NamedTuple):

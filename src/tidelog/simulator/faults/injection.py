@@ -6,8 +6,9 @@ Invariant  What would lose more than replication promises to survive is softened
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+from typing import Final, Protocol, assert_never
 
 from tidelog.model.errors import invariant
 from tidelog.simulator.disk.machine_disk import may_cost_records
@@ -23,6 +24,7 @@ from tidelog.simulator.faults.faults import (
     JumpClock,
     Kill,
     KillBeforeEffects,
+    MachineFault,
     Mend,
     MendAll,
     Pause,
@@ -37,37 +39,33 @@ from tidelog.simulator.faults.faults import (
     Wipe,
     WipeDirectory,
 )
+from tidelog.simulator.faults.losses import Losses
 from tidelog.simulator.world.dice import stream
 from tidelog.simulator.world.machine import Machine
 from tidelog.simulator.world.paths import Slowness, apart, one_way
+from tidelog.simulator.world.simulation import Simulation
 
-if TYPE_CHECKING:
-    from tidelog.simulator.world.world import World
-
-MachineFault: TypeAlias = (
-    Kill
-    | KillBeforeEffects
-    | PowerCut
-    | Start
-    | Stop
-    | Pause
-    | Resume
-    | Wipe
-    | WipeDirectory
-    | CopyDisk
-    | RestoreDisk
-    | SlowDisk
-    | FailDisk
-    | HealDisk
-    | Damage
-    | JumpClock
-)
-"""What befalls one machine."""
 _DEADLY: Final = (Kill, KillBeforeEffects, PowerCut, Wipe, WipeDirectory, RestoreDisk, FailDisk)
 """What ends a process without a clean stop, sooner or later."""
 
 
-def inject(world: World, fault: Fault) -> None:
+class FaultyWorld(Simulation, Protocol):
+    """A world with everything that a fault can befall."""
+
+    @property
+    def losses(self) -> Losses: ...
+
+    @property
+    def machines(self) -> Mapping[int, Machine]: ...
+
+    def quorum_leader(self) -> Machine | None: ...
+
+    def inject(self, fault: Fault) -> None:
+        """Let a fault loose now, unless the calm has begun."""
+        ...
+
+
+def inject(world: FaultyWorld, fault: Fault) -> None:
     """Do to the world what the fault says."""
     world.trace.note(f"* {fault_text(fault)}")
     network = world.network
@@ -95,7 +93,7 @@ def inject(world: World, fault: Fault) -> None:
                 _inject_into_machine(world, machine, fault)
 
 
-def _depose(world: World, fault: Depose) -> None:
+def _depose(world: FaultyWorld, fault: Depose) -> None:
     """Find out who leads the quorum, and do to it now and later what the fault says."""
     leader = world.quorum_leader()
     if leader is None:
@@ -125,7 +123,7 @@ def _without(machine: Machine, nodes: tuple[int, ...]) -> list[str]:
     return [str(node_id) for node_id in nodes if node_id != machine.node_id]
 
 
-def _inject_into_machine(world: World, machine: Machine, fault: MachineFault) -> None:
+def _inject_into_machine(world: FaultyWorld, machine: Machine, fault: MachineFault) -> None:
     disk = machine.disk
     is_deadly = isinstance(fault, _DEADLY) or (
         isinstance(fault, Stop) and not world.losses.can_stop_cleanly(machine)
@@ -183,7 +181,7 @@ def _inject_into_machine(world: World, machine: Machine, fault: MachineFault) ->
             assert_never(fault)
 
 
-def _damage(world: World, machine: Machine, fault: Damage, dice: Random) -> None:
+def _damage(world: FaultyWorld, machine: Machine, fault: Damage, dice: Random) -> None:
     def damage() -> None:
         if not may_cost_records(fault.kind, fault.how) or world.losses.may_lose(machine):
             machine.damage(fault.kind, fault.how, dice)

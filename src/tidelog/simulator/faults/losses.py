@@ -20,18 +20,27 @@ Invariant  Whatever is refused here happens without the loss, or not at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
+from tidelog.controller.image import ClusterImage
 from tidelog.simulator.world.machine import Machine
+from tidelog.simulator.world.simulation import Simulation
 
-if TYPE_CHECKING:
-    from tidelog.simulator.world.world import World
+
+class JudgedWorld(Simulation, Protocol):
+    """What can be known of a world whose machines may lose something."""
+
+    @property
+    def machines(self) -> Mapping[int, Machine]: ...
+
+    def controller_image(self) -> ClusterImage | None: ...
 
 
 class Losses:
     """The judge of what may befall a machine now."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JudgedWorld) -> None:
         self._world = world
 
     def may_lose(self, machine: Machine) -> bool:
@@ -100,8 +109,10 @@ class Losses:
             return True
         nodes = [self._world.machines[node_id].node for node_id in controllers]
         quorums = [node.quorum for node in nodes if node is not None]
-        mark = max((quorum.replica.high_watermark for quorum in quorums), default=0)
-        return len(quorums) == len(nodes) and all(each.log.end_offset <= mark for each in quorums)
+        high_watermark = max((quorum.replica.high_watermark for quorum in quorums), default=0)
+        return len(quorums) == len(nodes) and all(
+            each.log.end_offset <= high_watermark for each in quorums
+        )
 
     def _is_last_hope(self, machine: Machine, losers: list[Machine]) -> bool:
         image = self._world.controller_image()

@@ -18,6 +18,7 @@ from tidelog.replication.messages import ProposeInSyncReplicas
 from tidelog.replication.partition import Partition
 from tidelog.simulator.rules.caught_up import NEVER_MS, CaughtUp, Follower, Led
 from tidelog.simulator.rules.ghost import Ghost, PartitionGhost
+from tidelog.simulator.rules.held_log import HeldLog
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.world.happenings import Started, Stepped
 from tidelog.simulator.world.machine import Machine
@@ -194,14 +195,23 @@ class ProposalRules:
             return
         for member in control.isr:
             held = ghost.held.get(member)
-            since_ms = None if held is None else led.lacks_since_ms(held.end_offset)
-            if since_ms is None or member == machine.node_id:
+            if held is None or member == machine.node_id:
+                continue
+            since_ms = led.lacks_since_ms(self._told_end(led, member, held))
+            if since_ms is None:
                 continue
             late_ms = min(now_ms - since_ms - lag_max_ms, free_ms)
             if late_ms > lag_max_ms // 2 + TICK_MS:
                 what = f"{machine.name} keeps {member} in sync in {partition.name}"
                 why = f"has lacked records for {now_ms - since_ms} ms, {lag_max_ms} are allowed"
                 raise Violation("D10", f"{what}, which {why}")
+
+    def _told_end(self, led: Led, member: int, held: HeldLog) -> int:
+        """Where a follower's log ends. That a disk lost something the leader hears with the next
+        fetch, not sooner; until then the last one counts."""
+        machine, follower = self._world.machines[member], led.followers.get(member)
+        is_whole = not (machine.lossy or machine.damaged or held.unreadable)
+        return held.end_offset if is_whole or follower is None else follower.offset
 
     def _is_in_time(self, led: Led, follower: Follower, now_ms: int) -> bool:
         return follower.offset == led.end or now_ms - follower.caught_up_ms <= self._lag_max_ms

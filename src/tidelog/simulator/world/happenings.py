@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidelog.node.core.effects import Effect
 from tidelog.node.core.inputs import Input
-
-if TYPE_CHECKING:
-    from tidelog.simulator.clients.client import Client
-    from tidelog.simulator.faults.faults import Fault
-    from tidelog.simulator.world.machine import Machine
+from tidelog.simulator.clients.client import Client
+from tidelog.simulator.faults.faults import Fault
+from tidelog.simulator.world.machine import Machine
 
 
 class Started(NamedTuple):

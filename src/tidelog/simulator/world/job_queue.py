@@ -9,25 +9,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Protocol
 
 from tidelog.model.errors import InvariantBroken, TidelogError
 from tidelog.node.core.effects import RunJob
-from tidelog.simulator.disk.machine_disk import ProcessDies
+from tidelog.simulator.disk.machine_disk import Disk, ProcessDies
 from tidelog.simulator.rules.violation import Violation
+from tidelog.simulator.world.clock import Clock
+from tidelog.simulator.world.timeline import Timeline
 
-if TYPE_CHECKING:
-    from tidelog.simulator.world.machine import Machine
-    from tidelog.simulator.world.process import Process
+
+class WorkingMachine(Protocol):
+    """The machine whose disk is worked on."""
+
+    dice: Random
+    disk: Disk
+    clock: Clock
+    paused: bool
+
+    @property
+    def name(self) -> str: ...
+
+    def dies_here(self) -> None:
+        """The operation it was to die at has come."""
+        ...
+
+
+class JobOwner(Protocol):
+    """The process whose jobs they are."""
+
+    ended: bool
+
+    def job_finished(self, job_id: int, error: str | None) -> None: ...
 
 
 class JobQueue:
     """Jobs that wait, the first of them under way."""
 
-    def __init__(self, machine: Machine, process: Process) -> None:
+    def __init__(self, machine: WorkingMachine, process: JobOwner, timeline: Timeline) -> None:
         self._machine = machine
         self._process = process
-        self._timeline = machine.world.timeline
+        self._timeline = timeline
         self._jobs: deque[RunJob] = deque()
         self._frozen: list[Callable[[], None]] = []
 

@@ -9,14 +9,17 @@ Invariant  A process that ends by itself is started again after a while, as a su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from tidelog.model.config import NodeConfig
+from tidelog.model.entropy import Entropy
 from tidelog.model.errors import DiskError, TidelogError
+from tidelog.node.core.effects import Effect
+from tidelog.node.core.inputs import Input
 from tidelog.node.node import Node
 from tidelog.simulator.disk.machine_disk import Disk, may_cost_records
 from tidelog.simulator.disk.memory_filesystem import DiskImage
@@ -31,22 +34,56 @@ from tidelog.simulator.world.cluster import (
     node_config,
 )
 from tidelog.simulator.world.dice import SeededEntropy, stream
-from tidelog.simulator.world.happenings import Died, PowerGoes
 from tidelog.simulator.world.network import End
 from tidelog.simulator.world.process import Process
-
-if TYPE_CHECKING:
-    from tidelog.simulator.world.world import World
+from tidelog.simulator.world.simulation import Simulation
+from tidelog.storage.filesystem import FileSystem
 
 _BOOT_MOST_MS: Final = 1_000_000_000
 _START_AGAIN_LEAST_US: Final = 500_000
 _START_AGAIN_MOST_US: Final = 5_000_000
 
 
+class LossJudge(Protocol):
+    """The judge of what may befall a machine now."""
+
+    def may_lose(self, machine: Machine) -> bool: ...
+
+    def may_die(self, machine: Machine) -> bool: ...
+
+
+class MachineWorld(Simulation, Protocol):
+    """What a machine needs of the world it stands in, and tells it."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def losses(self) -> LossJudge: ...
+
+    @property
+    def machines(self) -> Mapping[int, Machine]: ...
+
+    @property
+    def build_node(self) -> Callable[[NodeConfig, FileSystem, Entropy], Node]: ...
+
+    def broker_epoch(self, node_id: int) -> int: ...
+
+    def machine_started(self, machine: Machine, effects: Sequence[Effect]) -> None: ...
+
+    def machine_stepped(
+        self, machine: Machine, happened: Input, effects: Sequence[Effect], frame: bytes
+    ) -> None: ...
+
+    def power_goes(self, machine: Machine) -> None: ...
+
+    def machine_died(self, machine: Machine, cause: str) -> None: ...
+
+
 class Machine:
     """Where one node of the cluster runs, most of the time."""
 
-    def __init__(self, world: World, node_id: int) -> None:
+    def __init__(self, world: MachineWorld, node_id: int) -> None:
         conditions = world.plan.conditions
         self.world = world
         self.node_id: Final = node_id
@@ -131,11 +168,17 @@ class Machine:
         self.supervised = True
         self.leaving = False
         self._incarnation += 1
-        self.started_ms = self.world.now_ms
-        self._note("starts")
+        self.started_ms = self.world.timeline.now_ms
+        self.note("starts")
         entropy = SeededEntropy(stream(self.world.seed, "node", self.node_id, self._incarnation))
         node = self.world.build_node(self.config, self.disk.files, entropy)
-        self.process = process = Process(self, node)
+        self.process = process = Process(
+            self,
+            node,
+            self.world.timeline,
+            self.world.network,
+            self.world.plan.conditions.step_us,
+        )
         process.begin()
 
     def stop(self) -> None:
@@ -149,12 +192,12 @@ class Machine:
     def pause(self) -> None:
         if self.process is not None and not self.paused:
             self.paused = True
-            self._note("pauses")
+            self.note("pauses")
 
     def resume(self) -> None:
         if self.paused:
             self.paused = False
-            self._note("resumes")
+            self.note("resumes")
             if self.process is not None:
                 self.process.resume()
 
@@ -236,12 +279,12 @@ class Machine:
             fate = "kept"
         if fate != "kept":
             self.loses_data()
-        self.world.observe(PowerGoes(self))
+        self.world.power_goes(self)
         self.powered = False
         self.supervised = False
         self.disk.lose_power(fate, self.dice)
         if self.process is None:
-            self._note(f"loses power, unsynced {fate}")
+            self.note(f"loses power, unsynced {fate}")
         else:
             self._end(self.world.network.vanish, f"loses power, unsynced {fate}")
 
@@ -261,7 +304,7 @@ class Machine:
         if path is not None and may_cost_records(kind, how):
             self.loses_data()
             self.damaged = True
-        self._note(f"{how} in {path or 'no file'}")
+        self.note(f"{how} in {path or 'no file'}")
 
     def die_after(self, operations: int, fate: str | None) -> None:
         """Be killed, or lose power, in the middle of a step: at one of the next file changes."""
@@ -275,6 +318,16 @@ class Machine:
             self.process.dies_before_effects = True
 
     # From its process.
+
+    def note(self, words: str) -> None:
+        """Write a line of the trace."""
+        self.world.trace.note(f"{self.name} {words}")
+
+    def started(self, effects: Sequence[Effect]) -> None:
+        self.world.machine_started(self, effects)
+
+    def stepped(self, happened: Input, effects: Sequence[Effect], frame: bytes) -> None:
+        self.world.machine_stepped(self, happened, effects, frame)
 
     def dies_here(self) -> None:
         """The operation it was to die at has come."""
@@ -327,13 +380,13 @@ class Machine:
             return
         self.paused = False
         self._power_goes = None
-        self._note(cause)
+        self.note(cause)
         process.give_up_connections(let_go)
         self.disk.disarm()
         while_down, self._while_down = self._while_down, []
         for action in while_down:
             action()
-        self.world.observe(Died(self, cause, self.lossy))
+        self.world.machine_died(self, cause)
         if self.supervised:
             again_us = self.dice.randint(_START_AGAIN_LEAST_US, _START_AGAIN_MOST_US)
             self.world.timeline.at(
@@ -363,6 +416,3 @@ class Machine:
                 voters,
                 wall_ms,
             )
-
-    def _note(self, words: str) -> None:
-        self.world.trace.note(f"{self.name} {words}")

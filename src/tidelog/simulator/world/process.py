@@ -13,7 +13,7 @@ Invariant  A step that waits for a sync of any file or directory breaks rule S7:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from tidelog.model.errors import InvariantBroken, TidelogError
 from tidelog.model.time import Now
@@ -51,30 +51,65 @@ from tidelog.observe.journal import words
 from tidelog.protocol.parts import Part, joined
 from tidelog.simulator.disk.machine_disk import ProcessDies
 from tidelog.simulator.rules.violation import Violation
-from tidelog.simulator.world.happenings import Started, Stepped
-from tidelog.simulator.world.job_queue import JobQueue
-from tidelog.simulator.world.network import TIMED_OUT, End
+from tidelog.simulator.world.job_queue import JobQueue, WorkingMachine
+from tidelog.simulator.world.network import TIMED_OUT, End, Host, Network
 from tidelog.simulator.world.step_text import step_text
-
-if TYPE_CHECKING:
-    from tidelog.simulator.world.machine import Machine
+from tidelog.simulator.world.timeline import Timeline
 
 _Waiting = tuple[Callable[..., Any], tuple[Any, ...]]
 """An input that has not been given its time yet."""
 
 
+class ProcessMachine(WorkingMachine, Host, Protocol):
+    """The machine under a process, which hears what becomes of it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    def note(self, words: str) -> None:
+        """Write a line of the trace."""
+        ...
+
+    def kill(self, cause: str = ...) -> None:
+        """End the process at once."""
+        ...
+
+    def failed(self, error: TidelogError) -> None:
+        """The node cannot go on."""
+        ...
+
+    def stopped(self, failure: str | None) -> None:
+        """The node is done, in an orderly way."""
+        ...
+
+    def started(self, effects: Sequence[Effect]) -> None:
+        """The node began; nobody has heard of it yet."""
+        ...
+
+    def stepped(self, happened: Input, effects: Sequence[Effect], frame: bytes) -> None:
+        """The node took a step, whose effects are about to be carried out."""
+        ...
+
+
 class Process:
     """One node from its start to its end; connections have positive numbers, links negative."""
 
-    def __init__(self, machine: Machine, node: Node) -> None:
+    def __init__(
+        self,
+        machine: ProcessMachine,
+        node: Node,
+        timeline: Timeline,
+        network: Network,
+        step_us: int,
+    ) -> None:
         self.node = node
         self.ended = False
         self.ports: dict[int, str] = {}
         self.dies_before_effects = False
         self._machine = machine
-        self._timeline = machine.world.timeline
-        self._network = machine.world.network
-        self._step_us = machine.world.plan.conditions.step_us
+        self._timeline = timeline
+        self._network = network
+        self._step_us = step_us
         self._inbox: list[_Waiting] = []
         self._unread: dict[int, list[_Waiting]] = {}
         self._ends: dict[int, End] = {}
@@ -83,7 +118,7 @@ class Process:
         self._busy_until_us = 0
         self._spent_us = 0
         self._wake_us: int | None = None
-        self._jobs = {lane: JobQueue(machine, self) for lane in Lane}
+        self._jobs = {lane: JobQueue(machine, self, timeline) for lane in Lane}
         self._stopped: Stopped | None = None
 
     # From the machine.
@@ -93,7 +128,7 @@ class Process:
         effects = self._guard(self.node.start, self._now())
         if effects is None:
             return
-        self._machine.world.observe(Started(self._machine, effects))
+        self._machine.started(effects)
         self._carry_out(effects)
         if not self.ended:
             self._end_if_stopped()
@@ -191,7 +226,7 @@ class Process:
 
     def _step(self, happened: Input, buffer: bytearray | None = None, frame: bytes = b"") -> None:
         machine = self._machine
-        machine.world.trace.note(f"{machine.name} {step_text(happened)}")
+        machine.note(step_text(happened))
         disk = machine.disk
         before, syncs = disk.files.operation_count, disk.files.sync_count
         effects = self._guard(self.node.step, happened)
@@ -211,8 +246,7 @@ class Process:
         self._spent_us += self._step_us
         if disk.write_us:
             self._spent_us += (disk.files.operation_count - before) * disk.write_us
-        machine.world.steps += 1
-        machine.world.observe(Stepped(machine, happened, effects, frame))
+        machine.stepped(happened, effects, frame)
         if effects:
             self._carry_out(effects)
             self._end_if_stopped()
@@ -281,7 +315,7 @@ class Process:
                     self._jobs[effect.lane].add(effect)
                 case Announce(event):
                     told = words(event, machine.node_id)
-                    machine.world.trace.note(f"{machine.name} ! {told}: {event.cause}")
+                    machine.note(f"! {told}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
                 case LimitConnections():

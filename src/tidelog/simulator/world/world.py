@@ -16,7 +16,7 @@ Invariant  Observers see the inside of nodes; no node and no client ever does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Final, TypeAlias
@@ -25,6 +25,8 @@ from tidelog.controller.image import ClusterImage
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.ids import uuid_text
+from tidelog.node.core.effects import Effect
+from tidelog.node.core.inputs import Input
 from tidelog.node.node import Node
 from tidelog.simulator.clients.client import Client, ClientHost
 from tidelog.simulator.faults.faults import Fault
@@ -33,7 +35,15 @@ from tidelog.simulator.faults.losses import Losses
 from tidelog.simulator.rules.violation import Violation
 from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.world.dice import SeededEntropy, stream
-from tidelog.simulator.world.happenings import Happening, Struck
+from tidelog.simulator.world.happenings import (
+    ClientActed,
+    Died,
+    Happening,
+    PowerGoes,
+    Started,
+    Stepped,
+    Struck,
+)
 from tidelog.simulator.world.machine import Machine
 from tidelog.simulator.world.network import Network
 from tidelog.simulator.world.timeline import Timeline
@@ -88,9 +98,12 @@ class World:
 
     # Setting up.
 
-    def add_client(self, client: Client) -> None:
-        """Give a client its place; it is told to start with the world, or now if that runs."""
-        host = ClientHost(self, client, len(self.clients) + 1)
+    def add_client(self, client: Client, stream: str = "") -> None:
+        """Give a client its place; it is told to start with the world, or now if that runs.
+
+        Its dice are those of its name, unless `stream` names others.
+        """
+        host = ClientHost(self, client, len(self.clients) + 1, stream or client.name)
         self.clients[client.name] = client
         self.network.add(host)
         self.timeline.at(self.timeline.now_us, host.begin)
@@ -126,12 +139,7 @@ class World:
         """Let a fault loose now, unless the calm has begun."""
         if self.calm_since_ms is None:
             inject(self, fault)
-            self.observe(Struck(fault))
-
-    def observe(self, happening: Happening) -> None:
-        """Tell the observers."""
-        for observer in self.observers:
-            observer(self, happening)
+            self._tell(Struck(fault))
 
     def calm(self) -> None:
         """End all faults: mend, heal, resume and start everything."""
@@ -157,6 +165,30 @@ class World:
                 label, what = missing[0]
                 raise Violation(label, f"not well after {within_ms} ms of calm: {what}")
             self.run_for(_LOOK_EVERY_MS)
+
+    # From machines and clients, for those who watch.
+
+    def machine_started(self, machine: Machine, effects: Sequence[Effect]) -> None:
+        self._tell(Started(machine, effects))
+
+    def machine_stepped(
+        self, machine: Machine, happened: Input, effects: Sequence[Effect], frame: bytes
+    ) -> None:
+        self.steps += 1
+        self._tell(Stepped(machine, happened, effects, frame))
+
+    def power_goes(self, machine: Machine) -> None:
+        self._tell(PowerGoes(machine))
+
+    def machine_died(self, machine: Machine, cause: str) -> None:
+        self._tell(Died(machine, cause, machine.lossy))
+
+    def client_acted(self, client: Client, sender: str, frame: bytes) -> None:
+        self._tell(ClientActed(client, sender, frame))
+
+    def _tell(self, happening: Happening) -> None:
+        for observer in self.observers:
+            observer(self, happening)
 
     # Looking inside.
 

@@ -13,7 +13,7 @@ Invariant  A sweep touches only this run's own leftovers and those of earlier on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused
@@ -38,12 +38,24 @@ class BatchDecision:
     """The steps for one batch, one method each."""
 
     def __init__(
-        self, options: WriteOptions, batch: int, written: Sequence[Written], client: Client
+        self,
+        options: WriteOptions,
+        batch: int,
+        written: Sequence[Written],
+        transactions: Transactions,
+        ledger: Ledger,
     ) -> None:
         self._options, self._batch, self._written = options, batch, written
-        self._transactions = Transactions(client)
+        self._transactions, self._ledger = transactions, ledger
         self._task = written[0].task
-        self._ledger = Ledger(client, options.ledger_topic, self._task.sink)
+
+    @classmethod
+    def asking(
+        cls, client: Client, options: WriteOptions, batch: int, written: Sequence[Written]
+    ) -> Self:
+        """The decision about a batch of the cluster that a client is connected to."""
+        ledger = Ledger(client, options.ledger_topic, written[0].task.sink)
+        return cls(options, batch, written, Transactions(client), ledger)
 
     def commit(self) -> None:
         """Make the batch visible, once and for all."""

@@ -33,7 +33,7 @@ class BatchWriter(Shipped, DataSourceArrowWriter):
 
 def write_at_least_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> RowsWritten:
     """A task that is run again writes its rows again."""
-    writing = RowWriting(producer_settings(options))
+    writing = RowWriting(producer_settings(options), options.max_block_ms)
     writing.write(rows_of(batches, options.topic))
     writing.finish()
     return RowsWritten(writing.count)

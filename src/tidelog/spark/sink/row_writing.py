@@ -14,9 +14,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from tidelog.spark.errors import NoBrokerToWrite, OptionError, SinkError
+from tidelog.spark.options import DEFAULT_MAX_BLOCK_MS
 from tidelog.spark.sink.rows import Message, Rows, shown
 
-_FIRST_ANSWER_S: Final = 30.0
 _REQUEST_S: Final = 5.0
 _FLUSH_S: Final = 300.0
 _WAITING_BYTES: Final = 64 << 20
@@ -31,13 +31,16 @@ _NOT_THERE: Final = (
 class RowWriting:
     """A producer, and the first record that did not make it."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], max_block_ms: int = DEFAULT_MAX_BLOCK_MS
+    ) -> None:
         try:
             self.producer = Producer({**settings, "delivery.report.only.error": True})
         except KafkaException as error:
             raise OptionError(f"the client refuses its settings: {error.args[0].str()}") from error
         self.count = 0
         self._bootstrap = settings["bootstrap.servers"]
+        self._first_answer_s = max_block_ms / 1000
         self._answered = False
         self._failure: tuple[KafkaError, Delivered] | None = None
 
@@ -64,10 +67,11 @@ class RowWriting:
 
     def _find_cluster(self, topic: str) -> None:
         """Whoever has no broker is told at once, not when the first record has waited in vain."""
-        deadline = time.monotonic() + _FIRST_ANSWER_S
+        deadline = time.monotonic() + self._first_answer_s
+        request_s = min(_REQUEST_S, self._first_answer_s)
         while not self._answered:
             try:
-                self.producer.list_topics(topic, timeout=_REQUEST_S)
+                self.producer.list_topics(topic, timeout=request_s)
                 self._answered = True
             except KafkaException as error:
                 if time.monotonic() > deadline:

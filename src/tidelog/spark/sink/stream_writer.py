@@ -59,12 +59,12 @@ class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if written := _written(messages):
             with self._client() as client:
-                self.decision_type(self._options, batchId, written, client).commit()
+                self.decision_type.asking(client, self._options, batchId, written).commit()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if written := _written(messages):
             with self._client() as client:
-                self.decision_type(self._options, batchId, written, client).abort()
+                self.decision_type.asking(client, self._options, batchId, written).abort()
 
     def _client(self) -> Client:
         return Client(self._options.bootstrap, client_id=_CLIENT_ID, timeout_s=60.0)

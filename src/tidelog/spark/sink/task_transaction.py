@@ -104,7 +104,9 @@ class TaskTransaction:
 
     def open(self, transactional_id: str) -> RowWriting:
         settings = {"transaction.timeout.ms": _TIMEOUT_MS, **producer_settings(self._options)}
-        writing = RowWriting({**settings, "transactional.id": transactional_id})
+        writing = RowWriting(
+            {**settings, "transactional.id": transactional_id}, self._options.max_block_ms
+        )
         try:
             writing.producer.init_transactions(_OPEN_S)
             writing.producer.begin_transaction()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,9 +16,10 @@ from tidelog.spark.options import ReadOptions
 from tidelog.spark.shipping import Shipped
 from tidelog.spark.source.offsets import Position, Positions
 from tidelog.spark.source.planning import find_positions
-from tidelog.spark.source.positions import EARLIEST, End
+from tidelog.spark.source.range_limits import EARLIEST, End
 from tidelog.spark.source.range_reading import record_batches
 from tidelog.spark.source.ranges import OffsetRange, ranges_between, split_ranges
+from tidelog.spark.source.topic_offsets import TopicOffsets
 from tidelog.spark.source.topics import Topics
 
 logger = logging.getLogger(__name__)
@@ -27,13 +28,18 @@ logger = logging.getLogger(__name__)
 class BatchReader(Shipped, DataSourceReader):
     """Plans ranges on the driver and reads them on executors."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options
+    def __init__(
+        self,
+        options: ReadOptions,
+        schema: StructType,
+        topics: Callable[[ReadOptions], TopicOffsets] = Topics,
+    ) -> None:
+        self._options, self._topics = options, topics
         self._schema = to_arrow_schema(schema, timezone="UTC")
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        topics = Topics(options)
+        topics = self._topics(options)
         chosen = options.subscription.choose(topics.partition_counts())
         starts = find_positions(
             topics,
@@ -55,7 +61,7 @@ class BatchReader(Shipped, DataSourceReader):
         return ranges or [OffsetRange(TopicPartition("", 0), 0, 0)]
 
     def _within_log(
-        self, topics: Topics, starts: Positions, ends: Positions
+        self, topics: TopicOffsets, starts: Positions, ends: Positions
     ) -> tuple[Positions, Positions]:
         """Offsets that name records which are gone, or not there yet, are lost records.
 

@@ -1,4 +1,4 @@
-"""From positions in options to offsets in partitions, with the cluster's help."""
+"""From limits in options to positions in partitions, with the cluster's help."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 
 from tidelog.model.ids import TopicPartition
 from tidelog.spark.errors import OptionError, OtherPartitions
-from tidelog.spark.source import positions
+from tidelog.spark.source import range_limits
 from tidelog.spark.source.offsets import Position, Positions
-from tidelog.spark.source.positions import Ago, At, Before, End, Offsets
+from tidelog.spark.source.range_limits import Ago, At, Before, End, OffsetRangeLimit, Offsets
 from tidelog.spark.source.topic_offsets import TopicOffsets
 from tidelog.spark.source.topics import NO_RECORD
 
 
 def find_positions(
     topics: TopicOffsets,
-    wanted: positions.Position,
+    wanted: OffsetRangeLimit,
     partitions: Iterable[TopicPartition],
     *,
     name: str,
@@ -25,7 +25,7 @@ def find_positions(
     """The position of every partition; `name` is the option that a refusal talks about."""
     chosen = list(partitions)
     match wanted:
-        case End(offset=positions.EARLIEST):
+        case End(offset=range_limits.EARLIEST):
             return topics.earliest(chosen)
         case End():
             return topics.latest(chosen)
@@ -67,8 +67,8 @@ def _at(
 
 
 def _exact(topics: TopicOffsets, offsets: dict[TopicPartition, int]) -> Positions:
-    earliest = topics.earliest(each for each, at in offsets.items() if at == positions.EARLIEST)
-    latest = topics.latest(each for each, at in offsets.items() if at == positions.LATEST)
+    earliest = topics.earliest(each for each, at in offsets.items() if at == range_limits.EARLIEST)
+    latest = topics.latest(each for each, at in offsets.items() if at == range_limits.LATEST)
     exact = {each: Position(at) for each, at in offsets.items() if at >= 0}
     return {**exact, **earliest, **latest}
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -55,14 +55,19 @@ logger = logging.getLogger(__name__)
 class RangeReading:
     """One pass over one range."""
 
-    def __init__(self, options: ReadOptions, wanted: OffsetRange) -> None:
-        self._options, self._wanted = options, wanted
+    def __init__(
+        self,
+        options: ReadOptions,
+        wanted: OffsetRange,
+        open_consumer: Callable[[dict[str, Any]], Consumer] = Consumer,
+    ) -> None:
+        self._options, self._wanted, self._open_consumer = options, wanted, open_consumer
         self._next_offset = wanted.start
         self._done = len(wanted) == 0
 
     def messages(self) -> Iterator[list[Message]]:
         """The records of the range, in lists."""
-        consumer = Consumer(consumer_settings(self._options))
+        consumer = self._open_consumer(consumer_settings(self._options))
         try:
             self._assign(consumer, self._wanted.start, self._wanted.epoch)
             silent_since = time.monotonic()

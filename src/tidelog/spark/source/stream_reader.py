@@ -36,7 +36,7 @@ from tidelog.spark.shipping import Shipped
 from tidelog.spark.source.admission import admit, waiting
 from tidelog.spark.source.offsets import Position, Positions, from_json, starts_in, to_json
 from tidelog.spark.source.planning import find_positions
-from tidelog.spark.source.positions import LATEST, End
+from tidelog.spark.source.range_limits import LATEST, End
 from tidelog.spark.source.range_reading import record_batches
 from tidelog.spark.source.ranges import OffsetRange, ranges_between, split_ranges
 from tidelog.spark.source.topics import Topics

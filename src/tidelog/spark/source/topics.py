@@ -26,7 +26,6 @@ from tidelog.spark.source.offsets import Position, Positions
 
 T = TypeVar("T")
 
-_PATIENCE_S: Final = 60.0
 _FIRST_ANSWER_S: Final = 10.0
 _REQUEST_S: Final = 5.0
 _PAUSE_S: Final = 0.1
@@ -47,12 +46,14 @@ class Topics:
         except KafkaException as error:
             raise OptionError(f"the client refuses its settings: {_words(error)}") from error
         self._answered = False
+        self._patience_s = options.api_timeout_ms / 1000
+        self._request_s = min(_REQUEST_S, self._patience_s)
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic with its number of partitions."""
 
         def ask() -> dict[str, int]:
-            found = self._admin.list_topics(timeout=_REQUEST_S).topics
+            found = self._admin.list_topics(timeout=self._request_s).topics
             return {name: len(each.partitions) for name, each in found.items() if not each.error}
 
         return self._patiently(ask)
@@ -79,7 +80,9 @@ class Topics:
         request = [ConsumerGroupTopicPartitions(group, offsets)]
 
         def ask() -> None:
-            answers = self._admin.alter_consumer_group_offsets(request, request_timeout=_REQUEST_S)
+            answers = self._admin.alter_consumer_group_offsets(
+                request, request_timeout=self._request_s
+            )
             for each in answers[group].result().topic_partitions:
                 if each.error is not None:
                     raise KafkaException(each.error)
@@ -93,7 +96,7 @@ class Topics:
 
         def ask() -> Positions:
             answers = self._admin.list_offsets(
-                request, isolation_level=self._isolation, request_timeout=_REQUEST_S
+                request, isolation_level=self._isolation, request_timeout=self._request_s
             )
             found = {}
             for where, answer in answers.items():
@@ -108,7 +111,7 @@ class Topics:
         return self._patiently(ask)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        limit_s = _PATIENCE_S if self._answered else _FIRST_ANSWER_S
+        limit_s = self._patience_s if self._answered else min(_FIRST_ANSWER_S, self._patience_s)
         deadline = time.monotonic() + limit_s
         while True:
             try:

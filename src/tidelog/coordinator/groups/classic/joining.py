@@ -56,7 +56,7 @@ class Joins:
         self._entropy = entropy
 
     def join(
-        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer[JoinGroupReply], now: Now
     ) -> JoinGroupResult:
         """Join for the first time, or again."""
         if not self._has_room_for(group, request.member_id):
@@ -87,7 +87,7 @@ class Joins:
     # -- for the first time --------------------------------------------------------------------
 
     def _join_new(
-        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer[JoinGroupReply], now: Now
     ) -> JoinGroupResult:
         member_id = f"{request.instance_id or request.client_id}-{self._entropy.uuid()}"
         if request.instance_id is not None:
@@ -100,7 +100,12 @@ class Joins:
         return _waits(self._add(group, request, member_id, answer, now))
 
     def _add(
-        self, group: ClassicGroup, request: JoinGroup, member_id: str, answer: Answer, now: Now
+        self,
+        group: ClassicGroup,
+        request: JoinGroup,
+        member_id: str,
+        answer: Answer[JoinGroupReply],
+        now: Now,
     ) -> GroupStep:
         member = ClassicMember(
             member_id=member_id,
@@ -125,7 +130,7 @@ class Joins:
         request: JoinGroup,
         member: ClassicMember,
         new_id: str,
-        answer: Answer,
+        answer: Answer[JoinGroupReply],
         now: Now,
     ) -> JoinGroupResult:
         late = tuple(fenced(member))
@@ -144,7 +149,7 @@ class Joins:
     # -- again ---------------------------------------------------------------------------------
 
     def _join_again(
-        self, group: ClassicGroup, request: JoinGroup, answer: Answer, now: Now
+        self, group: ClassicGroup, request: JoinGroup, answer: Answer[JoinGroupReply], now: Now
     ) -> JoinGroupResult:
         member = group.members[request.member_id]
         is_same = member.protocols == request.protocols

@@ -7,9 +7,7 @@ from typing import TypeAlias
 
 from tidelog.coordinator.result import Answer
 from tidelog.model.errors import ErrorCode
-from tidelog.protocol.stored.groups import (
-    MemberMetadata,
-)
+from tidelog.protocol.stored.groups import MemberMetadata
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names in the order of preference, each with the member's metadata for it."""
@@ -52,8 +50,8 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    awaits_join: Answer | None = None
-    awaits_sync: Answer | None = None
+    awaits_join: Answer[JoinGroupReply] | None = None
+    awaits_sync: Answer[SyncGroupReply] | None = None
     is_new: bool = False
     """It has not been told of a generation yet, and so cannot send heartbeats."""
 

@@ -14,6 +14,7 @@ from typing import Final
 from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
 from tidelog.coordinator.groups.classic.member import ClassicMember, JoinGroupReply, SyncGroupReply
 from tidelog.coordinator.groups.group import NOTHING, GroupStep
+from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.result import CoordinatorResult, LateReply
 from tidelog.coordinator.shard import CoordinatorTimer
 from tidelog.model.config import NodeConfig
@@ -27,7 +28,7 @@ EMPTY_AGAIN_MS: Final = 1_000
 class Rebalance:
     """Moves groups from state to state; keeps no state of its own."""
 
-    def __init__(self, timers: CoordinatorTimer, config: NodeConfig) -> None:
+    def __init__(self, timers: CoordinatorTimer[GroupRecord], config: NodeConfig) -> None:
         self._timers = timers
         self._initial_delay_ms = config.group_initial_rebalance_delay_ms
 

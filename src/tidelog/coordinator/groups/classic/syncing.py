@@ -48,7 +48,7 @@ class ClassicMembership:
     # -- syncing -------------------------------------------------------------------------------
 
     def sync(
-        self, group: ClassicGroup, request: SyncGroup, answer: Answer, now: Now
+        self, group: ClassicGroup, request: SyncGroup, answer: Answer[SyncGroupReply], now: Now
     ) -> SyncGroupResult:
         """Give a member its assignment once the leader has brought it."""
         error = _sync_refused(group, request)

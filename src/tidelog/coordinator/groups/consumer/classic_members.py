@@ -26,9 +26,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode
 from tidelog.model.time import Now
-from tidelog.protocol.stored.consumer_protocol import (
-    ConsumerProtocolSubscription,
-)
+from tidelog.protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ClassicProtocol,

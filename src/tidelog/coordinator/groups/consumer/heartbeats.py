@@ -37,9 +37,7 @@ from tidelog.coordinator.result import CoordinatorResult
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
-from tidelog.protocol.stored.groups import (
-    ConsumerGroupMemberMetadataValue,
-)
+from tidelog.protocol.stored.groups import ConsumerGroupMemberMetadataValue
 
 HeartbeatResult: TypeAlias = CoordinatorResult[GroupRecord, ConsumerGroupHeartbeatReply]
 

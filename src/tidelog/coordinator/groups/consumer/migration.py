@@ -29,9 +29,7 @@ from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.topics import IdPartition, Topics, fingerprint
 from tidelog.model.config import NodeConfig
 from tidelog.model.time import Now
-from tidelog.protocol.stored.consumer_protocol import (
-    NamedPartitions,
-)
+from tidelog.protocol.stored.consumer_protocol import NamedPartitions
 from tidelog.protocol.stored.groups import (
     ClassicMemberMetadata,
     ClassicProtocol,

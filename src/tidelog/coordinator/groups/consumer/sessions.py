@@ -31,7 +31,7 @@ class Sessions:
 
     def __init__(
         self,
-        timers: CoordinatorTimer,
+        timers: CoordinatorTimer[GroupRecord],
         times_of: TimesOf,
         topics: Topics,
         find: FindGroup,

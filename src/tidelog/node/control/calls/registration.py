@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
 
 from tidelog.controller.brokers import RegisterBroker, RegisterController
 from tidelog.controller.controller import Controller
@@ -30,6 +31,31 @@ from tidelog.protocol.stored.metadata import (
     RegisteredFeature,
 )
 
+Listener: TypeAlias = (
+    BrokerRegistrationRequestListener | ControllerRegistrationRequestListener | RegisteredEndpoint
+)
+Feature: TypeAlias = (
+    BrokerRegistrationRequestFeature | ControllerRegistrationRequestFeature | RegisteredFeature
+)
+ListenerT_co = TypeVar("ListenerT_co", bound=Listener, covariant=True)
+FeatureT_co = TypeVar("FeatureT_co", bound=Feature, covariant=True)
+
+
+class MakeListener(Protocol[ListenerT_co]):
+    """The class of a listener in one of the requests, or in the records of both."""
+
+    def __call__(
+        self, *, name: str, host: str, port: int, security_protocol: int
+    ) -> ListenerT_co: ...
+
+
+class MakeFeature(Protocol[FeatureT_co]):
+    """The same for a feature."""
+
+    def __call__(
+        self, *, name: str, min_supported_version: int, max_supported_version: int
+    ) -> FeatureT_co: ...
+
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerCall(ControllerCall[BrokerRegistrationResponse, int | Refusal]):
@@ -55,23 +81,8 @@ class RegisterBrokerCall(ControllerCall[BrokerRegistrationResponse, int | Refusa
             broker_id=registration.broker_id,
             cluster_id=registration.cluster_id,
             incarnation_id=registration.incarnation_id,
-            listeners=[
-                BrokerRegistrationRequestListener(
-                    name=point.name,
-                    host=point.host,
-                    port=point.port,
-                    security_protocol=point.security_protocol,
-                )
-                for point in registration.endpoints
-            ],
-            features=[
-                BrokerRegistrationRequestFeature(
-                    name=feature.name,
-                    min_supported_version=feature.min_supported_version,
-                    max_supported_version=feature.max_supported_version,
-                )
-                for feature in registration.features
-            ],
+            listeners=_listeners(BrokerRegistrationRequestListener, registration.endpoints),
+            features=_features(BrokerRegistrationRequestFeature, registration.features),
             rack=registration.rack,
             is_migrating_zk_broker=registration.is_migrating_zk_broker,
             log_dirs=registration.log_dirs,
@@ -85,8 +96,8 @@ class RegisterBrokerCall(ControllerCall[BrokerRegistrationResponse, int | Refusa
             broker_id=request.broker_id,
             cluster_id=request.cluster_id,
             incarnation_id=request.incarnation_id or ZERO_UUID,
-            endpoints=_endpoints(request.listeners),
-            features=_features(request.features),
+            endpoints=tuple(_listeners(RegisteredEndpoint, request.listeners)),
+            features=tuple(_features(RegisteredFeature, request.features)),
             rack=request.rack,
             log_dirs=tuple(request.log_dirs),
             previous_broker_epoch=request.previous_broker_epoch,
@@ -122,23 +133,8 @@ class RegisterControllerCall(ControllerCall[ControllerRegistrationResponse, Refu
         return ControllerRegistrationRequest(
             controller_id=joining.controller_id,
             incarnation_id=joining.incarnation_id,
-            listeners=[
-                ControllerRegistrationRequestListener(
-                    name=point.name,
-                    host=point.host,
-                    port=point.port,
-                    security_protocol=point.security_protocol,
-                )
-                for point in joining.endpoints
-            ],
-            features=[
-                ControllerRegistrationRequestFeature(
-                    name=feature.name,
-                    min_supported_version=feature.min_supported_version,
-                    max_supported_version=feature.max_supported_version,
-                )
-                for feature in joining.features
-            ],
+            listeners=_listeners(ControllerRegistrationRequestListener, joining.endpoints),
+            features=_features(ControllerRegistrationRequestFeature, joining.features),
         )
 
     @staticmethod
@@ -147,8 +143,8 @@ class RegisterControllerCall(ControllerCall[ControllerRegistrationResponse, Refu
         joining = RegisterController(
             request.controller_id,
             request.incarnation_id or ZERO_UUID,
-            _endpoints(request.listeners),
-            _features(request.features),
+            tuple(_listeners(RegisteredEndpoint, request.listeners)),
+            tuple(_features(RegisteredFeature, request.features)),
         )
         return RegisterControllerCall(joining)
 
@@ -163,28 +159,26 @@ class RegisterControllerCall(ControllerCall[ControllerRegistrationResponse, Refu
         return Refusal(answer.error_code, answer.error_message or "")
 
 
-def _endpoints(
-    listeners: Sequence[BrokerRegistrationRequestListener | ControllerRegistrationRequestListener],
-) -> tuple[RegisteredEndpoint, ...]:
-    return tuple(
-        RegisteredEndpoint(
-            name=point.name,
-            host=point.host,
-            port=point.port,
-            security_protocol=point.security_protocol,
+def _listeners(
+    make: MakeListener[ListenerT_co], listeners: Iterable[Listener]
+) -> list[ListenerT_co]:
+    return [
+        make(
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
         )
-        for point in listeners
-    )
+        for each in listeners
+    ]
 
 
-def _features(
-    features: Sequence[BrokerRegistrationRequestFeature | ControllerRegistrationRequestFeature],
-) -> tuple[RegisteredFeature, ...]:
-    return tuple(
-        RegisteredFeature(
-            name=feature.name,
-            min_supported_version=feature.min_supported_version,
-            max_supported_version=feature.max_supported_version,
+def _features(make: MakeFeature[FeatureT_co], features: Iterable[Feature]) -> list[FeatureT_co]:
+    return [
+        make(
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
         )
-        for feature in features
-    )
+        for each in features
+    ]

@@ -1,4 +1,6 @@
-"""Where reading starts or ends, as options say it, before any broker was asked.
+"""The limits of a range of offsets, as options say them, before any broker was asked.
+
+With the cluster's help each becomes a `Position` per partition (`planning.py`).
 
 earliest, latest           the ends of each partition
 {"orders": {"0": 42}}      an offset per partition; -2 is earliest, -1 is latest
@@ -70,10 +72,10 @@ class At(NamedTuple):
     by_partition: Mapping[TopicPartition, int]
 
 
-Position = End | Offsets | Before | Ago | At
+OffsetRangeLimit = End | Offsets | Before | Ago | At
 
 
-def parse_start(name: str, text: str) -> Position:
+def parse_start(name: str, text: str) -> OffsetRangeLimit:
     """`startingOffsets`, with the relative forms."""
     stripped = text.strip()
     if re.fullmatch(r"-\d+", stripped):
@@ -83,7 +85,7 @@ def parse_start(name: str, text: str) -> Position:
     return parse_end(name, stripped)
 
 
-def parse_end(name: str, text: str) -> Position:
+def parse_end(name: str, text: str) -> OffsetRangeLimit:
     """`endingOffsets`."""
     word = text.strip().lower()
     if word in ("earliest", "latest"):

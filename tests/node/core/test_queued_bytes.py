@@ -12,7 +12,7 @@ from tests.node.node_bench import NodeBench
 from tests.node.transactional_client import SETTINGS, Client
 
 from tidelog.model.errors import ErrorCode
-from tidelog.node.core.connections import Connection, HeldBytes
+from tidelog.node.core.connections import Connection, QueuedBytes
 from tidelog.node.core.effects import Effect, PauseReading, ResumeReading
 from tidelog.protocol.apis import ApiKey
 
@@ -126,20 +126,20 @@ CHANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60)), max_size=40
 @given(CHANGES)
 def test_nobody_is_left_unread_once_all_is_let_go(changes: list[tuple[int, int]]) -> None:
     effects: list[Effect] = []
-    memory = HeldBytes(100)
+    memory = QueuedBytes(100)
     connections = [Connection(at, "PLAINTEXT", "host", effects, memory) for at in range(3)]
     waiting: list[tuple[Connection, int]] = []
     for at, size in changes:
         connection = connections[at]
         if connection.paused:
             if waiting:
-                memory.let_go(*waiting.pop(0))
+                memory.remove(*waiting.pop(0))
         else:
-            memory.hold(connection, size)
+            memory.add(connection, size)
             waiting.append((connection, size))
             assert not memory.is_full or all(each.paused for each in connections if memory.of(each))
     for held in waiting:
-        memory.let_go(*held)
+        memory.remove(*held)
 
     assert memory.total == 0
     assert not any(connection.paused for connection in connections)

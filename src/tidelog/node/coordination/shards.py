@@ -1,14 +1,39 @@
-"""The transaction coordinators of a node, by its settings and the features of its cluster."""
+"""New coordinators of a node, by its settings and the features of its cluster."""
 
 from __future__ import annotations
 
 from tidelog.controller.features import TRANSACTION_VERSION
+from tidelog.coordinator.groups.records import GroupRecord
+from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.shard import CoordinatorTimer
+from tidelog.coordinator.transactions.records import TransactionRecord
 from tidelog.coordinator.transactions.shard import TransactionRules, TransactionShard
+from tidelog.model.entropy import Entropy
 from tidelog.node.control.producer_ids import ProducerIds
+from tidelog.node.coordination.coordinated_partition import HostedShard
+from tidelog.node.coordination.group_metadata import GroupMetadata
 from tidelog.node.coordination.transaction_markers import TransactionMarkers
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.replication.partition import Partition
+
+
+def group_shard(
+    cluster: ClusterView,
+    entropy: Entropy,
+    partition: Partition,
+    timers: CoordinatorTimer[GroupRecord],
+) -> HostedShard[GroupShard, GroupRecord]:
+    """A new coordinator of groups."""
+    metadata = GroupMetadata(cluster)
+    shard = GroupShard(
+        cluster.config,
+        entropy,
+        metadata,
+        timers,
+        metadata.times_of,
+        lambda: partition.rules.largest_batch,
+    )
+    return HostedShard(shard, shard)
 
 
 def transaction_shard(
@@ -16,11 +41,11 @@ def transaction_shard(
     markers: TransactionMarkers,
     producer_ids: ProducerIds,
     partition: Partition,
-    timers: CoordinatorTimer,
-) -> TransactionShard:
-    """A new coordinator; the epoch in which it leads fences the one before it."""
+    timers: CoordinatorTimer[TransactionRecord],
+) -> HostedShard[TransactionShard, TransactionRecord]:
+    """A new coordinator of transactions; the epoch in which it leads fences the one before it."""
     config = cluster.config
-    return TransactionShard(
+    shard = TransactionShard(
         timers,
         TransactionRules(
             max_timeout_ms=config.transaction_max_timeout_ms,
@@ -36,3 +61,4 @@ def transaction_shard(
         producer_ids.take,
         lambda: partition.rules.largest_batch,
     )
+    return HostedShard(shard, shard)
