@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from tidelog.client.blocking import parse_bootstrap
 from tidelog.model.errors import ConfigError, TidelogError
+
+_CONNECT_S: Final = 2.0
 
 
 def pipeline_states(paths: list[Path], bootstrap: str) -> list[dict[str, Any]]:
@@ -30,6 +35,7 @@ def _state(path: Path, bootstrap: str) -> dict[str, Any]:
         ) from error
     pipeline = load_pipeline(path, bootstrap)
     counts = totals(pipeline)
+    silence = _silence(pipeline.bootstrap)
     return {
         "name": pipeline.name,
         "file": str(path),
@@ -42,7 +48,7 @@ def _state(path: Path, bootstrap: str) -> dict[str, Any]:
                 "rows": counts[table.name].rows,
                 "quarantined": counts[table.name].quarantined,
                 "dropped": counts[table.name].dropped,
-                **_lag(pipeline, table.name),
+                **({"lag": None, "trouble": silence} if silence else _lag(pipeline, table.name)),
             }
             for table in pipeline.filled
         ],
@@ -56,6 +62,17 @@ def _source(pipeline: Any, name: str) -> str:
         return f"table {upstream}"
     source = pipeline.source(name)
     return source.pattern or ", ".join(source.topics)
+
+
+def _silence(bootstrap: str) -> str:
+    """Why nobody can be asked for the ends of topics: said at once, before each table waits."""
+    try:
+        for host, port in parse_bootstrap(bootstrap):
+            with suppress(OSError), socket.create_connection((host, port), _CONNECT_S):
+                return ""
+    except TidelogError as error:
+        return str(error)
+    return f"cannot reach {bootstrap}"
 
 
 def _lag(pipeline: Any, name: str) -> dict[str, Any]:
