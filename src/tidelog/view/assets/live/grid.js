@@ -267,10 +267,10 @@ function coloursOf(element) {
   };
 }
 
-/** Fine: plain in the leader's colour. Under-replicated: a corner is missing. Under min ISR: stripes. Offline: a cross. */
+/** The leader's colour, and over it, under-replicated: half of the cell covered. Under min ISR: stripes. Offline: a cross. */
 export function paintCell(context, side, kind, health, colours) {
   const bad = HEALTH[health];
-  context.fillStyle = bad === "offline" ? colours.card : bad === "fine" ? colours.fills[kind] : colours.card;
+  context.fillStyle = colours.fills[kind];
   context.fillRect(0, 0, side, side);
   context.lineWidth = Math.max(1, side / 9);
   if (bad === "fine") {

@@ -57,8 +57,8 @@ function Latest({ feed, go }) {
   const shown = [...lines.values()].sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : rank(a) - rank(b))).slice(0, 5);
   if (!shown.length) return null;
   return html`<section class="card latest" aria-label="latest events"><ol>
-    ${shown.map(({ named, at, count }) => html`<li key=${`${named.node}-${named.seq}`}><time>${clock(at)}</time><span class="sentence-line">${named.sentence}</span>
-      ${count > 1 && html`<small>and ${count - 1} more for the same reason</small>`}</li>`)}
+    ${shown.map(({ named, at, count }) => html`<li key=${`${named.node}-${named.seq}`}><time>${clock(at)}</time>
+      ${count > 1 && html`<b class="times" title=${`${count} such events for the same reason`}>×${count}</b>`}<span class="sentence-line">${named.sentence}</span></li>`)}
   </ol><button type="button" onClick=${() => go("/timeline")}>timeline</button></section>`;
 }
 

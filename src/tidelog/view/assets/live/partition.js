@@ -4,6 +4,7 @@ import { html } from "tidelog/html";
 import { Microscope } from "tidelog/microscope";
 import { ROW, useFeed } from "./feed.js";
 import { Action, clock, clockOf, number } from "./parts.js";
+import { kindOf } from "./timeline.js";
 
 const CUT_SHOWN_MS = 4000;
 const MESSAGES_SHOWN_MS = 900;
@@ -47,7 +48,7 @@ export function Partition({ name, go }) {
 /** The chain of events that led to the present leader and in-sync replicas, newest first. */
 function Why({ feed, row }) {
   const mine = feed.events.filter((event) => event.topic === row[ROW.topic] && event.partition === row[ROW.partition]
-    && event.event !== "HighWatermarkMoved");
+    && kindOf(event) !== "detail");
   const shown = mine.slice(-12).reverse();
   return html`<ol class="events">${shown.map((event) => html`<li key=${`${event.node}-${event.seq}`}>
     <time>${clock(event.at)}</time> <b>${event.node}</b> <span class="sentence-line">${event.sentence}</span></li>`)}
@@ -118,15 +119,15 @@ function runsOf(epochs, { log_start_offset: start, log_end_offset: end }) {
     .filter(([, low, high]) => high > low);
 }
 
-/** The newest message between each two, for as long as it may be called new. */
+/** The newest message between brokers and the newest to clients, for as long as they may be called new. */
 function messagesOf(feed) {
-  const newest = new Map();
+  const newest = {};
   for (const each of feed.happened) {
     if (feed.now - each.at_ms > MESSAGES_SHOWN_MS) continue;
     const message = messageOf(each);
-    if (message) newest.set([message.from, message.to].sort().join("-"), message);
+    if (message) newest[message.to === "clients" ? "clients" : "brokers"] = message;
   }
-  return [...newest.values()].slice(-3);
+  return Object.values(newest);
 }
 
 function messageOf(each) {

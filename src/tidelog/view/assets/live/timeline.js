@@ -7,12 +7,13 @@ import { clock } from "./parts.js";
 const SHOWN = 250;
 const LANE = 26;
 const KINDS = [
-  ["leader", /^(LeaderElected|PartitionBecameLeader|PartitionBecameFollower)$/, "leaders"],
-  ["isr", /^(InSync|FollowerCaughtUp)/, "in-sync replicas"],
+  ["leader", /^(LeaderElected|PartitionBecameLeader)$/, "leaders"],
+  ["isr", /^InSyncReplicasDecided$/, "in-sync replicas"],
   ["broker", /^(Broker|Node|LogDirectory)/, "brokers"],
   ["controller", /^(Controller|StrangeController)/, "controllers"],
-  ["log", /^(LogTruncated|LogRecovered|HighWatermarkMoved|Segment|LogCleaned|CleaningFailed|FetcherStuck)/, "logs"],
-  ["other", /./, "other"],
+  ["log", /^(LogTruncated|LogRecovered|Segment|LogCleaned|CleaningFailed|FetcherStuck)/, "logs"],
+  ["topic", /^(Topic|InternalTopic)/, "topics"],
+  ["detail", /./, "details"],
 ];
 export const kindOf = (event) => KINDS.find(([, pattern]) => pattern.test(event.event))[0];
 const ms = (event) => Date.parse(event.at);
@@ -20,7 +21,7 @@ const ms = (event) => Date.parse(event.at);
 export function Timeline() {
   const feed = useFeed();
   const [text, setText] = useState("");
-  const [kinds, setKinds] = useState(() => new Set(KINDS.map(([kind]) => kind)));
+  const [kinds, setKinds] = useState(() => new Set(KINDS.map(([kind]) => kind).filter((kind) => kind !== "detail")));
   const [moment, setMoment] = useState(null); // null: now
   const [chosen, setChosen] = useState(null);
   const shown = useMemo(() => {
@@ -149,7 +150,7 @@ function Lanes({ events, first, last, moment, onMoment }) {
 
 /** Each kind has a shape of its own beside its colour. */
 function paintEvent(context, kind, x, y, colour) {
-  context.fillStyle = colour({ leader: "--edge-1", isr: "--edge-2", broker: "--bad", controller: "--accent", log: "--edge-4", other: "--soft" }[kind]);
+  context.fillStyle = colour({ leader: "--edge-1", isr: "--edge-2", broker: "--bad", controller: "--accent", log: "--edge-4", topic: "--edge-5", detail: "--soft" }[kind]);
   context.beginPath();
   if (kind === "leader") {
     context.moveTo(x, y - 7);
