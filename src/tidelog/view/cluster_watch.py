@@ -37,6 +37,8 @@ at once."""
 _EVENTS_KEPT: Final = 3000
 _ROWS_AT_ONCE: Final = 1000
 _EVENTS_AT_ONCE: Final = 500
+_WAITING_MAX_BYTES: Final = 64 << 20
+"""Enough for a first look at half a million partitions."""
 
 Processes = Callable[[], Mapping[str, NodeProcessState]]
 """The state of the nodes' processes by address, where they run on this machine."""
@@ -47,7 +49,7 @@ class Looker:
 
     def __init__(self, microscope: Sequence[TopicPartition]) -> None:
         self.microscope = tuple(microscope)
-        self.line = EventLine()
+        self.line = EventLine(_WAITING_MAX_BYTES)
 
     def tell(self, name: str, value: object) -> None:
         self.line.put(event_text(json_text(value), name))
