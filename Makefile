@@ -1,6 +1,6 @@
 # Everything sets itself up: `make demo` and `make test` work on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-java setup-clients setup-suites setup-browser up demo test quick soak check types tidiness lint imports format docs screenshots messages site bench bench-vs-kafka bench-failover bench-scale bench-spark bench-nats kill-pipelines lock clean
+.PHONY: help setup setup-java setup-clients setup-suites setup-browser up demo test quick soak check types tidiness lint imports format docs screenshots messages site bench bench-vs-kafka bench-failover bench-scale bench-watching bench-spark bench-nats kill-pipelines lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -121,6 +121,9 @@ bench-failover: setup setup-java setup-clients ## How long any partition takes n
 
 bench-scale: setup ## How three nodes carry 1,000, 3,000 and 10,000 partitions
 	@$(BIN)/python -m benchmarks.scale
+
+bench-watching: setup ## What it costs a loaded cluster that somebody watches it live, or scrapes its metrics
+	@$(BIN)/python -m benchmarks.watching
 
 bench-spark: setup setup-java ## Spark's own connector and ours, reading and writing the same topics
 	@$(BIN)/python -m benchmarks.spark

@@ -237,7 +237,7 @@ def test_events_beyond_what_may_wait_break_the_line() -> None:
         before = line.take()
         line.put(b"123456")
         line.put(b"123456")
-        assert line.is_broken
+        assert line.is_over
         assert [event async for event in line.events()] == []
         return before
 

@@ -16,7 +16,9 @@ from tidelog.local.node_setup import (
     local_nodes,
     node_directory,
     node_properties,
+    refuse_taken_ports,
     set_up_nodes,
+    with_http,
 )
 from tidelog.local.ports import free_ports, port_is_free
 from tidelog.model.config import NodeConfig
@@ -55,6 +57,38 @@ def test_separate_controllers_have_numbers_and_ports_of_their_own() -> None:
     assert [node.node_id for node in controllers] == [200, 201, 202]
     assert [node.ports for node in controllers] == [(10092,), (10093,), (10094,)]
     assert not any(node.is_broker for node in controllers)
+
+
+def test_nodes_answer_over_http_beside_their_other_ports_if_they_are_to() -> None:
+    nodes = local_nodes([9092, 9093], controllers=1)
+    assert [node.http_listener for node in with_http(nodes, ())] == [None, None, None]
+    everywhere = with_http(nodes, None)
+    assert [node.http_listener for node in everywhere] == [
+        "127.0.0.1:11092",
+        "127.0.0.1:11093",
+        "127.0.0.1:11094",
+    ]
+    assert [node.ports for node in everywhere] == [node.ports for node in nodes]
+    [high] = with_http([alone(64_000)], None)
+    assert high.http_listener == "127.0.0.1:62000"
+
+
+def test_the_http_listener_of_a_local_node_is_where_its_description_says(tmp_path: Path) -> None:
+    broker, controller, http, other = free_ports(4)
+    [node] = with_http(local_nodes([broker], [controller]), [http])
+    set_up_nodes(tmp_path, [node], development=False, settings={})
+    config = parse_properties(
+        (node_directory(tmp_path, 100) / "node.properties").read_text(encoding="utf-8")
+    )
+    assert config["http.listener"] == f"127.0.0.1:{http}"
+    moved = {"http.listener": f"127.0.0.1:{other}"}
+    with pytest.raises(ConfigError, match=r"http\.listener is 127.0.0.1:\d+ in a local cluster"):
+        change_settings(tmp_path, node, moved, development=False)
+    with socket.socket() as rival:
+        rival.bind(("127.0.0.1", http))
+        rival.listen()
+        with pytest.raises(NodeTrouble, match=f"port {http} is taken .* its HTTP listener"):
+            refuse_taken_ports(node, "free it first")
 
 
 def test_three_brokers_keep_three_copies_of_which_two_must_be_in_sync(tmp_path: Path) -> None:

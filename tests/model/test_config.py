@@ -203,6 +203,15 @@ def test_identity_roles_and_directories_must_be_given() -> None:
     assert "controller.quorum.voters or" in refusal(controller_quorum_voters=None)
 
 
+def test_questions_are_answered_where_the_file_says_or_nowhere() -> None:
+    assert node().http_address is None
+    assert node(http_listener="").http_address is None
+    assert node(http_listener="127.0.0.1:0").http_address == ("127.0.0.1", 0)
+    assert node(http_listener="[::1]:8080").http_address == ("::1", 8080)
+    with pytest.raises(ConfigError, match=r"http\.listener: '8080' is not of the form host:port"):
+        node(http_listener="8080")
+
+
 def test_log_dir_stands_in_for_log_dirs() -> None:
     assert node(log_dirs=None, log_dir="one").log_directories == ("one",)
     assert node(log_dirs="a,b", log_dir="one").log_directories == ("a", "b")

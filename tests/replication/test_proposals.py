@@ -51,7 +51,9 @@ def test_a_follower_that_caught_up_is_proposed_with_the_incarnation_that_fetched
     )
     [told] = [e for e in joining[101].events if isinstance(e, InSyncReplicasProposed)]
     assert (told.in_sync, told.proposed) == ((100, 101), (100, 101, 102))
-    assert told.cause == "102 has caught up: it holds everything below 0, the mark is at 0"
+    assert (
+        told.cause == "102 has caught up: it holds everything below 0, the high watermark is at 0"
+    )
 
 
 def test_a_member_not_heard_of_in_this_epoch_is_proposed_without_its_incarnation(
@@ -66,7 +68,9 @@ def test_a_follower_below_the_high_watermark_does_not_join(cluster: Cluster) -> 
     cluster.lead(101, (101,))
     cluster.append(101, b"a")
     cluster.fetch_well(102)
-    assert cluster[101].leader.in_sync.pending is None, "it asked for offset 0, the mark is at 1"
+    assert cluster[101].leader.in_sync.pending is None, (
+        "it asked for offset 0, the high watermark is at 1"
+    )
     cluster.fetch_well(102)
     assert proposal_of(cluster).ids == (101, 102)
 

@@ -10,7 +10,7 @@ from tests.tiers import TIER, Tier
 from tidelog.simulator.run.report import seed_line
 from tidelog.simulator.run.runner import run_seed
 
-SEEDS: Final = 20 if TIER is Tier.QUICK else 300
+SEEDS: Final = {Tier.QUICK: 20, Tier.TEST: 200, Tier.SOAK: 500}[TIER]
 """`make soak` goes on with seeds that nobody has seen."""
 
 REMEMBERED: Final = (100_013,)

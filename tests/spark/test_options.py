@@ -44,6 +44,19 @@ def test_a_job_of_the_connector_needs_no_other_options() -> None:
     assert "max.poll.records" not in settings
 
 
+def test_how_long_to_wait_for_brokers_is_said_as_to_the_java_client() -> None:
+    reading = {**BASE, "kafka.Default.API.timeout.ms": "700"}
+    assert read_options(reading).api_timeout_ms == 700
+    assert read_options(BASE).api_timeout_ms == 60_000
+    writing = {"kafka.bootstrap.servers": "b:1", "topic": "t"}
+    assert (
+        write_options({**writing, "kafka.max.block.ms": "800"}, streaming=True).max_block_ms == 800
+    )
+    assert write_options(writing, streaming=True).max_block_ms == 30_000
+    with pytest.raises(OptionError, match=r"kafka.default.api.timeout.ms is a number from 1 on"):
+        read_options({**BASE, "kafka.default.api.timeout.ms": "soon"})
+
+
 def test_bootstrap_servers_may_be_given_without_the_prefix() -> None:
     options = read_options({"bootstrap.servers": "b:1", "subscribe": "orders"})
     assert options.bootstrap == "b:1"

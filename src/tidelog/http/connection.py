@@ -53,8 +53,8 @@ class HttpConnection:
         self._report = report
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
         writer.transport.set_write_buffer_limits(_BUFFERED_BYTES)
-        peer = writer.get_extra_info("sockname")
-        self._is_loopback = ip_address(peer[0]).is_loopback
+        own = writer.get_extra_info("sockname") or ("",)  # none when the peer has left already
+        self._is_loopback = _is_loopback(str(own[0]))
 
     async def serve(self, refusal: HttpResponse | None = None) -> None:
         """Until the peer leaves, or must; with a refusal it gets that and no more."""
@@ -184,9 +184,11 @@ class HttpConnection:
 def _names_loopback(host: str) -> bool:
     """Whether a `Host` is this machine by its own names: no page from elsewhere can make one so."""
     name = host.rpartition("]")[0].lstrip("[") or host.partition(":")[0]
-    if name.lower() == "localhost":
-        return True
+    return name.lower() == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(address: str) -> bool:
     try:
-        return ip_address(name).is_loopback
+        return ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
         return False

@@ -48,17 +48,22 @@ class EventLine:
         self._bytes = 0
         self._max_bytes = max_bytes
         self._bell = asyncio.Event()
-        self.is_broken = False
-        """Whether the reader was too slow: nothing more comes."""
+        self.is_over = False
+        """Whether nothing more comes: the reader was too slow, or there is nothing to tell."""
 
     def put(self, event: bytes) -> None:
         """Let the reader have it, unless too much waits already."""
         if self._bytes + len(event) > self._max_bytes:
-            self.is_broken = True
-            self._waiting.clear()
-        if not self.is_broken:
+            self.end()
+        if not self.is_over:
             self._waiting.append(event)
             self._bytes += len(event)
+        self._bell.set()
+
+    def end(self) -> None:
+        """Let the reader go."""
+        self.is_over = True
+        self._waiting.clear()
         self._bell.set()
 
     def take(self) -> list[bytes]:
@@ -70,11 +75,11 @@ class EventLine:
         return taken
 
     async def events(self) -> Chunks:
-        """What is put, as it is put; ends when the reader was too slow."""
+        """What is put, as it is put."""
         while True:
             for event in self.take():
                 yield event
-            if self.is_broken:
+            if self.is_over:
                 return
             if not await wait_or_timeout(self._bell, STILL_HERE_S):
                 yield STILL_HERE

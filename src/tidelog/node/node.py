@@ -136,18 +136,19 @@ class Node:
         if self._stopped or (self._closing and type(happened) is not JobFinished):
             return []
         rooms = self.rooms
-        rooms.base.runtime.now = happened.now
+        runtime = rooms.base.runtime
+        runtime.now = happened.now
         if type(happened) is FrameArrived:
             connection = self._connections.get(happened.connection)
             if connection is not None and not connection.closed and self._stopping is None:
                 rooms.requests.frame_arrived(happened.now, connection, happened.frame)
         elif type(happened) is LinkFrame:
-            rooms.base.runtime.links.frame_arrived(happened)
+            runtime.links.frame_arrived(happened)
         elif type(happened) is TickEnded:
             self._end_tick(rooms, happened.now)
         else:
             self._step_rarely(rooms, happened)
-        return rooms.base.runtime.take_effects()
+        return runtime.take_effects()
 
     def _step_rarely(self, rooms: Rooms, happened: Input) -> None:
         runtime = rooms.base.runtime

@@ -132,7 +132,10 @@ def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | N
 def read_nullable_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
     """How many elements an array has, -1 for null. Every element takes at least one byte."""
     if flexible:
-        count, position = read_uvarint(buffer, position)
+        if (count := buffer[position]) < 0x80:
+            position += 1
+        else:
+            count, position = read_uvarint(buffer, position)
         count -= 1
     else:
         (count,) = INT32.unpack_from(buffer, position)
@@ -144,6 +147,8 @@ def read_nullable_count(buffer: Buffer, position: int, flexible: bool) -> tuple[
 
 def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
     """How many elements an array has that must not be null."""
+    if flexible and 0 < (count := buffer[position]) < 0x80 and count <= len(buffer) - position:
+        return count - 1, position + 1
     count, position = read_nullable_count(buffer, position, flexible)
     if count < 0:
         raise MalformedRequest("an array is null that must not be")

@@ -311,7 +311,8 @@ class LeaderReplica:
         ):
             cause = (
                 f"{follower.broker_id} has caught up: it holds everything below "
-                f"{follower.end_offset}, the mark is at {self._replica.high_watermark.offset}"
+                f"{follower.end_offset}, the high watermark is at "
+                f"{self._replica.high_watermark.offset}"
             )
             members = self.in_sync.committed | {follower.broker_id}
             self.proposals.propose(members, self.followers, cause)

@@ -2,6 +2,7 @@
 
 Invariant  While nobody looks, the node notes nothing and no timer runs.
 Invariant  Looking takes a fiftieth of one core at most: a dear look puts off the next one.
+Invariant  A look that fails ends the streams, never the node.
 Invariant  Each of them is told of changes in the order in which they were seen, also while it is
            still being told of everything.
 """
@@ -41,9 +42,16 @@ class _Watcher:
 class LiveWatchers:
     """All of them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, inspection: Inspection) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        inspection: Inspection,
+        report: Callable[[str], None],
+    ) -> None:
+        """`report` hears of looks that failed."""
         self._loop = loop
         self._inspection = inspection
+        self._report = report
         self._watchers: dict[_Watcher, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._surroundings = ""
@@ -119,6 +127,17 @@ class LiveWatchers:
 
     def _look(self) -> None:
         began = time.thread_time()
+        try:
+            self._tell_changes()
+        except Exception as error:
+            self._report(f"/watch: {type(error).__name__}: {error}")
+            for watcher in self._watchers:
+                watcher.line.end()
+        work_s = time.thread_time() - began
+        pause_s = max(INTERVAL_S, work_s * _REST_FOR_WORK)
+        self._timer = self._loop.call_later(pause_s, self._look)
+
+    def _tell_changes(self) -> None:
         self._tell_surroundings()
         watching = self._inspection.watching
         replicas = watching.changed_replicas()
@@ -129,9 +148,6 @@ class LiveWatchers:
             event = _partitions_event("metadata", partitions.partitions, partitions.left)
             self._tell(event, lambda watcher: watcher.wants_metadata)
         self._tell_happenings(watching.happenings())
-        work_s = time.thread_time() - began
-        pause_s = max(INTERVAL_S, work_s * _REST_FOR_WORK)
-        self._timer = self._loop.call_later(pause_s, self._look)
 
     def _tell_surroundings(self) -> None:
         now = read_clock()

@@ -49,7 +49,9 @@ class NodeHttp:
 
     def open(self, announce: Callable[[Event], None]) -> None:
         """Answer from now on; the node has started."""
-        self._routes = NodeRoutes(self._loop, self._node, self._process_metrics, self._history)
+        self._routes = NodeRoutes(
+            self._loop, self._node, self._process_metrics, self._history, self._report
+        )
         self._server = HttpServer(self._loop, self._routes.routes, self._report)
         self._delay.start()
         self._listener.open(self._loop, self._accepted, announce)

@@ -62,12 +62,13 @@ class NodeRoutes:
         node: InspectedNode,
         process_metrics: Callable[[], Iterator[Metric]],
         history: EventHistory | None,
+        report: Callable[[str], None],
     ) -> None:
         self._node = node
         self._inspection = node.inspection
         self._process_metrics = process_metrics
         self._history = history
-        self._watchers = LiveWatchers(loop, self._inspection)
+        self._watchers = LiveWatchers(loop, self._inspection, report)
         self._survey: Survey | None = None
         self._surveyed_ms = 0
         self._surveying: asyncio.Task[Survey] | None = None
@@ -127,6 +128,7 @@ class NodeRoutes:
             return self._survey
         if self._surveying is None:
             self._surveying = asyncio.ensure_future(self._look())
+            self._surveying.add_done_callback(_hear_of_failure)
         return await asyncio.shield(self._surveying)
 
     async def _look(self) -> Survey:
@@ -191,6 +193,12 @@ class NodeRoutes:
         wants_metadata = request.query.get("metadata", "false") == "true"
         found = frozenset(name for name in magnified if name is not None)
         return event_stream(self._watchers.stream(found, wants_metadata))
+
+
+def _hear_of_failure(surveying: asyncio.Task[Survey]) -> None:
+    """Who asked is told; if nobody is left, the loop must not be."""
+    if not surveying.cancelled():
+        surveying.exception()
 
 
 def _partition(text: str) -> TopicPartition | None:

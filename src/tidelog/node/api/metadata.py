@@ -44,7 +44,7 @@ def handle(context: ClusterContext, request: Request[MetadataRequest]) -> Metada
     later = request.park()
     context.control.create_topics(
         request.now,
-        [_wish(context, name) for name in missing],
+        [_new_topic(context, name) for name in missing],
         lambda refusals: request.answer(
             _answer(context, request, {name: why.code for name, why in refusals.items()})
         ),
@@ -89,7 +89,7 @@ def _leaders_in_doubt(context: ClusterContext, request: Request[MetadataRequest]
     return leaders & in_doubt
 
 
-def _wish(context: ClusterContext, name: str) -> NewTopic:
+def _new_topic(context: ClusterContext, name: str) -> NewTopic:
     internal = internal_topic(name, context.cluster.config)
     return NewTopic(name) if internal is None else as_new_topic(internal)
 

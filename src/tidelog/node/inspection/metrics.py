@@ -44,7 +44,7 @@ AT_MIN_ISR: Final = gauge(
 )
 OFFLINE_REPLICAS: Final = gauge(
     f"{_MANAGER}_offlinereplicacount",
-    "Replicas placed here that are not served: their directory failed, or they are yet to come.",
+    "Replicas placed here that cannot be served: their directory failed.",
 )
 LEADERS: Final = gauge(f"{_MANAGER}_leadercount", "Partitions led here.")
 PARTITIONS: Final = gauge(f"{_MANAGER}_partitioncount", "Replicas hosted here.")

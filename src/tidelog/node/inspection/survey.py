@@ -138,8 +138,7 @@ def survey(cluster: ClusterView, replicas: Replicas) -> Generator[None, None, Su
     ]
     for n, (name, image) in enumerate(assigned, 1):
         found.look_at_assignment(name, image, node_id)
-        if replicas.get(name) is None:
-            found.offline_replicas += 1
+        found.offline_replicas += replicas.is_lost(name) and replicas.get(name) is None
         if n % (4 * SLICE) == 0:
             yield
     if cluster.config.is_controller:

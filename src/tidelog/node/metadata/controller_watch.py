@@ -107,8 +107,8 @@ class ControllerWatch:
         total = len(others) + self._cluster.config.is_controller
         reached, needed = total - len(silent), total // 2 + 1
         where = ", ".join(f"{host}:{port}" for host, port in silent)
-        company = "none of them leads"
+        lacking = "none of them leads"
         if reached < needed:
-            company = f"{needed} {'is' if needed == 1 else 'are'} needed"
+            lacking = f"{needed} {'is' if needed == 1 else 'are'} needed"
         nobody = f": nobody answers at {where}" if silent else ""
-        return f"{reached} of {total} controllers can be reached, and {company}{nobody}"
+        return f"{reached} of {total} controllers can be reached, and {lacking}{nobody}"

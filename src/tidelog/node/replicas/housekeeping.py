@@ -2,7 +2,7 @@
 
 Invariant  Nothing here is needed for an answer to be right; it bounds disk use and restart time.
 Invariant  Checkpoints are written and synced by jobs; the last ones are written when logs close.
-Invariant  A chore that fails takes its directory offline, where that is noted, and nothing else.
+Invariant  A task that fails takes its directory offline, where that is noted, and nothing else.
 """
 
 from __future__ import annotations
@@ -52,19 +52,22 @@ class Housekeeping:
         self._cleaner = Cleaner(runtime, cluster, directories, replicas)
 
     def start(self, now: Now) -> None:
-        """Begin; every chore has the interval that Kafka's settings give it."""
+        """Begin; every task has the interval that Kafka's settings give it."""
         config = self._cluster.config
         delay_ms = config.log_initial_task_delay_ms
-        chores = (
+        tasks = (
             (config.log_retention_check_interval_ms, self._delete_expired),
-            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_marks),
+            (
+                config.replica_high_watermark_checkpoint_interval_ms,
+                self._checkpoint_high_watermarks,
+            ),
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_everything),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_in_sync),
         )
         deadlines = self._runtime.deadlines
-        for interval_ms, chore in chores:
-            deadlines.every(now.monotonic_ms + min(delay_ms, interval_ms), interval_ms, chore)
+        for interval_ms, task in tasks:
+            deadlines.every(now.monotonic_ms + min(delay_ms, interval_ms), interval_ms, task)
         deadlines.every(now.monotonic_ms + SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS, self._every_second)
         self._cleaner.start(now)
 
@@ -92,7 +95,7 @@ class Housekeeping:
                 )
             )
 
-    def _checkpoint_marks(self, now: Now) -> None:
+    def _checkpoint_high_watermarks(self, now: Now) -> None:
         for directory in self._online():
             jobs = directory.checkpoints.high_watermark_jobs(self._marks_of(directory))
             write_down(self._runtime.jobs, now, directory, jobs)

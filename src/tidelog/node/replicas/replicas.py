@@ -43,6 +43,10 @@ class Replicas:
         """The directory that holds the replica, or should, cannot be used."""
         self._lost.add(name)
 
+    def is_lost(self, name: TopicPartition) -> bool:
+        """Whether a replica should be here and cannot."""
+        return name in self._lost
+
     def abandon(self, name: TopicPartition) -> None:
         """Stop hosting; whoever waits for the partition is told."""
         self._lost.discard(name)
