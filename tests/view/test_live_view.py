@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.view.browser import LAPTOP, chromium
+from tests.view.browser import LAPTOP, PHONE, chromium
 from tests.view.simulated_nodes import SimulatedCluster, running
 from tests.view.test_server import serving
 
@@ -213,6 +213,35 @@ def test_ten_thousand_partitions_are_drawn_at_more_than_fifty_frames_a_second(
         seconds = (float(opened.evaluate(FRAMES_PER_SECOND)) for _ in range(10))
         assert any(frames > 50 for frames in seconds)  # other programs may take some of them
 
-        opened.get_by_placeholder("filter by name").fill("clicks-99")
+        opened.keyboard.press("/")
+        opened.keyboard.type("clicks-99")
         expect(opened.locator("canvas[data-cells='11']")).to_be_visible()
+        opened.locator(".grid-scroll").focus()
+        opened.keyboard.press("ArrowRight")
+        opened.keyboard.press("ArrowRight")
+        expect(opened.locator(".tip")).to_contain_text("clicks-990")
+        opened.keyboard.press("Enter")
+        expect(opened.locator("h2").first).to_have_text("clicks-990")
+        opened.close()
+
+
+def test_every_screen_opens_by_its_key_and_fits_a_phone(browser: Browser) -> None:
+    cluster = SimulatedCluster({"orders": 60, "a-topic-with-a-rather-long-name": 3})
+    cluster.change(0, leader=-1, isr=[])
+    cluster.announce(100, "BrokerFenced", broker_id=102, broker_epoch=5, cause="it went away")
+    with (
+        running(cluster) as addresses,
+        serving(ViewedCluster(tuple(addresses), "127.0.0.1:1")) as port,
+    ):
+        width, height = PHONE
+        opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark")
+        opened.goto(f"http://127.0.0.1:{port}/")
+        expect(opened.locator(".problems")).to_contain_text("orders-0 has no leader")
+        for key in "12345678":
+            opened.keyboard.press(key)
+            expect(opened.locator(f".top nav a[title='key {key}'][aria-current]")).to_be_visible()
+            wider = "document.documentElement.scrollWidth - window.innerWidth"
+            assert (key, opened.evaluate(wider)) == (key, 0)
+        opened.keyboard.press("?")
+        expect(opened.get_by_role("dialog")).to_be_visible()
         opened.close()

@@ -112,9 +112,12 @@ def test_an_event_reaches_the_browser_with_its_sentence() -> None:
         browser = Stream(port)
         cluster.announce(101, "BrokerFenced", broker_id=100, broker_epoch=7, cause="it is gone")
         (event,) = browser.wait_for("events")
+        status, response, trace = asked(port, "GET", "/api/trace")
         browser.leave()
 
     assert event["sentence"] == "broker 100 of epoch 7 fenced: it is gone"
+    assert (status, "attachment" in response.headers["Content-Disposition"]) == (200, True)
+    assert "BrokerFenced" in {each["name"] for each in json.loads(trace)["traceEvents"]}
 
 
 def test_a_lost_leader_becomes_a_problem_first() -> None:
