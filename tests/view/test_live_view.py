@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.local.ports import free_port_of_a_cluster
 from tests.view.browser import LAPTOP, PHONE, chromium
 from tests.view.simulated_nodes import SimulatedCluster, running
 from tests.view.test_server import serving
@@ -15,9 +16,9 @@ from tidelog.client.blocking import Client
 from tidelog.client.groups import Groups
 from tidelog.client.producer import Producer
 from tidelog.client.transactions import Transactions
+from tidelog.local.local_cluster import LocalCluster
 from tidelog.local.view_process import ViewProcess
 from tidelog.model.ids import TopicPartition
-from tidelog.testing.cluster import Cluster
 from tidelog.view.server import ViewedCluster
 
 pytestmark = pytest.mark.long
@@ -58,19 +59,30 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    settings = {"auto.leader.rebalance.enable": "false"}
-    with Cluster(brokers=3, http=True, settings=settings) as started:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """As `tidelog up --dev` creates it."""
+    first = free_port_of_a_cluster(brokers=3)
+    started = LocalCluster.create(
+        tmp_path_factory.mktemp("live") / "cluster",
+        ports=range(first, first + 3),
+        http_ports=None,
+        development=True,
+        settings={"auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": "2000"},
+    )
+    try:
+        started.start()
         with Client(started.bootstrap) as client:
             admin = Admin(client)
             admin.create_topic("orders", partitions=1, replication_factor=3)
             admin.create_topic("moving", partitions=2, replication_factor=1)
             admin.create_topic("tailed", partitions=2, replication_factor=3)
         yield started
+    finally:
+        started.stop()
 
 
 @pytest.fixture(scope="module")
-def address(cluster: Cluster) -> Iterator[str]:
+def address(cluster: LocalCluster) -> Iterator[str]:
     """Of a view that may act, as `tidelog up --dev` prints it."""
     view = ViewProcess(cluster.directory)
     view.allow_acting(True)
@@ -97,7 +109,7 @@ def show(page: Page, place: str) -> None:
     page.evaluate("(place) => { location.hash = place; }", place)
 
 
-def produce(cluster: Cluster, topic: str, value: str) -> None:
+def produce(cluster: LocalCluster, topic: str, value: str) -> None:
     with Client(cluster.bootstrap) as client:
         producer = Producer(client, topic)
         producer.send(value.encode())
@@ -105,12 +117,12 @@ def produce(cluster: Cluster, topic: str, value: str) -> None:
 
 
 def test_a_new_leader_is_seen_with_its_sentence_half_a_second_after_kill_9(
-    page: Page, cluster: Cluster
+    page: Page, cluster: LocalCluster
 ) -> None:
     with Client(cluster.bootstrap) as client:
         leader = Admin(client).topics(["orders"]).leader_of("orders", 0)
     expect(page.locator(f"[data-node='{leader}'][data-state=running]")).to_be_visible()
-    cluster.kill(leader)
+    cluster.node(leader).kill()
 
     seen = page.evaluate(WAIT_FOR_SENTENCE, leader)
 
@@ -127,7 +139,7 @@ def test_a_new_leader_is_seen_with_its_sentence_half_a_second_after_kill_9(
     expect(page.locator(".problems")).not_to_contain_text("out of sync", timeout=20_000)
 
 
-def test_the_microscope_follows_a_record_to_all_replicas(page: Page, cluster: Cluster) -> None:
+def test_the_microscope_follows_a_record_to_all_replicas(page: Page, cluster: LocalCluster) -> None:
     show(page, "/partition/orders-0")
     expect(page.locator(".microscope .column")).to_have_count(3)
     produce(cluster, "orders", "seen")
@@ -139,7 +151,25 @@ def test_the_microscope_follows_a_record_to_all_replicas(page: Page, cluster: Cl
     expect(page.locator(".events")).to_contain_text("led by this node in epoch")
 
 
-def test_a_topic_moves_after_its_preview(page: Page, cluster: Cluster) -> None:
+def test_a_link_that_is_cut_costs_a_follower_its_place_until_it_is_healed(
+    page: Page, cluster: LocalCluster
+) -> None:
+    with Client(cluster.bootstrap) as client:
+        leader = Admin(client).topics(["orders"]).leader_of("orders", 0)
+    follower = next(each for each in (100, 101, 102) if each != leader)
+    page.get_by_role("button", name="cut or slow one").click()
+    link = page.locator(f"[data-link='{min(leader, follower)}-{max(leader, follower)}']")
+    expect(link).to_contain_text(f"tidelog link cut {min(leader, follower)}")
+    link.locator("[data-action=cut] button").click()
+    expect(link).to_contain_text("✂ cut")
+    expect(page.locator(".problems")).to_contain_text("out of sync", timeout=20_000)
+
+    link.locator("[data-action=heal] button").click()
+    expect(link).to_contain_text("whole")
+    expect(page.locator(".problems")).not_to_contain_text("out of sync", timeout=20_000)
+
+
+def test_a_topic_moves_after_its_preview(page: Page, cluster: LocalCluster) -> None:
     with Client(cluster.bootstrap) as client:
         before = Admin(client).topics(["moving"]).topic("moving").partitions[0].replicas
         target = next(each for each in (100, 101, 102) if each not in before)
@@ -158,7 +188,7 @@ def test_a_topic_moves_after_its_preview(page: Page, cluster: Cluster) -> None:
     assert {each.replicas for each in moved} == {(target,)}
 
 
-def test_records_are_tailed_filtered_and_decoded(page: Page, cluster: Cluster) -> None:
+def test_records_are_tailed_filtered_and_decoded(page: Page, cluster: LocalCluster) -> None:
     show(page, "/topics/tailed")
     page.get_by_placeholder("contains").fill("keep")
     page.locator("[data-tail]").click()
@@ -175,7 +205,9 @@ def test_records_are_tailed_filtered_and_decoded(page: Page, cluster: Cluster) -
     expect(rows).to_have_count(3)
 
 
-def test_groups_and_transactions_show_what_the_brokers_know(page: Page, cluster: Cluster) -> None:
+def test_groups_and_transactions_show_what_the_brokers_know(
+    page: Page, cluster: LocalCluster
+) -> None:
     with Client(cluster.bootstrap) as client:
         produce(cluster, "orders", "not read yet")
         Groups(client).move("warehouse", {TopicPartition("orders", 0): 0})

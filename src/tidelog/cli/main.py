@@ -19,6 +19,7 @@ from tidelog.cli import (
     configs,
     consume,
     groups,
+    link,
     local,
     log,
     node,
@@ -65,6 +66,7 @@ app.command(rich_help_panel=_LOCAL)(local.down)
 app.command(rich_help_panel=_LOCAL)(local.status)
 app.command(rich_help_panel=_LOCAL)(view.view)
 app.add_typer(node.app, name="node", rich_help_panel=_LOCAL)
+app.add_typer(link.app, name="link", rich_help_panel=_LOCAL)
 app.add_typer(topics.app, name="topics", rich_help_panel=_DATA)
 app.command(rich_help_panel=_DATA)(produce.produce)
 app.command(rich_help_panel=_DATA)(consume.consume)

@@ -37,6 +37,7 @@ class Actions:
         self._questions = questions
         self._known: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
             **dict.fromkeys(_NODE_VERBS, self._change_node),
+            **dict.fromkeys(("cut", "slow", "heal"), self._change_link),
             "elect": self._elect,
             "reassign": self._reassign,
             "cancel-reassignments": self._cancel,
@@ -70,6 +71,21 @@ class Actions:
                 except TooFewControllers as waiting:
                     return f"node {node_id} runs and waits: {waiting}"
         return f"node {node_id} {_NODE_VERBS[action]}"
+
+    def _change_link(self, asked: Mapping[str, Any]) -> str:
+        cluster = LocalCluster.open(self._directory)
+        one, other = (int(each) for each in asked["between"])
+        links = cluster.link(one, other)
+        match asked["action"]:
+            case "cut":
+                links.cut(one, other)
+                return f"nothing passes between {one} and {other}"
+            case "slow":
+                delay_ms = int(asked["delay_ms"])
+                links.slow(one, other, delay_ms)
+                return f"everything between {one} and {other} takes {delay_ms} ms longer"
+        links.heal(one, other)
+        return f"the link between {one} and {other} is whole"
 
     def _elect(self, asked: Mapping[str, Any]) -> str:
         topic = asked.get("topic")
@@ -128,6 +144,9 @@ def command_of(asked: Mapping[str, Any], directory: Path) -> str:
     action = str(asked.get("action", ""))
     topic = shlex.quote(str(asked.get("topic") or ""))
     match action:
+        case "cut" | "slow" | "heal":
+            words = ["link", action, *(str(int(each)) for each in asked["between"])]
+            words += ["--ms", str(int(asked["delay_ms"]))] if action == "slow" else []
         case "elect":
             words = ["partitions", "elect", *([topic] if asked.get("topic") else [])]
         case "reassign":

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +33,7 @@ from tidelog.http.messages import (
 )
 from tidelog.http.server import HttpServer
 from tidelog.http.server_sent_events import event_stream
+from tidelog.local.links import LinkFault
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.model.errors import ConfigError, TidelogError
 from tidelog.model.ids import TopicPartition
@@ -134,6 +136,7 @@ class ViewServer:
             "/api/topic": lambda request: questions.topic(request.query["name"]),
             "/api/groups": lambda _: questions.groups(),
             "/api/group": lambda request: questions.group(request.query["name"]),
+            "/api/links": lambda _: self._links(),
             "/api/transactions": lambda _: questions.transactions(),
             "/api/reassignments": lambda _: questions.reassignments(),
             "/api/preview": lambda request: questions.preview(
@@ -191,6 +194,19 @@ class ViewServer:
             "acts": self._actions is not None,
             "pipelines": len(viewed.pipelines),
         }
+
+    def _links(self) -> list[dict[str, Any]]:
+        """The links between nodes that can be cut, and what is wrong with each."""
+        if self._viewed.directory is None:
+            return []
+        cluster = LocalCluster.open(self._viewed.directory)
+        if not cluster.has_links:
+            return []
+        faults = cluster.links.faults
+        return [
+            {"between": pair, **faults.get(pair, LinkFault())._asdict()}
+            for pair in combinations(sorted(cluster.nodes), 2)
+        ]
 
     def _processes(self) -> Mapping[str, NodeProcessState]:
         if self._viewed.directory is None:

@@ -1,6 +1,7 @@
 // Problems first, then the nodes, then every partition.
 import { useState } from "preact/hooks";
 import { html } from "tidelog/html";
+import { useAnswer } from "./asking.js";
 import { ROW, useFeed } from "./feed.js";
 import { Grid, leaderKind, Swatch } from "./grid.js";
 import { Action, clock, number } from "./parts.js";
@@ -28,6 +29,7 @@ export function Overview({ go }) {
     </section>
     <${Latest} feed=${feed} go=${go} />
     <${Nodes} feed=${feed} />
+    ${feed.hello.directory && html`<${Links} />`}
     <section class="card">
       <div class="toolbar">
         <h2>${number(partitions)} partitions</h2>
@@ -85,6 +87,24 @@ function NodeActions({ node }) {
   return html`<details open=${open} onToggle=${(event) => setOpen(event.target.open)}><summary>break or mend it</summary>
     ${open && verbs.map((verb) => html`<${Action} key=${verb} label=${verb} ask=${{ action: verb, node: node.id }} />`)}
   </details>`;
+}
+
+/** Links that are cut or slow, and on demand all of them. */
+function Links() {
+  const { answer } = useAnswer("/api/links", 1000);
+  const [open, setOpen] = useState(false);
+  if (!answer?.length) return null;
+  const faulty = answer.filter((link) => link.cut || link.delay_ms);
+  const said = ({ cut, delay_ms: delay }) => (cut ? "✂ cut" : delay ? `⧖ ${delay} ms slower` : "whole");
+  const shown = open ? answer : faulty;
+  return html`<section class=${`card links ${faulty.length ? "faulty" : ""}`}>
+    <div class="toolbar"><b>Links between nodes</b> <span>${faulty.length ? `${faulty.length} of ${answer.length} are not whole` : `all ${answer.length} are whole`}</span>
+      <button type="button" aria-pressed=${open} onClick=${() => setOpen(!open)}>${open ? "fewer" : "cut or slow one"}</button></div>
+    ${shown.map(({ between, ...link }) => html`<div class="link-line" key=${between.join("-")} data-link=${between.join("-")}>
+      <b>${between[0]} – ${between[1]}</b> <span class=${link.cut || link.delay_ms ? "health under-replicated" : "health fine"}>${said(link)}</span>
+      ${link.cut || link.delay_ms ? html`<${Action} label="heal" ask=${{ action: "heal", between }} />`
+        : html`<${Action} label="cut" ask=${{ action: "cut", between }} /><${Action} label="slow by 500 ms" ask=${{ action: "slow", between, delay_ms: 500 }} />`}
+    </div>`)}</section>`;
 }
 
 function Legend({ feed }) {

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "tidelog/html";
 import { Microscope } from "tidelog/microscope";
+import { useAnswer } from "./asking.js";
 import { ROW, useFeed } from "./feed.js";
 import { Action, clock, clockOf, number } from "./parts.js";
 import { kindOf } from "./timeline.js";
@@ -16,7 +17,9 @@ export function Partition({ name, go }) {
     return () => feed.connect(null);
   }, [name]);
   const row = feed.rows.get(name);
-  const state = stateOf(feed, row);
+  const { answer: links } = useAnswer(feed.hello.directory ? "/api/links" : null, 1000);
+  const cuts = (links ?? []).filter((link) => link.cut).flatMap(({ between: [a, b] }) => [[a, b], [b, a]]);
+  const state = stateOf(feed, row, cuts);
   const before = useBefore(state, name);
   if (!state) {
     return html`<section class="card"><h2>${name}</h2><p>${feed.rows.size ? `There is no partition ${name}.` : "waiting for the nodes …"}</p></section>`;
@@ -69,7 +72,7 @@ function useBefore(state, name) {
   return memory.cut && now - memory.since < CUT_SHOWN_MS ? memory.before : null;
 }
 
-function stateOf(feed, row) {
+function stateOf(feed, row, cuts) {
   if (!row) return null;
   const brokers = [...new Set([...row[ROW.replicas], ...Object.keys(feed.replicas).map(Number)])].sort((a, b) => a - b);
   const nodes = new Map(feed.cluster.nodes.map((node) => [node.id, node]));
@@ -89,7 +92,7 @@ function stateOf(feed, row) {
       controller: quorum.leader ?? -1,
       controllers: (quorum.voters ?? []).map(({ id }) => [id, life(id)]),
       fenced: feed.cluster.brokers.filter((broker) => broker.fenced).map((broker) => broker.id),
-      cuts: [], writes: [],
+      cuts, writes: [],
     },
   };
 }
