@@ -97,6 +97,7 @@ docs: setup ## Write the generated parts of docs/ anew from the code
 
 screenshots: setup setup-browser ## Take the pictures of docs/images anew
 	@$(BIN)/python -m tests.view.screenshots
+	@$(BIN)/python -m tests.view.live_screenshots
 
 messages: setup setup-java ## Write the classes of Kafka's messages anew from the definitions in its jars
 	@$(BIN)/python scripts/generate-messages

@@ -37,6 +37,9 @@ for number, default in (
 # JVMs of tests live for seconds: compilers that look further ahead cost them half of their time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# A cluster that a test starts by command is looked at by nobody, unless the test says so.
+os.environ.setdefault("TIDELOG_NO_VIEW", "1")
+
 settings.register_profile(TIER, max_examples=examples(100))
 settings.load_profile(TIER)
 

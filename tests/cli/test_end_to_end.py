@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 from typer.testing import CliRunner
@@ -316,6 +318,25 @@ def test_the_files_of_a_running_broker_can_be_dumped(
     assert topic in [each.get("name") for each in records if each.get("record") == "TopicRecord"]
 
 
+def test_up_starts_a_view_and_down_ends_it(tmp_path: Path, port: int) -> None:
+    data = ("--data", str(tmp_path / "cluster"))
+    up = ("up", "--brokers", "1", "--detach", "--port", str(port), "--view-port", "0", *data)
+    try:
+        started = tidelog(*up, "--dev", TIDELOG_NO_VIEW="0")
+        assert started.returncode == 0, started.stderr
+        (address,) = [each for each in started.stderr.split() if "#token=" in each]
+        (shown,) = objects(fine("status", "--json", *data))
+        assert shown["view"] == address.partition("#")[0]
+        assert (tmp_path / "cluster" / "view" / "url").stat().st_mode & 0o077 == 0
+        with urlopen(address) as page:
+            assert page.status == 200
+    finally:
+        assert tidelog("down", "--delete", "--yes", *data).returncode == 0
+    with pytest.raises(URLError):
+        urlopen(address)
+    assert not (tmp_path / "cluster").exists()
+
+
 def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
     data = ("--data", str(tmp_path / "cluster"))
 
@@ -347,7 +368,7 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
             "state",
             "ending",
         }
-        assert node["ending"] is None
+        assert (node["ending"], shown["view"]) == (None, None)
         here = {"TIDELOG_BOOTSTRAP": node["listener"]}
         fine("produce", "kept", stdin="before\n", **here)
         assert (Path(node["data"]) / "kept-0").is_dir()

@@ -21,11 +21,13 @@ def down(
     """Stop every node of the cluster cleanly; the data stays, unless it shall not."""
     with answering():
         from tidelog.local.local_cluster import LocalCluster
+        from tidelog.local.view_process import ViewProcess
 
         cluster = LocalCluster.open(cluster_directory(data))
         what = f"the cluster in {cluster.directory}"
         if delete and not agreed(f"Delete {what}, with all its topics?", yes=yes):
             refuse("nothing was stopped, nothing deleted")
+        ViewProcess(cluster.directory).stop()
         stopped = cluster.stop()
         if not stopped:
             say(f"no node of {what} is running")
@@ -47,6 +49,8 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
             print_json(found)
             return
         say(f"cluster {found['cluster_id']}, controller {found['controller'] or 'none'}")
+        if found["view"] is not None:
+            say(f"view: {found['view']}")
         if cluster.running() and (why := cluster.short_of_controllers()) is not None:
             say(f"nothing can be decided: {why}", style="red")
         print_table(

@@ -19,6 +19,7 @@ from tidelog.cli import (
     configs,
     consume,
     groups,
+    link,
     local,
     log,
     node,
@@ -32,6 +33,7 @@ from tidelog.cli import (
     topics,
     transactions,
     up,
+    view,
 )
 from tidelog.cli.exits import ExitCode
 from tidelog.cli.output import print_line
@@ -62,7 +64,9 @@ _HELP = "Help"
 app.command(rich_help_panel=_LOCAL)(up.up)
 app.command(rich_help_panel=_LOCAL)(local.down)
 app.command(rich_help_panel=_LOCAL)(local.status)
+app.command(rich_help_panel=_LOCAL)(view.view)
 app.add_typer(node.app, name="node", rich_help_panel=_LOCAL)
+app.add_typer(link.app, name="link", rich_help_panel=_LOCAL)
 app.add_typer(topics.app, name="topics", rich_help_panel=_DATA)
 app.command(rich_help_panel=_DATA)(produce.produce)
 app.command(rich_help_panel=_DATA)(consume.consume)

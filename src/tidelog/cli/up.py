@@ -24,6 +24,7 @@ from tidelog.cli.output import say
 
 if TYPE_CHECKING:
     from tidelog.local.local_cluster import LocalCluster
+    from tidelog.local.view_process import ViewProcess
 
 DEFAULT_PORT = 9092
 DEFAULT_BROKERS = 3
@@ -57,7 +58,23 @@ def up(
     ] = False,
     dev: Annotated[
         bool,
-        typer.Option("--dev", help="For development: quick retention and deletion of old data."),
+        typer.Option(
+            "--dev",
+            help="For development: quick retention and deletion of old data, and a live view that "
+            "can break and mend nodes.",
+        ),
+    ] = False,
+    view_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of the live view.",
+            show_default="8080, or the next free one",
+        ),
+    ] = None,
+    no_view: Annotated[
+        bool, typer.Option("--no-view", envvar="TIDELOG_NO_VIEW", help="Start no live view.")
     ] = False,
     settings: Annotated[
         list[str] | None,
@@ -71,12 +88,19 @@ def up(
     """
     overrides = key_values(settings or [], "--set")
     with answering():
+        from tidelog.local.view_process import ViewProcess
+
         cluster = _prepared(cluster_directory(data), brokers, controllers, port, dev, overrides)
+        view = ViewProcess(cluster.directory)
+        if not cluster.running():
+            view.allow_acting(dev)
         if detach:
             cluster.start()
             _say_ready(cluster)
+            if not no_view:
+                _start_view(view, view_port)
         else:
-            _run(cluster)
+            _run(cluster, None if no_view else view, view_port)
 
 
 def _prepared(
@@ -147,9 +171,10 @@ def _nodes(node_ids: Sequence[int]) -> str:
     return f"node{'' if len(node_ids) == 1 else 's'} {', '.join(map(str, sorted(node_ids)))}"
 
 
-def _run(cluster: LocalCluster) -> None:
+def _run(cluster: LocalCluster, view: ViewProcess | None, view_port: int | None) -> None:
     """Start, show, and stop what was started when told to."""
     asked_to_stop: list[int] = []
+    has_view = False
     started: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
@@ -164,6 +189,7 @@ def _run(cluster: LocalCluster) -> None:
         started = cluster.start(cancelled=lambda: bool(asked_to_stop))
         _show(tails)
         _say_ready(cluster)
+        has_view = view is not None and _start_view(view, view_port)
         while not asked_to_stop and cluster.running():
             _show(tails)
             time.sleep(_POLL_S)
@@ -171,6 +197,8 @@ def _run(cluster: LocalCluster) -> None:
         if not asked_to_stop:
             _explain_end(cluster)
     finally:
+        if has_view and view is not None:
+            view.stop()
         _stop(cluster, started, tails)
         for number, handler in previous.items():
             signal.signal(number, handler)
@@ -208,6 +236,22 @@ def _say_ready(cluster: LocalCluster) -> None:
     say(f"ready: {cluster.bootstrap} (cluster {cluster.cluster_id}, data in {cluster.directory})")
     say(f"try:   echo hello | tidelog produce greetings{option}")
     say(f"       tidelog consume greetings --from beginning{option}")
+
+
+def _start_view(view: ViewProcess, port: int | None) -> bool:
+    """Start the live view unless it runs, and say where it is; whether this started it. A cluster
+    does without one that cannot be started."""
+    from tidelog.local.node_process import NodeTrouble
+
+    if (url := view.url) is not None:
+        say(f"view:  {url}")
+        return False
+    try:
+        say(f"view:  {view.start(port)}")
+    except NodeTrouble as trouble:
+        say(str(trouble), style="yellow")
+        return False
+    return True
 
 
 def _show(tails: list[_Tail]) -> None:

@@ -1,6 +1,7 @@
 """A cluster on this machine: its description, its directories and its processes.
 
     DIR/cluster.json               which nodes there are and where they listen
+    DIR/view/, DIR/links/          the processes beside the nodes: live view, links for development
     DIR/node-100/node.properties   the node's configuration, in Kafka's property names
     DIR/node-100/node.log          everything the process has said
     DIR/node-100/pid               its process, while it runs
@@ -21,17 +22,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tidelog.local.links import LinkProxies
 from tidelog.local.node_process import NodeProcess, NodeState, NodeTrouble
 from tidelog.local.node_setup import (
     NodeDescription,
+    NodeLinks,
     change_settings,
     local_nodes,
     node_directory,
     refuse_taken_ports,
     set_up_nodes,
     with_http,
+    with_links,
 )
 from tidelog.local.ports import HOST
+from tidelog.local.view_process import ViewProcess
 from tidelog.model.errors import ConfigError
 
 _DESCRIPTION: Final = "cluster.json"
@@ -65,6 +70,12 @@ class LocalCluster:
             each.node_id: NodeProcess(each.node_id, node_directory(directory, each.node_id))
             for each in descriptions
         }
+        self.links = LinkProxies(directory)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether its links can be cut: it was created for development."""
+        return any(each.proxied for each in self.descriptions.values())
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
@@ -82,6 +93,7 @@ class LocalCluster:
                     node["listener"],
                     node["controller_listener"],
                     node.get("http_listener"),
+                    NodeLinks(*links) if (links := node.get("links")) else None,
                 )
                 for node in stored["nodes"]
             ]
@@ -111,6 +123,8 @@ class LocalCluster:
                 f"{directory} is not empty and holds no cluster: empty it or choose another one"
             )
         nodes = with_http(local_nodes(ports, controller_ports, controllers=controllers), http_ports)
+        if development and len(nodes) > 1:
+            nodes = with_links(nodes)
         cluster_id = set_up_nodes(
             directory, nodes, development=development, settings=settings or {}
         )
@@ -130,6 +144,19 @@ class LocalCluster:
             known = ", ".join(map(str, sorted(self.nodes)))
             raise NodeTrouble(f"there is no node {node_id}; this cluster has {known}")
         return found
+
+    def link(self, one: int, other: int) -> LinkProxies:
+        """The links, if these two nodes have one that can be cut."""
+        for each in (one, other):
+            self.node(each)
+        if one == other:
+            raise NodeTrouble(f"node {one} has no link to itself")
+        if not self.has_links:
+            raise NodeTrouble(
+                "nodes of this cluster talk to each other directly; a cluster that is created with "
+                "`tidelog up --dev` has links that can be cut"
+            )
+        return self.links
 
     def change_settings(self, settings: Mapping[str, str], *, development: bool = False) -> None:
         """Add properties to every node's configuration; they hold from the next start."""
@@ -167,6 +194,8 @@ class LocalCluster:
         running = [each for each in self.running() if node_ids is None or each in node_ids]
         for node_id in sorted(running, key=self._is_controller):
             self.nodes[node_id].stop()
+        if not self.running():
+            self.links.stop()
         return running
 
     def delete(self) -> list[str]:
@@ -176,6 +205,8 @@ class LocalCluster:
         (self.directory / _DESCRIPTION).unlink()  # first: half of a cluster is none
         for node in self.nodes.values():
             shutil.rmtree(node.directory)
+        ViewProcess(self.directory).delete()
+        self.links.delete()
         rest = sorted(path.name for path in self.directory.iterdir())
         if not rest:
             self.directory.rmdir()
@@ -186,9 +217,11 @@ class LocalCluster:
 
     def status(self) -> dict[str, Any]:
         """The object `tidelog status --json` prints."""
+        view = ViewProcess(self.directory).url
         return {
             "cluster_id": self.cluster_id,
             "controller": self.active_controller(),
+            "view": None if view is None else view.partition("#")[0],
             "nodes": [self._node_status(each) for each in sorted(self.nodes)],
         }
 
@@ -239,6 +272,8 @@ class LocalCluster:
     ) -> None:
         for node_id in node_ids:
             refuse_taken_ports(self.descriptions[node_id], "free it first")
+        if self.has_links:
+            self.links.start()
         try:
             for node_id in node_ids:
                 self.nodes[node_id].start()
@@ -295,6 +330,7 @@ class LocalCluster:
                 "listener": node.listener,
                 "controller_listener": node.controller_listener,
                 "http_listener": node.http_listener,
+                "links": None if node.links is None else list(node.links),
             }
             for node in self.descriptions.values()
         ]

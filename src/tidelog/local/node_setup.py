@@ -26,6 +26,7 @@ FIRST_NODE_ID: Final = 100
 FIRST_CONTROLLER_ID: Final = 200
 CONTROLLER_PORT_DISTANCE: Final = 1000
 HTTP_PORT_DISTANCE: Final = 2000
+LINK_PORT_DISTANCE: Final = 3000
 _PORT_STEP: Final = 100
 VOTERS: Final = 3
 """So many of the brokers are controllers as well, unless there are separate ones: enough that one
@@ -36,6 +37,15 @@ _DEVELOPMENT: Final[Mapping[str, str]] = {
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
 }
+
+
+class NodeLinks(NamedTuple):
+    """Where the other nodes of a cluster for development find a node: at proxies."""
+
+    replication: str | None
+    """Where the broker listens for other brokers, behind its proxy."""
+    replication_proxy: str | None
+    controller_proxy: str | None
 
 
 class NodeDescription(NamedTuple):
@@ -49,6 +59,8 @@ class NodeDescription(NamedTuple):
     """None on a node that is no controller."""
     http_listener: str | None = None
     """None on a node that answers no questions over HTTP."""
+    links: NodeLinks | None = None
+    """None where nodes talk to each other directly."""
 
     @property
     def is_broker(self) -> bool:
@@ -73,6 +85,7 @@ class NodeDescription(NamedTuple):
         """Every port with what it is for, the broker's first."""
         listeners = {
             "broker": self.listener,
+            "replication": None if self.links is None else self.links.replication,
             "controller": self.controller_listener,
             "HTTP listener": self.http_listener,
         }
@@ -81,6 +94,24 @@ class NodeDescription(NamedTuple):
             for role, each in listeners.items()
             if each is not None
         }
+
+    @property
+    def proxied(self) -> dict[str, str]:
+        """Every proxy, and what is behind it."""
+        if self.links is None:
+            return {}
+        pairs = (
+            (self.links.replication_proxy, self.links.replication),
+            (self.links.controller_proxy, self.controller_listener),
+        )
+        return {proxy: target for proxy, target in pairs if proxy and target}
+
+    @property
+    def quorum_address(self) -> str | None:
+        """Where the others find its controller."""
+        if self.links is not None and self.links.controller_proxy is not None:
+            return self.links.controller_proxy
+        return self.controller_listener
 
 
 def local_nodes(
@@ -128,6 +159,24 @@ def with_http(
     return [*answering, *nodes[len(http) :]]
 
 
+def with_links(nodes: Sequence[NodeDescription]) -> list[NodeDescription]:
+    """The nodes, each behind proxies of its own; their ports are beside the others."""
+    distances = [LINK_PORT_DISTANCE + step * len(nodes) for step in range(3)]
+    ports = [_beside(nodes[0].port, distance, len(nodes)) for distance in distances]
+    return [
+        node._replace(
+            links=NodeLinks(
+                f"{HOST}:{replication}" if node.is_broker else None,
+                f"{HOST}:{replication_proxy}" if node.is_broker else None,
+                f"{HOST}:{controller_proxy}" if node.is_controller else None,
+            )
+        )
+        for node, replication, replication_proxy, controller_proxy in zip(
+            nodes, *ports, strict=True
+        )
+    ]
+
+
 def _beside(port: int, distance: int, count: int) -> range:
     """So many ports at a distance from that one, above it if there is room."""
     first = port + distance if port + distance + count <= 65536 else port - distance
@@ -158,18 +207,10 @@ def node_directory(directory: Path, node_id: int) -> Path:
 
 def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) -> dict[str, str]:
     """The configuration a node of a local cluster starts with."""
-    listeners = []
-    advertised = {}
-    if node.listener is not None:
-        listeners.append(f"PLAINTEXT://{node.listener}")
-        advertised["advertised.listeners"] = f"PLAINTEXT://{node.listener}"
-    if node.controller_listener is not None:
-        listeners.append(f"CONTROLLER://{node.controller_listener}")
     return {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
-        "listeners": ",".join(listeners),
-        **advertised,
+        **_listeners(node),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": ",".join(around.controllers),
         "log.dirs": str(data),
@@ -182,6 +223,27 @@ def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) ->
         "transaction.state.log.replication.factor": str(around.replicas),
         "transaction.state.log.min.isr": str(around.min_in_sync),
     }
+
+
+def _listeners(node: NodeDescription) -> dict[str, str]:
+    """Where a node listens, and what it tells others of that."""
+    links = node.links or NodeLinks(None, None, None)
+    listeners = {
+        "PLAINTEXT": (node.listener, node.listener),
+        "REPLICATION": (links.replication, links.replication_proxy),
+        "CONTROLLER": (node.controller_listener, links.controller_proxy),
+    }
+    found = {
+        "listeners": ",".join(f"{name}://{own}" for name, (own, _) in listeners.items() if own)
+    }
+    told = [f"{name}://{other}" for name, (_, other) in listeners.items() if other]
+    if told:
+        found["advertised.listeners"] = ",".join(told)
+    if links.replication is not None:
+        found["inter.broker.listener.name"] = "REPLICATION"
+        protocols = (f"{name}:PLAINTEXT" for name in listeners)
+        found["listener.security.protocol.map"] = ",".join(protocols)
+    return found
 
 
 def set_up_nodes(
@@ -197,9 +259,7 @@ def set_up_nodes(
     from tidelog.shell.format import format_node
 
     entropy = SystemEntropy()
-    controllers = {
-        node.node_id: node.controller_listener for node in nodes if node.controller_listener
-    }
+    controllers = {node.node_id: node.quorum_address for node in nodes if node.quorum_address}
     initial = tuple(
         InitialController(node_id, HOST, int(listener.rpartition(":")[2]), entropy.uuid())
         for node_id, listener in controllers.items()
@@ -213,6 +273,9 @@ def set_up_nodes(
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
     # Not later: once it exists, a cluster keeps its ports.
+    for proxy in (each for node in nodes for each in node.proxied):
+        if not port_is_free(int(proxy.rpartition(":")[2])):
+            raise NodeTrouble(f"{proxy} is taken, and links between nodes need it: choose --port")
     if not all(port_is_free(port) for node in nodes for port in node.ports_by_role):
         advice = _other_ports(nodes)
         for node in nodes:

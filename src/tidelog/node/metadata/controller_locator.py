@@ -17,8 +17,9 @@ class ControllerLocator:
     def __init__(self, config: NodeConfig, quorum: Quorum[MetadataRecord]) -> None:
         voters = tuple((voter.host, voter.port) for voter in config.quorum_voters)
         own = {(host or "localhost", port) for _, host, port in config.controller_endpoints}
+        told = {(host, port) for _, host, port in config.advertised_controller_endpoints}
         known = config.quorum_bootstrap or voters
-        self.others: Final = tuple(each for each in dict.fromkeys(known) if each not in own)
+        self.others: Final = tuple(each for each in dict.fromkeys(known) if each not in own | told)
         """The controllers that this node was told of, apart from itself."""
         self._known = self.others or known
         self._next = 0

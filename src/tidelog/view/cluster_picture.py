@@ -1,0 +1,277 @@
+"""The whole cluster as its nodes tell of it, put together from one stream of each.
+
+Who leads and who is in sync is told by the metadata of one node; offsets are those of the leader,
+and each node tells of its own replicas.
+
+Invariant  What a node told last stays until it tells something newer: a node that is gone leaves
+           its replicas as they were seen last.
+Invariant  `take_changes` gives each row that changed since the last time once, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tidelog.model.ids import NO_LEADER, TopicPartition
+
+Told = Mapping[str, Any]
+"""An object as a node sent it."""
+
+
+class PartitionHealth(IntEnum):
+    """How a partition is, from good to bad."""
+
+    FINE = 0
+    UNDER_REPLICATED = 1
+    UNDER_MIN_ISR = 2
+    OFFLINE = 3
+
+
+class PartitionRow(NamedTuple):
+    """What the grid shows of one partition."""
+
+    topic: str
+    partition: int
+    health: PartitionHealth
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    parked: int
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_led_by_preferred(self) -> bool:
+        return not self.replicas or self.leader in (self.replicas[0], NO_LEADER)
+
+
+class NodeProcessState(NamedTuple):
+    """What the operating system says about a node on this machine."""
+
+    state: str
+    """`running`, `paused` or `stopped`."""
+    reason: str = ""
+    """Why it stopped."""
+
+
+class NodeSeen:
+    """What one node has told, and whether it still tells."""
+
+    def __init__(self, address: str, node_id: int | None) -> None:
+        self.address = address
+        self.node_id = node_id
+        self.is_connected = False
+        self.why_not = "not asked yet"
+        self.version = ""
+        self.cluster_id = ""
+        self.roles: tuple[str, ...] = ()
+        self.cluster: Told = {}
+        self.process: NodeProcessState | None = None
+        self.replicas: dict[TopicPartition, Told] = {}
+
+    @property
+    def quorum(self) -> Told:
+        found: Told = self.cluster.get("quorum") or {}
+        return found
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether what it tells is of now."""
+        return self.is_connected and (self.process is None or self.process.state == "running")
+
+
+class Changes(NamedTuple):
+    """What is different from the last time."""
+
+    rows: list[PartitionRow]
+    removed: list[TopicPartition]
+    cluster: bool
+    """Whether nodes, brokers or the quorum are."""
+
+
+class ClusterPicture:
+    """Takes what nodes say; knows rows, nodes and the quorum."""
+
+    def __init__(self, nodes: Iterable[NodeSeen]) -> None:
+        self.nodes = {node.address: node for node in nodes}
+        self.rows: dict[TopicPartition, PartitionRow] = {}
+        self.by_health: dict[PartitionHealth, set[TopicPartition]] = {
+            health: set() for health in PartitionHealth
+        }
+        self.elsewhere: set[TopicPartition] = set()
+        """Partitions that are led by another than their preferred leader."""
+        self._metadata: dict[TopicPartition, Told] = {}
+        self._metadata_is_whole = False
+        """Whether a partition that it does not name is none."""
+        self._untold: dict[tuple[str, str], set[TopicPartition]] = {}
+        self._changed: set[TopicPartition] = set()
+        self._cluster_changed = True
+
+    # -- hearing -------------------------------------------------------------------------------
+
+    def connected(self, address: str) -> None:
+        node = self.nodes[address]
+        node.is_connected, node.why_not = True, ""
+        self._cluster_changed = True
+
+    def lost(self, address: str, why: str) -> None:
+        node = self.nodes[address]
+        if node.is_connected or node.why_not != why:
+            node.is_connected, node.why_not = False, why
+            self._cluster_changed = True
+
+    def process_is(self, address: str, process: NodeProcessState) -> None:
+        node = self.nodes[address]
+        if node.process != process:
+            node.process = process
+            self._cluster_changed = True
+
+    def hear(self, address: str, name: str, told: Told) -> None:
+        """One event of a node's `/watch`."""
+        node = self.nodes[address]
+        match name:
+            case "hello":
+                node.node_id = int(told["node"])
+                node.version, node.cluster_id = str(told["version"]), str(told["cluster_id"])
+                node.roles = tuple(told["roles"])
+                self._untold[address, "partitions"] = set(node.replicas)
+                self._untold[address, "metadata"] = set(self._metadata)
+                self._cluster_changed = True
+            case "cluster":
+                node.cluster = told
+                self._cluster_changed = True
+            case "partitions":
+                self._hear_partitions(node.replicas, address, name, told)
+            case "metadata":
+                self._hear_partitions(self._metadata, address, name, told)
+
+    def _hear_partitions(
+        self, known: dict[TopicPartition, Told], address: str, name: str, told: Told
+    ) -> None:
+        untold = self._untold.get((address, name), set())
+        for each in told["partitions"]:
+            partition = TopicPartition(each["topic"], each["partition"])
+            if each.get("removed"):
+                known.pop(partition, None)
+            else:
+                known[partition] = each
+            untold.discard(partition)
+            self._changed.add(partition)
+        if told["snapshot"] and not told["left"]:
+            for partition in untold:  # gone while nobody looked
+                known.pop(partition, None)
+            self._changed |= untold
+            untold.clear()
+            if name == "metadata" and not self._metadata_is_whole:
+                self._metadata_is_whole = True
+                self._changed |= set(self.rows)
+
+    # -- telling -------------------------------------------------------------------------------
+
+    def take_changes(self) -> Changes:
+        rows, removed = [], []
+        for name in self._changed:
+            before, row = self.rows.get(name), self._row(name)
+            if row is None:
+                if before is not None:
+                    self._forget(before)
+                    removed.append(name)
+            elif row != before:
+                self._put(before, row)
+                rows.append(row)
+        self._changed.clear()
+        changes = Changes(rows, removed, self._cluster_changed)
+        self._cluster_changed = False
+        return changes
+
+    def node(self, node_id: int) -> NodeSeen | None:
+        return next((each for each in self.nodes.values() if each.node_id == node_id), None)
+
+    @property
+    def quorum(self) -> Told:
+        """The quorum as its leader knows it, else as the node of the highest epoch does."""
+        told = [node.quorum for node in self.nodes.values() if node.is_awake and node.quorum]
+        return max(told, key=_knows_quorum, default={})
+
+    @property
+    def brokers(self) -> list[Told]:
+        """The registered brokers, as the node that knows the quorum best has them."""
+        told = [node.cluster for node in self.nodes.values() if node.is_awake and node.cluster]
+        best = max(told, key=lambda cluster: _knows_quorum(cluster.get("quorum") or {}), default={})
+        return sorted(best.get("brokers") or [], key=lambda broker: int(broker["id"]))
+
+    def replicas_of(self, name: TopicPartition) -> dict[int, Told]:
+        """What each node said last of its replica."""
+        return {
+            node.node_id: node.replicas[name]
+            for node in self.nodes.values()
+            if node.node_id is not None and name in node.replicas
+        }
+
+    def _put(self, before: PartitionRow | None, row: PartitionRow) -> None:
+        if before is not None:
+            self.by_health[before.health].discard(row.name)
+        self.rows[row.name] = row
+        self.by_health[row.health].add(row.name)
+        (self.elsewhere.discard if row.is_led_by_preferred else self.elsewhere.add)(row.name)
+
+    def _forget(self, row: PartitionRow) -> None:
+        del self.rows[row.name]
+        self.by_health[row.health].discard(row.name)
+        self.elsewhere.discard(row.name)
+
+    def _row(self, name: TopicPartition) -> PartitionRow | None:
+        replicas = self.replicas_of(name)
+        told = self._metadata.get(name)
+        if told is None:
+            if not replicas or self._metadata_is_whole:
+                return None
+            told = max(replicas.values(), key=lambda each: int(each["leader_epoch"]))
+        leader = int(told["leader"])
+        log = replicas.get(leader) or max(
+            replicas.values(), key=lambda each: int(each["leader_epoch"]), default=None
+        )
+        min_isr = int(log["min_isr"]) if log is not None else 1
+        isr = tuple(told["isr"])
+        return PartitionRow(
+            name.topic,
+            name.partition,
+            _health(leader, len(isr), len(told["replicas"]), min_isr),
+            leader,
+            int(told["leader_epoch"]),
+            tuple(told["replicas"]),
+            isr,
+            min_isr,
+            *(
+                (int(log["log_start_offset"]), int(log["log_end_offset"]))
+                if log is not None
+                else (-1, -1)
+            ),
+            int(log["high_watermark"]) if log is not None else -1,
+            int(log["parked"]) if log is not None else 0,
+        )
+
+
+def _health(leader: int, in_sync: int, replicas: int, min_isr: int) -> PartitionHealth:
+    if leader == NO_LEADER:
+        return PartitionHealth.OFFLINE
+    if in_sync < min(min_isr, replicas):
+        return PartitionHealth.UNDER_MIN_ISR
+    return PartitionHealth.UNDER_REPLICATED if in_sync < replicas else PartitionHealth.FINE
+
+
+def _knows_quorum(quorum: Told) -> tuple[bool, int, bool]:
+    return (
+        int(quorum.get("leader", NO_LEADER)) != NO_LEADER,
+        int(quorum.get("epoch", -1)),
+        quorum.get("role") == "leader",
+    )

@@ -1,0 +1,337 @@
+"""Joins the nodes' streams while browsers look, and tells each browser what changed.
+
+Invariant  No node is asked for anything while nobody looks.
+Invariant  A node that fails, hangs or lies costs its own stream only; it is asked again and again.
+Invariant  A browser that does not read is let go of, never waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+from urllib.parse import quote
+
+from tidelog.http.messages import Chunks, json_text
+from tidelog.http.server_sent_events import EventLine, event_text
+from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.view.cluster_picture import (
+    ClusterPicture,
+    NodeProcessState,
+    NodeSeen,
+    PartitionHealth,
+)
+from tidelog.view.event_words import event_sentence
+from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
+from tidelog.view.problems import find_problems
+
+MOST_MICROSCOPES: Final = 4
+_TELL_EVERY_S: Final = 0.05
+_ASK_AGAIN_S: Final = 0.25
+_LOOK_AT_PROCESSES_S: Final = 0.5
+_GO_ON_S: Final = 3.0
+"""How long the streams stay open when the last browser leaves: a page that is loaded anew is back
+at once."""
+_EVENTS_KEPT: Final = 3000
+_ROWS_AT_ONCE: Final = 1000
+_EVENTS_AT_ONCE: Final = 500
+_WAITING_MAX_BYTES: Final = 64 << 20
+"""Enough for a first look at half a million partitions."""
+
+Processes = Callable[[], Mapping[str, NodeProcessState]]
+"""The state of the nodes' processes by address, where they run on this machine."""
+
+
+class Looker:
+    """One browser, and what waits for it."""
+
+    def __init__(self, microscope: Sequence[TopicPartition]) -> None:
+        self.microscope = tuple(microscope)
+        self.line = EventLine(_WAITING_MAX_BYTES)
+
+    def tell(self, name: str, value: object) -> None:
+        self.line.put(event_text(json_text(value), name))
+
+
+class ClusterWatch:
+    """The picture of a cluster, kept up to date for as long as somebody looks."""
+
+    def __init__(
+        self,
+        addresses: Sequence[NodeAddress],
+        hello: Mapping[str, Any],
+        processes: Processes = dict,
+    ) -> None:
+        self._addresses = {str(address): address for address in addresses}
+        self._hello = hello
+        self._processes = processes
+        self.picture = ClusterPicture(NodeSeen(str(each), each.node_id) for each in addresses)
+        self.events: list[dict[str, Any]] = []
+        """The newest events of all nodes with their sentences, in order."""
+        self._unsorted: deque[dict[str, Any]] = deque(maxlen=_EVENTS_KEPT)
+        self._last_sequence: dict[str, int] = {}
+        self._epochs: dict[tuple[str, str], list[list[int]]] = {}
+        self._lookers: list[Looker] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._targets: dict[str, str] = {}
+        self._metadata_from: str | None = None
+        self._something = asyncio.Event()
+        self._closing: asyncio.TimerHandle | None = None
+        self._cluster_told = ""
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether streams of nodes are open."""
+        return bool(self._tasks)
+
+    # -- browsers ------------------------------------------------------------------------------
+
+    async def look(self, microscope: Sequence[TopicPartition] = ()) -> Chunks:
+        """What one browser is sent: everything that is known, then what changes."""
+        looker = Looker(microscope)
+        self._lookers.append(looker)
+        try:
+            self._open()
+            self._tell_everything(looker)
+            async for chunk in looker.line.events():
+                yield chunk
+        finally:
+            self._lookers.remove(looker)
+            if not self._lookers:
+                loop = asyncio.get_running_loop()
+                self._closing = loop.call_later(_GO_ON_S, self.close)
+
+    async def end(self) -> None:
+        """Leave the nodes alone for good; nothing is left of it then."""
+        tasks = [*self._tasks, *self._reading.values()]
+        self.close()
+        if self._closing is not None:
+            self._closing.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def close(self) -> None:
+        """Leave the nodes alone until somebody looks again."""
+        for task in [*self._tasks, *self._reading.values()]:
+            task.cancel()
+        self._tasks.clear()
+        self._reading.clear()
+        self._targets.clear()
+
+    def _open(self) -> None:
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
+        if not self._tasks:
+            work: list[Coroutine[Any, Any, None]] = [self._tell(), self._look_at_processes()]
+            work += [self._watch(address) for address in self._addresses]
+            work += [self._follow_events(address) for address in self._addresses]
+            self._tasks = [asyncio.ensure_future(each) for each in work]
+        self._aim()
+
+    def _tell_everything(self, looker: Looker) -> None:
+        looker.tell("hello", self._hello)
+        looker.tell("cluster", self._cluster())
+        rows = list(self.picture.rows.values())
+        pieces = range(0, len(rows), _ROWS_AT_ONCE) or [0]
+        for first in pieces:
+            some = rows[first : first + _ROWS_AT_ONCE]
+            looker.tell("partitions", {"snapshot": first == 0, "rows": some, "removed": []})
+        for first in range(0, len(self.events), _EVENTS_AT_ONCE):
+            looker.tell("events", self.events[first : first + _EVENTS_AT_ONCE])
+        for name in looker.microscope:
+            for node_id, replica in self.picture.replicas_of(name).items():
+                looker.tell("replica", {"node": node_id, "replica": replica})
+        for (address, partition), epochs in self._epochs.items():
+            if partition in map(str, looker.microscope):
+                told_by = self.picture.nodes[address].node_id
+                kept = {partition: epochs}
+                looker.tell("microscope", {"node": told_by, "epochs": kept, "happened": []})
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def _aim(self) -> None:
+        """Ask each node for what is looked at now; streams that ask for something else restart."""
+        wanted = dict.fromkeys(name for each in self._lookers for name in each.microscope)
+        under = list(wanted)[-MOST_MICROSCOPES:]
+        microscope = quote(",".join(map(str, under)))
+        for address in self._addresses:
+            query = [f"microscope={microscope}"] if under else []
+            query += ["metadata=true"] if address == self._metadata_from else []
+            target = f"/watch?{'&'.join(query)}" if query else "/watch"
+            if target != self._targets.get(address):
+                self._targets[address] = target
+                if reading := self._reading.get(address):
+                    reading.cancel()
+
+    def _choose_metadata_source(self) -> None:
+        """One node tells of all partitions: the one that knows the quorum best."""
+        awake = {key: node for key, node in self.picture.nodes.items() if node.is_awake}
+        present = awake.get(self._metadata_from or "")
+        if present is not None and present.quorum.get("leader", 0) != NO_LEADER:
+            return
+        informed = (key for key, node in awake.items() if node.quorum.get("leader", -1) >= 0)
+        chosen = next(
+            informed, self._metadata_from if present is not None else next(iter(awake), None)
+        )
+        if chosen != self._metadata_from:
+            self._metadata_from = chosen
+            self._aim()
+
+    async def _watch(self, address: str) -> None:
+        """Keep one node's `/watch` open."""
+        me = asyncio.current_task()
+        while True:
+            reading = asyncio.ensure_future(self._read_watch(address))
+            self._reading[address] = reading
+            try:
+                await reading
+            except NodeSilent as silent:
+                self.picture.lost(address, str(silent))
+                self._something.set()
+                await asyncio.sleep(_ASK_AGAIN_S)
+            except asyncio.CancelledError:
+                if me is None or me.cancelling():
+                    reading.cancel()
+                    raise
+
+    async def _read_watch(self, address: str) -> None:
+        stream = streamed_events(self._addresses[address], self._targets[address])
+        async with aclosing(stream):
+            async for events in stream:
+                if not events:
+                    self.picture.connected(address)
+                for event in events:
+                    self.picture.hear(address, event.name, event.data)
+                    self._hand_on(address, event)
+                self._something.set()
+
+    def _hand_on(self, address: str, event: StreamedEvent) -> None:
+        """Tell the browsers that look through a microscope what it is about, as it comes."""
+        lookers = [each for each in self._lookers if each.microscope]
+        if not lookers:
+            return
+        node_id = self.picture.nodes[address].node_id
+        if event.name == "partitions":
+            for replica in event.data["partitions"]:
+                name = TopicPartition(replica["topic"], replica["partition"])
+                for looker in lookers:
+                    if name in looker.microscope:
+                        told = {"node": node_id, "at_ms": event.data["at_ms"], "replica": replica}
+                        looker.tell("replica", told)
+        elif event.name == "microscope":
+            for partition, epochs in event.data["epochs"].items():
+                self._epochs[address, partition] = epochs
+            for looker in lookers:
+                looker.tell("microscope", {"node": node_id, **_part_for(looker, event.data)})
+
+    async def _follow_events(self, address: str) -> None:
+        """Keep one node's `/events` open, from where it was left."""
+        while True:
+            last = self._last_sequence.get(address)
+            target = "/events" if last is None else f"/events?after={last}"
+            try:
+                async with aclosing(streamed_events(self._addresses[address], target)) as stream:
+                    async for events in stream:
+                        for event in events:
+                            if event.name == "message":
+                                self._last_sequence[address] = int(event.data["seq"])
+                                self._unsorted.append(event.data)
+                        self._something.set()
+            except NodeSilent:
+                await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _look_at_processes(self) -> None:
+        while True:
+            for address, process in self._processes().items():
+                self.picture.process_is(address, process)
+            self._something.set()
+            await asyncio.sleep(_LOOK_AT_PROCESSES_S)
+
+    # -- telling -------------------------------------------------------------------------------
+
+    async def _tell(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            self._choose_metadata_source()
+            self._tell_events()
+            self._tell_changes()
+            await asyncio.sleep(_TELL_EVERY_S)
+
+    def _tell_events(self) -> None:
+        new = [{**each, "sentence": event_sentence(each)} for each in self._unsorted]
+        self._unsorted.clear()
+        if not new:
+            return
+        self.events = sorted([*self.events, *new], key=_moment)[-_EVENTS_KEPT:]
+        new.sort(key=_moment)
+        for first in range(0, len(new), _EVENTS_AT_ONCE):
+            self._tell_all("events", new[first : first + _EVENTS_AT_ONCE])
+
+    def _tell_changes(self) -> None:
+        changes = self.picture.take_changes()
+        for first in range(0, len(changes.rows), _ROWS_AT_ONCE):
+            some = changes.rows[first : first + _ROWS_AT_ONCE]
+            self._tell_all("partitions", {"snapshot": False, "rows": some, "removed": []})
+        if changes.removed:
+            told = {"snapshot": False, "rows": [], "removed": changes.removed}
+            self._tell_all("partitions", told)
+        if changes.cluster or changes.removed or changes.rows:
+            cluster = json_text(self._cluster())
+            if cluster != self._cluster_told:
+                self._cluster_told = cluster
+                self._tell_all_text("cluster", cluster)
+
+    def _tell_all(self, name: str, value: object) -> None:
+        self._tell_all_text(name, json_text(value))
+
+    def _tell_all_text(self, name: str, text: str) -> None:
+        event = event_text(text, name)
+        for looker in self._lookers:
+            looker.line.put(event)
+
+    def _cluster(self) -> dict[str, Any]:
+        picture = self.picture
+        return {
+            "nodes": [_node_json(node) for node in picture.nodes.values()],
+            "brokers": picture.brokers,
+            "quorum": picture.quorum,
+            "problems": [problem.as_json() for problem in find_problems(picture)],
+            "partitions": len(picture.rows),
+            "health": {
+                health.name.lower().replace("_", "-"): len(picture.by_health[health])
+                for health in PartitionHealth
+            },
+        }
+
+
+def _part_for(looker: Looker, told: Mapping[str, Any]) -> dict[str, Any]:
+    names = {str(name) for name in looker.microscope}
+    return {
+        "at_ms": told["at_ms"],
+        "dropped": told["dropped"],
+        "epochs": {name: epochs for name, epochs in told["epochs"].items() if name in names},
+        "happened": [
+            each for each in told["happened"] if f"{each['topic']}-{each['partition']}" in names
+        ],
+    }
+
+
+def _node_json(node: NodeSeen) -> dict[str, Any]:
+    return {
+        "id": node.node_id,
+        "address": node.address,
+        "connected": node.is_connected,
+        "awake": node.is_awake,
+        "why": node.why_not,
+        "version": node.version,
+        "roles": list(node.roles),
+        "process": None if node.process is None else node.process._asdict(),
+    }
+
+
+def _moment(event: Mapping[str, Any]) -> tuple[str, int, int]:
+    return str(event["at"]), int(event["node"]), int(event["seq"])

@@ -1,0 +1,197 @@
+"""Nodes that only tell: the streams of docs/http.md over the product's own HTTP server, of clusters
+that would be too large to run in a test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, json_text
+from tidelog.http.server import HttpServer
+from tidelog.http.server_sent_events import event_stream, event_text
+from tidelog.view.node_streams import NodeAddress
+
+_AT_ONCE = 256
+_INTERVAL_S = 0.25
+
+
+class SimulatedCluster:
+    """Partitions that all nodes host, whose logs grow while somebody watches."""
+
+    def __init__(
+        self, topics: Mapping[str, int], node_ids: tuple[int, ...] = (100, 101, 102)
+    ) -> None:
+        self.node_ids = node_ids
+        self.partitions: list[dict[str, Any]] = [
+            {
+                "topic": topic,
+                "partition": index,
+                "leader": self.preferred(index)[0],
+                "leader_epoch": 0,
+                "partition_epoch": 0,
+                "replicas": list(self.preferred(index)),
+                "isr": list(self.preferred(index)),
+                "end": 0,
+            }
+            for topic, count in topics.items()
+            for index in range(count)
+        ]
+        self.events: list[dict[str, Any]] = []
+        self.urgent: list[dict[str, Any]] = []
+        self.watchers = 0
+
+    def preferred(self, index: int) -> tuple[int, ...]:
+        turn = index % len(self.node_ids)
+        return self.node_ids[turn:] + self.node_ids[:turn]
+
+    def change(self, index: int, **fields: Any) -> None:
+        """Change a partition; nodes tell it first."""
+        self.partitions[index].update(fields)
+        self.urgent.append(self.partitions[index])
+
+    def announce(self, node: int, event: str, **fields: Any) -> None:
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        about = {"seq": len(self.events) + 1, "at": moment, "node": node, "event": event}
+        self.events.append({**about, **fields})
+
+    def replica(self, node_id: int, partition: Mapping[str, Any]) -> dict[str, Any]:
+        """What one node knows of a partition."""
+        leads = partition["leader"] == node_id
+        known = {key: value for key, value in partition.items() if key != "end"}
+        return {
+            **known,
+            "role": "leader" if leads else "follower",
+            "min_isr": 2,
+            "log_start_offset": 0,
+            "log_end_offset": partition["end"],
+            "high_watermark": partition["end"],
+            "followers": dict.fromkeys(map(str, partition["isr"]), partition["end"])
+            if leads
+            else None,
+            "parked": 0,
+        }
+
+
+class _Node:
+    def __init__(self, cluster: SimulatedCluster, node_id: int) -> None:
+        self._cluster, self._node_id = cluster, node_id
+
+    async def watch(self, request: HttpRequest) -> HttpResponse:
+        return event_stream(self._watched(wants_metadata="metadata" in request.query))
+
+    async def events(self, request: HttpRequest) -> HttpResponse:
+        return event_stream(self._told(int(request.query.get("after", "0"))))
+
+    async def _told(self, after: int) -> Chunks:
+        while True:
+            for each in [each for each in self._cluster.events if each["seq"] > after]:
+                after = each["seq"]
+                if each["node"] == self._node_id:
+                    yield event_text(json_text(each), event_id=after)
+            await asyncio.sleep(0.02)
+
+    async def _watched(self, *, wants_metadata: bool) -> Chunks:
+        cluster = self._cluster
+        cluster.watchers += 1
+        told = len(cluster.urgent)
+        try:
+            yield self._event("hello", node=self._node_id, version="0", cluster_id="c",
+                              roles=["broker", "controller"], interval_ms=250,
+                              partitions=len(cluster.partitions))  # fmt: skip
+            yield self._event(
+                "cluster", quorum=self._quorum(), brokers=self._brokers(), directories=[]
+            )
+            for name in ("partitions", *(["metadata"] if wants_metadata else [])):
+                for chunk in self._snapshot(name):
+                    yield chunk
+            place = 0
+            while True:
+                await asyncio.sleep(_INTERVAL_S)
+                some = cluster.partitions[place : place + _AT_ONCE]
+                place = (place + _AT_ONCE) % max(1, len(cluster.partitions))
+                if self._node_id == cluster.node_ids[0]:
+                    for each in some:
+                        each["end"] += 7
+                some = [*cluster.urgent[told:], *some]
+                told = len(cluster.urgent)
+                for name in ("partitions", *(["metadata"] if wants_metadata else [])):
+                    yield self._pieces(name, some, snapshot=False, left=0)
+        finally:
+            cluster.watchers -= 1
+
+    def _snapshot(self, name: str) -> Iterator[bytes]:
+        every = self._cluster.partitions
+        for first in range(0, len(every), _AT_ONCE) or [0]:
+            left = max(0, len(every) - first - _AT_ONCE)
+            yield self._pieces(name, every[first : first + _AT_ONCE], snapshot=True, left=left)
+
+    def _pieces(self, name: str, some: list[dict[str, Any]], *, snapshot: bool, left: int) -> bytes:
+        if name == "partitions":
+            told = [self._cluster.replica(self._node_id, each) for each in some]
+        else:
+            told = [{**each, "eligible": []} for each in some]
+        return self._event(name, snapshot=snapshot, left=left, partitions=told)
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        return event_text(json_text({"at_ms": time.time_ns() // 1_000_000, **fields}), kind)
+
+    def _quorum(self) -> dict[str, Any]:
+        ids = self._cluster.node_ids
+        voters = [{"id": each, "log_end_offset": 10, "lag": 0} for each in ids]
+        role = "leader" if self._node_id == ids[0] else "follower"
+        return {"leader": ids[0], "epoch": 1, "role": role, "high_watermark": 10,
+                "log_end_offset": 10, "voters": voters}  # fmt: skip
+
+    def _brokers(self) -> list[dict[str, Any]]:
+        return [
+            {"id": each, "epoch": 1, "fenced": False, "shutting_down": False, "rack": None,
+             "endpoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9000 + each}]}
+            for each in self._cluster.node_ids
+        ]  # fmt: skip
+
+
+@contextmanager
+def running(cluster: SimulatedCluster) -> Iterator[list[NodeAddress]]:
+    """The nodes, each on a port of its own, in a thread."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in cluster.node_ids]
+    addresses = [
+        NodeAddress("127.0.0.1", listener.getsockname()[1], node_id)
+        for listener, node_id in zip(listeners, cluster.node_ids, strict=True)
+    ]
+    loop = asyncio.new_event_loop()
+    tasks: list[asyncio.Task[None]] = []
+    ended = threading.Event()
+
+    async def serve(listener: socket.socket, node: _Node) -> None:
+        routes = {"/watch": {"GET": node.watch}, "/events": {"GET": node.events}}
+        server = HttpServer(loop, routes, print)
+        listener.setblocking(False)
+        try:
+            while True:
+                server.take((await loop.sock_accept(listener))[0])
+        finally:
+            await server.close()
+            listener.close()
+
+    async def serve_all() -> None:
+        for listener, node_id in zip(listeners, cluster.node_ids, strict=True):
+            tasks.append(loop.create_task(serve(listener, _Node(cluster, node_id))))
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def run() -> None:
+        loop.run_until_complete(serve_all())
+        loop.close()
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        yield addresses
+    finally:
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        ended.wait(10)
