@@ -34,6 +34,7 @@ FOLDERS: Final = {
     "integration": Tier.TEST,
     "local": Tier.QUICK,
     "model": Tier.QUICK,
+    "monitor": Tier.QUICK,
     "node": Tier.QUICK,
     "observe": Tier.QUICK,
     "pipelines": Tier.TEST,

@@ -8,6 +8,7 @@ import typer
 
 from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.health import health
 from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, bootstrap_of
 from tidelog.cli.output import counted, print_json, print_table, say
 from tidelog.cli.quorum_voters import add_controller, remove_controller
@@ -81,6 +82,9 @@ def describe(
                 for each in brokers
             ],
         )
+
+
+app.command()(health)
 
 
 @app.command()

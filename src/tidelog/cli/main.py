@@ -18,6 +18,7 @@ from tidelog.cli import (
     completion,
     configs,
     consume,
+    events,
     groups,
     link,
     local,
@@ -55,6 +56,7 @@ app = typer.Typer(
 
 _LOCAL = "A cluster on this machine"
 _DATA = "Topics and records"
+_LOOK = "What happens"
 _PLACED = "Nodes placed by hand"
 _TABLES = "Tables"
 _DISK = "On disk"
@@ -75,6 +77,8 @@ app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
 app.add_typer(partitions.app, name="partitions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
+app.command(rich_help_panel=_LOOK)(events.events)
+app.command(rich_help_panel=_LOOK)(events.why)
 app.add_typer(pipelines.app, name="pipelines", rich_help_panel=_TABLES)
 app.command(rich_help_panel=_PLACED)(placed.broker)
 app.command(name="format", rich_help_panel=_PLACED)(placed.format_directories)

@@ -16,6 +16,8 @@ _DURATION: Final = re.compile(
     r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,3})?)S)?)?",
     re.ASCII,
 )
+_AGO: Final = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
+_AGO_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
 
@@ -30,6 +32,14 @@ def moment_ms(text: str, option: str, *, expected: str = "a moment") -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return timestamp_ms((moment - _EPOCH) // timedelta(milliseconds=1), text, option)
+
+
+def since_ms(text: str, now_ms: int, option: str) -> int:
+    """A moment, or how long ago it was: 30s, 10m, 2h, 3d."""
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return now_ms - int(ago[1]) * _AGO_MS[ago[2]]
+    return moment_ms(text, option, expected="so long ago as 10m or 2h, nor a moment")
 
 
 def timestamp_ms(milliseconds: int, text: str, option: str) -> int:

@@ -42,8 +42,9 @@ class EventHistory:
         for bell in self._bells:
             bell.set()
 
-    async def events(self, after: int) -> Chunks:
-        """Server-sent events with numbers above `after`, for as long as somebody reads them."""
+    async def events(self, after: int, *, follow: bool = True) -> Chunks:
+        """Server-sent events with numbers above `after`: those that are kept, with `follow`
+        also those that happen, for as long as somebody reads them."""
         if after > self.newest:
             after = 0
         loop, bell = asyncio.get_running_loop(), asyncio.Event()
@@ -62,6 +63,8 @@ class EventHistory:
                         yield event_text(gap, "gap")
                     told, asked = max(told, number), True
                     yield event_text(line, event_id=number)
+                if not lines and not follow:
+                    return
                 if not lines and not await wait_or_timeout(bell, STILL_HERE_S):
                     yield STILL_HERE
         finally:

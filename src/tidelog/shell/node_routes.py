@@ -176,13 +176,14 @@ class NodeRoutes:
     async def _events(self, request: HttpRequest) -> HttpResponse:
         if self._history is None:
             return error_response(HTTPStatus.NOT_FOUND, "this node keeps no journal")
+        follow = request.query.get("follow", "true") == "true"
         after = request.query.get("after") or request.headers.get("last-event-id") or "0"
         if after == "now":
-            return event_stream(self._history.events(self._history.newest))
+            return event_stream(self._history.events(self._history.newest, follow=follow))
         if not after.isascii() or not after.isdigit() or len(after) > 18:
             why = f"after is the number of an event, or now, and not {after}"
             return error_response(HTTPStatus.BAD_REQUEST, why)
-        return event_stream(self._history.events(int(after)))
+        return event_stream(self._history.events(int(after), follow=follow))
 
     async def _watch(self, request: HttpRequest) -> HttpResponse:
         names = [name for name in request.query.get("microscope", "").split(",") if name]

@@ -1,0 +1,193 @@
+"""`tidelog events` and `tidelog why`: what happened in a cluster, and how it came."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.completion import node_ids
+from tidelog.cli.exits import answering, refuse
+from tidelog.cli.moments import since_ms
+from tidelog.cli.names import no_such
+from tidelog.cli.observing import HttpListeners, listeners_of
+from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
+from tidelog.cli.output import print_json, print_line, say
+
+if TYPE_CHECKING:
+    from tidelog.local.local_cluster import LocalCluster
+    from tidelog.model.ids import TopicPartition
+    from tidelog.monitor.event_feed import EventSource
+    from tidelog.observe.causes import Explanation
+    from tidelog.observe.told_event import ToldEvent
+
+
+def events(
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")
+    ] = False,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC[-PARTITION]", help="Only what concerns this one."),
+    ] = None,
+    node: Annotated[
+        list[int] | None,
+        typer.Option(help="Only what this node tells; may be repeated.", autocompletion=node_ids),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only from then on: 10m, 2h, 3d ago, or a moment such as 2026-01-31T12:00:00Z.",
+            show_default="all that is kept; now with --follow",
+        ),
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="With the cause of each event.")] = False,
+    data: DataDirectory = None,
+    http: HttpListeners = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what happened on all nodes, in the order of time, one line each.
+
+    Nodes of a cluster on this machine are read from their files, whether they run or not; others
+    tell over HTTP. With --follow it goes on through restarts of nodes, until Ctrl-C.
+
+    Examples:
+
+    tidelog events --since 10m --why
+
+    tidelog events --follow --topic orders-0
+
+    tidelog events --follow --http 10.0.0.1:8080 --http 10.0.0.2:8080
+    """
+    now_ms = time.time_ns() // 1_000_000
+    start_ms = now_ms if follow else 0
+    if since is not None:
+        start_ms = since_ms(since, now_ms, "--since")
+    with answering():
+        from tidelog.monitor.event_feed import followed_events, kept_events
+
+        sources, _ = _sources(data, http)
+        ask = followed_events if follow else kept_events
+        try:
+            for event in ask(sources, start_ms, say):
+                if (node is None or event.node in node) and (
+                    topic is None or event.is_about(topic)
+                ):
+                    _print_event(event, why=why, as_json=as_json, at_once=follow)
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+
+
+def why(
+    partition: Annotated[
+        str, typer.Argument(metavar="TOPIC-PARTITION", help="The partition, e.g. orders-0.")
+    ],
+    data: DataDirectory = None,
+    http: HttpListeners = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how a partition came to its present leader and in-sync replicas, the newest last.
+
+    The story is made from the events of all nodes: who was fenced and why, which leader followed,
+    what was truncated, who came back.
+
+    Examples:
+
+    tidelog why orders-0
+
+    tidelog why orders-0 --http 10.0.0.1:8080 --http 10.0.0.2:8080 --json
+    """
+    from tidelog.model.ids import TopicPartition
+
+    name = TopicPartition.from_directory(partition)
+    if name is None:
+        raise typer.BadParameter(f"{partition!r} is not a partition such as orders-0")
+    with answering():
+        from tidelog.monitor.event_feed import kept_events
+        from tidelog.observe.causes import explain
+
+        sources, local = _sources(data, http)
+        found = kept_events(sources, 0, say)
+        if not any(event.partition == name for event in found):
+            refuse(_nothing_told(name, found))
+        explained = explain(name, found, _endings(local))
+        if as_json:
+            print_json(_as_object(explained))
+        else:
+            _tell(explained)
+
+
+def _sources(
+    data: Path | None, http: list[str] | None
+) -> tuple[Sequence[EventSource], LocalCluster | None]:
+    from tidelog.local.local_cluster import LocalCluster
+    from tidelog.monitor.event_feed import RemoteJournal, local_journals
+
+    listeners = listeners_of(http)
+    if listeners:
+        return [RemoteJournal(each) for each in listeners], None
+    local = LocalCluster.open(cluster_directory(data))
+    return local_journals(local), local
+
+
+def _endings(local: LocalCluster | None) -> dict[int, str]:
+    """How nodes ended that do not run."""
+    from tidelog.monitor.looking import processes
+
+    seen = {} if local is None else processes(local)
+    return {node: each.ending for node, each in seen.items() if each.ending is not None}
+
+
+def _print_event(event: ToldEvent, *, why: bool, as_json: bool, at_once: bool) -> None:
+    if as_json:
+        print_json(event.entry())
+    else:
+        print_line(event.line(with_cause=why))
+        if at_once:
+            sys.stdout.flush()
+
+
+def _nothing_told(name: TopicPartition, found: Iterable[ToldEvent]) -> str:
+    told = {event.partition for event in found if event.partition is not None}
+    topics = {each.topic for each in told}
+    if name.topic not in topics:
+        return no_such("topic", name.topic, topics)
+    count = 1 + max(each.partition for each in told if each.topic == name.topic)
+    return f"no event is about {name}; there are some of {name.topic}-0 to {name.topic}-{count - 1}"
+
+
+def _tell(explained: Explanation) -> None:
+    from tidelog.observe.journal import timestamp
+
+    for step in explained.steps:
+        at = "" if step.at_ms is None else timestamp(step.at_ms)
+        print_line(f"{at:<24}  {step.what}" + (f": {step.cause}" if step.cause else ""))
+    print_line(f"{'now':<24}  {explained.summary}")
+
+
+def _as_object(explained: Explanation) -> dict[str, Any]:
+    from tidelog.observe.journal import timestamp
+
+    return {
+        "topic": explained.partition.topic,
+        "partition": explained.partition.partition,
+        "leader": explained.leader,
+        "leader_epoch": explained.leader_epoch,
+        "in_sync": explained.in_sync,
+        "steps": [
+            {
+                "at": None if step.at_ms is None else timestamp(step.at_ms),
+                "node": step.node,
+                "what": step.what,
+                "cause": step.cause,
+                "event": None if step.event is None else step.event.entry(),
+            }
+            for step in explained.steps
+        ],
+    }

@@ -1,0 +1,95 @@
+"""The nodes that a command looks at: where they answer over HTTP, where they keep their events.
+
+Invariant  What the options name is looked at and nothing else; without any, it is what the
+           environment names, else the cluster in the user's data directory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from tidelog.cli.options import (
+    BOOTSTRAP_VARIABLE,
+    DATA_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    bootstrap_of,
+    cluster_directory,
+)
+
+if TYPE_CHECKING:
+    from tidelog.http.questions import NodeListener
+    from tidelog.local.local_cluster import LocalCluster
+
+HttpListeners = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--http",
+        metavar="URL",
+        help="Where a node answers over HTTP, e.g. http://10.0.0.1:8080; once for each node. "
+        "Nodes of a cluster on this machine are found by themselves.",
+    ),
+]
+
+
+class Observed(NamedTuple):
+    """The cluster at hand."""
+
+    bootstrap: str
+    listeners: dict[NodeListener, int | None]
+    """Of nodes, with their ids where those are known."""
+    local: LocalCluster | None
+
+
+def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -> Observed:
+    """For a command that asks brokers, and nodes over HTTP where they are known."""
+    where = bootstrap_of(bootstrap, data)
+    local = None
+    if data is not None or (bootstrap is None and BOOTSTRAP_VARIABLE not in os.environ):
+        local = _local(data, where)
+    return Observed(where, listeners_of(http) or _local_listeners(local), local)
+
+
+def listeners_of(http: list[str] | None) -> dict[NodeListener, int | None]:
+    """The nodes that --http names; their ids are to be learnt."""
+    from tidelog.http.questions import parse_listener
+    from tidelog.model.errors import ConfigError
+
+    found: dict[NodeListener, int | None] = {}
+    for text in [part for each in http or () for part in each.split(",") if part.strip()]:
+        try:
+            found[parse_listener(text.strip())] = None
+        except ConfigError as error:
+            raise typer.BadParameter(str(error), param_hint="--http") from error
+    return found
+
+
+def _local(data: Path | None, bootstrap: str) -> LocalCluster | None:
+    """The cluster on this machine that has this bootstrap, if it is one."""
+    from tidelog.local.local_cluster import LocalCluster, NoCluster
+
+    named = data
+    if named is None and (variable := os.environ.get(DATA_VARIABLE)):
+        named = Path(variable)
+    if named is not None:
+        return LocalCluster.open(cluster_directory(named))
+    try:
+        found = LocalCluster.open(cluster_directory(None))
+    except NoCluster:
+        return None
+    assert bootstrap == DEFAULT_BOOTSTRAP
+    return found if bootstrap in found.bootstrap.split(",") else None
+
+
+def _local_listeners(local: LocalCluster | None) -> dict[NodeListener, int | None]:
+    from tidelog.http.questions import parse_listener
+
+    described = [] if local is None else local.descriptions.values()
+    return {
+        parse_listener(each.http_listener): each.node_id
+        for each in described
+        if each.http_listener is not None
+    }
