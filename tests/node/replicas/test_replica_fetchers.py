@@ -206,7 +206,7 @@ def test_a_diverging_answer_cuts_and_tells_no_mark(following: Following) -> None
     following.answer(following.take(), records(1))
     asked = following.take()
     assert following.partition().log.end_offset == 2
-    following.answer(asked, nothing(0, mark=2, diverging_epoch=(0, 1)))
+    following.answer(asked, nothing(0, high-watermark=2, diverging_epoch=(0, 1)))
     assert following.partition().log.end_offset == 1
     assert following.partition().high_watermark.offset == 1
     assert following.take().wanted[0].fetch_offset == 1
@@ -445,5 +445,5 @@ def test_a_raised_log_start_is_taken_over_and_told(following: Following) -> None
 
 def test_the_mark_follows_the_leaders_as_far_as_the_log_goes(following: Following) -> None:
     following.answer(following.take(), records(0))
-    following.answer(following.take(), nothing(0, mark=5))
+    following.answer(following.take(), nothing(0, high-watermark=5))
     assert following.partition().high_watermark.offset == 1
