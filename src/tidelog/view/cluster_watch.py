@@ -17,13 +17,13 @@ from urllib.parse import quote
 from tidelog.http.messages import Chunks, json_text
 from tidelog.http.server_sent_events import EventLine, event_text
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.observe.told_event import ToldEvent
 from tidelog.view.cluster_picture import (
     ClusterPicture,
     NodeProcessState,
     NodeSeen,
     PartitionHealth,
 )
-from tidelog.view.event_words import event_sentence
 from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
 from tidelog.view.problems import find_problems
 
@@ -37,6 +37,7 @@ at once."""
 _EVENTS_KEPT: Final = 3000
 _ROWS_AT_ONCE: Final = 1000
 _EVENTS_AT_ONCE: Final = 500
+_HEAD: Final = ("seq", "at", "node", "event")
 _WAITING_MAX_BYTES: Final = 64 << 20
 """Enough for a first look at half a million partitions."""
 
@@ -331,6 +332,14 @@ def _node_json(node: NodeSeen) -> dict[str, Any]:
         "roles": list(node.roles),
         "process": None if node.process is None else node.process._asdict(),
     }
+
+
+def event_sentence(entry: Mapping[str, Any]) -> str:
+    """What happened and why, in the words of the node's log."""
+    about = {name: value for name, value in entry.items() if name not in _HEAD}
+    event = ToldEvent(0, int(entry["node"]), int(entry["seq"]), str(entry["event"]), about)
+    cause = f": {event.cause}" if event.cause else ""
+    return " ".join(f"{event.words}{cause}".split())
 
 
 def _moment(event: Mapping[str, Any]) -> tuple[str, int, int]:
