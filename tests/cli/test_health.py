@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -163,6 +166,48 @@ def test_one_picture_of_a_cluster_at_work_fits_a_terminal(cluster: Cluster) -> N
     )
     assert "--http shows rates" in bare.stdout
     assert "active" in bare.stdout
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
+def test_the_live_view_leaves_the_terminal_as_it_was(cluster: Cluster, key: bytes) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(ours, (24, 80))
+    before = termios.tcgetattr(ours)
+    command = [sys.executable, "-m", "tidelog", "top", "--data", str(cluster.directory)]
+    process = subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+        preexec_fn=lambda: become_foreground(theirs),
+    )
+    shown = b""
+    try:
+        while b"orders-0" not in shown:
+            ready, _, _ = select.select([ours], [], [], WITHIN_S)
+            assert ready, shown.decode()
+            shown += os.read(ours, 65536)
+        os.write(ours, key)
+        while b"\x1b[?1049l" not in shown:
+            ready, _, _ = select.select([ours], [], [], WITHIN_S)
+            assert ready, shown.decode()
+            shown += os.read(ours, 65536)
+        assert process.wait(WITHIN_S) == 0
+        assert termios.tcgetattr(ours) == before
+        assert shown.count(b"\x1b[?1049h") == 1
+        assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def become_foreground(terminal: int) -> None:
+    """Make it the terminal of a session of one's own, so that Ctrl-C interrupts."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 def test_events_of_a_cluster_that_is_down_are_read_from_its_files(cluster: Cluster) -> None:

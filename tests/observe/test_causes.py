@@ -16,7 +16,7 @@ from tidelog.simulator.world.happenings import Happening, Started, Stepped
 from tidelog.simulator.world.world import World
 
 ORDERS = TopicPartition("orders", 0)
-OF_ORDERS = {"topic": "orders", "partition": 0}
+OF_ORDERS: dict[str, Any] = {"topic": "orders", "partition": 0}
 
 
 class Journals(Stage):

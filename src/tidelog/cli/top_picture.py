@@ -24,6 +24,8 @@ _PROBLEMS: Final = 4
 _NODES: Final = 8
 _GROUPS: Final = 3
 _ROWS_WITHOUT_LIMIT: Final = 10
+_FIGURES_WIDTH: Final = 54
+"""So much of a line is left to figures; names that are longer are cut."""
 
 
 class Picture(NamedTuple):
@@ -126,7 +128,7 @@ def _partitions_table(partitions: Sequence[PartitionActivity], width: int) -> Ta
         whole = len(end.in_sync) >= len(end.replicas)
         lag = PartitionActivity(name, end, rate).follower_lag
         table.add_row(
-            str(name),
+            _name(name.topic, f"-{name.partition}", width),
             str(end.leader),
             str(end.leader_epoch),
             Text(in_sync, style="" if whole else "yellow"),
@@ -140,7 +142,7 @@ def _partitions_table(partitions: Sequence[PartitionActivity], width: int) -> Ta
 def _lags_table(lags: Sequence[tuple[str, int]], width: int) -> Table:
     table = _table(("group", "records to read"), width)
     for group, lag in lags:
-        table.add_row(group, str(lag))
+        table.add_row(_name(group, "", width), str(lag))
     return table
 
 
@@ -154,6 +156,11 @@ def _table(heads: Sequence[str], width: int) -> Table:
             overflow="ellipsis",
         )
     return table
+
+
+def _name(name: str, ending: str, width: int) -> str:
+    room = max(8, width - _FIGURES_WIDTH) - len(ending)
+    return f"{name}{ending}" if len(name) <= room else f"{name[: room - 1]}…{ending}"
 
 
 def _cut(text: str, style: str) -> Text:
