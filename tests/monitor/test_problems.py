@@ -118,7 +118,7 @@ def test_a_partition_without_a_leader_names_who_could_lead_it() -> None:
         "controllers-missing",
         "fenced-broker",
     ]
-    assert found[0].what == "orders-0 has no leader: nobody can read or write there"
+    assert found[0].what == "orders-0 has no leader that answers: nobody can read or write there"
     assert found[0].remedy == ("`tidelog node start 101`; `tidelog why orders-0` tells how it came")
 
 
@@ -129,6 +129,16 @@ def test_a_leader_that_is_fenced_leads_nothing() -> None:
 
     assert len(kinds["offline-partitions"].partitions) == 5
     assert "5 partitions (orders-0, orders-1, orders-2, …) have" in kinds["offline-partitions"].what
+
+
+def test_a_leader_that_nobody_can_depose_and_that_does_not_answer_leads_nothing() -> None:
+    stopped = {**WELL.processes, 100: ProcessSeen("stopped", "killed: SIGKILL")}
+    seen = WELL._replace(quorum=None, no_controller="1 of 3 runs", processes=stopped)
+
+    found = problems(seen)
+
+    assert [each.kind for each in found] == ["no-controller", "offline-partitions", "node-down"]
+    assert "`tidelog node start 100`" in found[1].remedy
 
 
 def test_too_few_in_sync_replicas_are_told_as_refused_writes_and_not_twice() -> None:
@@ -187,7 +197,10 @@ def test_a_paused_process_is_resumed() -> None:
 
 
 def test_a_broker_that_counts_as_alive_and_says_nothing_is_named() -> None:
-    found = only(WELL._replace(told={**WELL.told, 101: BrokerTold(silent="cannot reach it")}))
+    led_by_100 = {FIRST: partition()}
+    silent = {**WELL.told, 101: BrokerTold(silent="cannot reach it")}
+
+    found = only(WELL._replace(told=silent, partitions=led_by_100))
 
     assert (found.kind, found.node) == ("silent-broker", 101)
 
