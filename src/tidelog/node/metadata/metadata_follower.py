@@ -36,7 +36,7 @@ from tidelog.node.metadata.quorum_messages import (
 from tidelog.observe.cluster_events import StrangeController
 from tidelog.protocol.fetch import FetchResponse
 from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotResponse
-from tidelog.quorum.fetching import MetadataFetch
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import AfterFetch, Quorum
 from tidelog.quorum.roles import Unattached
@@ -129,11 +129,7 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._strangers.discard(question.address)
-        if isinstance(self._quorum.role, Unattached) and not self._member.recognition.believes(
-            answer.leader_id, self._quorum.voters, now
-        ):
-            if self._member.recognition.wants_proof(answer.leader_id, answer.leader_epoch):
-                self._quorum.elections.ask_voters(now)
+        if not self._is_credible(answer, now):
             self._useless(question, now)
             return
         step = self._quorum.handle_fetch_response(asked, answer, now)
@@ -146,6 +142,18 @@ class MetadataFollower:
             self._fetch_piece(question, self._quorum.replica.download(answer.snapshot), now)
         else:
             self._useless(question, now)
+
+    def _is_credible(self, answer: MetadataFetchResponse[memoryview], now: Now) -> bool:
+        """Whether to listen to who speaks of a leader while this node asks around; if not, the
+        voters are asked at once, who would know."""
+        quorum, recognition = self._quorum, self._member.recognition
+        if not isinstance(quorum.role, Unattached) or answer.leader_epoch < quorum.epoch:
+            return True
+        if recognition.believes(answer.leader_id, quorum.voters, now):
+            return True
+        if recognition.wants_proof(answer.leader_id, answer.leader_epoch):
+            quorum.elections.ask_voters(now)
+        return False
 
     def _is_stranger(self, address: Address) -> None:
         """A controller is of another cluster: it, or this node, was formatted for the wrong one."""
