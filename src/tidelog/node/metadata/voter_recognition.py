@@ -74,7 +74,8 @@ class VoterRecognition:
 
     def believes(self, leader_id: int, voters: VoterSet, now: Now) -> bool:
         """Whether to follow somebody of whom it is said that it leads."""
-        if leader_id in (NO_LEADER, *self._recognised) or voters.find(*self._own) is None:
+        known = (NO_LEADER, self._own.id, *self._recognised)
+        if leader_id in known or voters.find(*self._own) is None:
             return True
         if now.monotonic_ms - self._spoken_to_ms <= self._patience_ms:
             return len(voters.voters) == 1
