@@ -184,7 +184,7 @@ def main() -> None:
             say(f"{partitions} partitions")
             crowd.grow_to(partitions)
             _rows(table, server, partitions, arguments, say)
-    Console().print(table)
+        Console().print(table)
 
 
 def _rows(

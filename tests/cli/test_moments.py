@@ -9,7 +9,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.cli.moments import duration_ms, moment_ms, timestamp_ms
+from tidelog.cli.moments import duration_ms, moment_ms, since_ms, timestamp_ms
 
 DAY_MS = 86_400_000
 
@@ -71,3 +71,17 @@ def test_a_duration_may_be_longer_than_time() -> None:
 def test_what_is_no_such_duration_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         duration_ms(text, "--by")
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_ms"), [("30s", 30_000), ("10m", 600_000), ("2h", 7_200_000), ("3d", 3 * DAY_MS)]
+)
+def test_how_long_ago_is_as_good_as_a_moment(text: str, ago_ms: int) -> None:
+    assert since_ms(text, 10 * DAY_MS, "--since") == 10 * DAY_MS - ago_ms
+    assert since_ms("1970-01-02", 10 * DAY_MS, "--since") == DAY_MS
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "-5m", "1w", "10 m", "yesterday"])
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="10m"):
+        since_ms(text, 0, "--since")

@@ -72,3 +72,28 @@ def test_records_that_nobody_can_take_are_given_up_at_once_with_the_reason(
     assert ended.exit_code == 3, ended.output
     assert why in ended.output
     assert peer.asked[-2:] == [ApiKey.INIT_PRODUCER_ID, ApiKey.DESCRIBE_QUORUM]
+
+
+def test_health_goes_by_what_a_broker_tells_and_names_what_it_does_not(scripted: Scripted) -> None:
+    def reserved(self: Any, header: Any, body: Any) -> Any:
+        if header.api_key is ApiKey.METADATA:
+            return self.metadata(orders=2)
+        if header.api_key is ApiKey.DESCRIBE_CLUSTER:
+            host, _, port = self.bootstrap.rpartition(":")
+            broker = {"broker_id": 1, "host": host, "port": int(port)}
+            return {"error_code": 0, "cluster_id": "c", "controller_id": 1, "brokers": [broker]}
+        if header.api_key is ApiKey.DESCRIBE_CONFIGS:
+            return {"results": []}
+        denied = ErrorCode.cluster_authorization_failed
+        if header.api_key is ApiKey.DESCRIBE_LOG_DIRS:
+            return {"error_code": denied, "results": []}
+        return {"error_code": denied, "topics": []}
+
+    peer = scripted(reserved)
+
+    ended = CliRunner().invoke(app, ["cluster", "health", "--bootstrap", peer.bootstrap])
+
+    assert ended.exit_code == 0, ended.output
+    assert ended.stdout == "all is well: 1 broker, 2 partitions\n"
+    assert "does not tell: metadata quorum: " in ended.stderr
+    assert "does not tell: reassignments: " in ended.stderr

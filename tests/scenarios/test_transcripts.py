@@ -32,7 +32,7 @@ def test_the_worked_example_is_told() -> None:
 
     for moment in (
         "101 leads epoch=1",
-        "100 leads epoch=2 in-sync=100,102 start=0 mark=0 end=3",
+        "100 leads epoch=2 in-sync=100,102 start=0 high-watermark=0 end=3",
         "refused: OFFSET_NOT_AVAILABLE",
         "102: orders-0 truncated from 5 to 3: epoch 1 ends at 3 in the log of leader 100",
         "101: orders-0 truncated from 5 to 3: epoch 1 ends at 3 in the log of leader 100",

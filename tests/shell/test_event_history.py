@@ -102,6 +102,8 @@ def test_a_stream_tells_the_past_then_what_happens_and_where_something_is_missin
         assert number is None and gap["after"] == 2
         assert told(await anext(stream))[0] == gap["oldest"]
         await stream.aclose()
+        past = [told(chunk)[0] async for chunk in history.events(600, follow=False)]
+        assert past == [601, 602, 603, 604]
         stream = history.events(10_000)
         assert told(await anext(stream))[0] == gap["oldest"]
         await stream.aclose()

@@ -327,7 +327,7 @@ MUTANTS: Final = (
         rule="D9",
     ),
     _mutant(
-        "diverging answers tell the mark",
+        "diverging answers tell the high watermark",
         follower,
         "tells_high_watermark",
         _same(True),
@@ -335,7 +335,12 @@ MUTANTS: Final = (
         rule="D3",
     ),
     _mutant(
-        "the mark moves with too few members", leader, "has_enough", _same(True), seed=1, rule="D2"
+        "the high watermark moves with too few members",
+        leader,
+        "has_enough",
+        _same(True),
+        seed=1,
+        rule="D2",
     ),
     Mutant(
         "any incarnation may join",
@@ -377,7 +382,9 @@ MUTANTS: Final = (
         story="damaged_batch_is_not_taken",
         rule="D17",
     ),
-    _mutant("marks leave the log", HighWatermark, "clamp", _same(None), seed=1, rule="D5"),
+    _mutant(
+        "high watermarks leave the log", HighWatermark, "clamp", _same(None), seed=1, rule="D5"
+    ),
     _mutant("nobody diverges", partition, "divergence", _same(None), seed=3, rule="D4"),
     _mutant(
         "epochs outlive a truncation",
@@ -423,7 +430,7 @@ MUTANTS: Final = (
         rule="C12",
     ),
     _mutant(
-        "a new leader tells its old mark",
+        "a new leader tells its old high watermark",
         LeaderReplica,
         "is_high_watermark_behind_epoch",
         False,

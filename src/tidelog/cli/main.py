@@ -31,6 +31,7 @@ from tidelog.cli import (
     sim,
     stories,
     support_bundle,
+    top,
     topics,
     transactions,
     up,
@@ -77,6 +78,7 @@ app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
 app.add_typer(partitions.app, name="partitions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
+app.command(rich_help_panel=_LOOK)(top.top)
 app.command(rich_help_panel=_LOOK)(events.events)
 app.command(rich_help_panel=_LOOK)(events.why)
 app.add_typer(pipelines.app, name="pipelines", rich_help_panel=_TABLES)

@@ -16,6 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Final, Protocol
 
 from tidelog.http.questions import NodeListener, NodeSilent
@@ -46,6 +47,10 @@ class EventSource(Protocol):
         """From now on let events of that moment and later arrive."""
         ...
 
+    def close(self) -> None:
+        """Nobody listens any more."""
+        ...
+
 
 class LocalJournal:
     """The journal of a node on this machine."""
@@ -56,13 +61,17 @@ class LocalJournal:
         self._since_ms = 0
 
     def kept(self, since_ms: int) -> list[ToldEvent]:
-        return self._read(JournalReader(self._path, 0), since_ms)
+        with closing(JournalReader(self._path, 0)) as reader:
+            return self._read(reader, since_ms)
 
     def arrived(self) -> list[ToldEvent]:
         return self._read(self._reader, self._since_ms)
 
     def follow(self, since_ms: int, say: Say) -> None:
         self._since_ms = since_ms
+
+    def close(self) -> None:
+        self._reader.close()
 
     def _read(self, reader: JournalReader, since_ms: int) -> list[ToldEvent]:
         found: list[ToldEvent] = []
@@ -79,6 +88,7 @@ class RemoteJournal:
         self._listener = listener
         self._arrived: queue.SimpleQueue[ToldEvent] = queue.SimpleQueue()
         self._read_up_to = 0
+        self._closed = threading.Event()
 
     def kept(self, since_ms: int) -> list[ToldEvent]:
         found = []
@@ -98,9 +108,12 @@ class RemoteJournal:
         reading = threading.Thread(target=self._follow, args=(since_ms, say), daemon=True)
         reading.start()
 
+    def close(self) -> None:
+        self._closed.set()
+
     def _follow(self, since_ms: int, say: Say) -> None:
         is_silent = False
-        while True:
+        while not self._closed.is_set():
             try:
                 path = f"/events?after={self._read_up_to}"
                 for sent in self._listener.stream(path, _SILENCE_S):
@@ -112,12 +125,13 @@ class RemoteJournal:
                 if not is_silent:
                     say(f"{silent}; its events follow when it answers again")
                 is_silent = True
-            time.sleep(_RETRY_S)
+            self._closed.wait(_RETRY_S)
 
     def _take(self, name: str, data: str, since_ms: int, say: Say) -> None:
         if name == "gap":
             gap = json.loads(data)
-            say(f"{self._listener} no longer has its events {gap['after'] + 1} to {gap['oldest']}")
+            first, last = gap["after"] + 1, gap["oldest"] - 1
+            say(f"{self._listener} no longer has its events {first} to {last}")
             return
         event = read_event(data)
         if event is not None:
@@ -159,8 +173,8 @@ def kept_events(sources: Sequence[EventSource], since_ms: int, say: Say) -> list
     for source in sources:
         try:
             found += source.kept(since_ms)
-        except NodeSilent as missing:
-            silent.append(missing)
+        except NodeSilent as error:
+            silent.append(error)
     if silent and len(silent) == len(sources):
         raise NodeSilent("; ".join(map(str, silent)))
     for missing in silent:
@@ -173,8 +187,12 @@ def followed_events(sources: Sequence[EventSource], since_ms: int, say: Say) -> 
     settling = Settling()
     for source in sources:
         source.follow(since_ms, say)
-    while True:
+    try:
+        while True:
+            for source in sources:
+                settling.put(source.arrived(), time.monotonic())
+            yield from settling.take(time.monotonic())
+            time.sleep(_LOOK_EVERY_S)
+    finally:
         for source in sources:
-            settling.put(source.arrived(), time.monotonic())
-        yield from settling.take(time.monotonic())
-        time.sleep(_LOOK_EVERY_S)
+            source.close()

@@ -119,7 +119,7 @@ def _offline(seen: ClusterSnapshot) -> Iterator[Problem]:
         yield Problem(
             Severity.CRITICAL,
             "offline-partitions",
-            f"{_partitions(gone)} no leader: nobody can read or write there",
+            f"{_partitions(gone)} no leader that answers: nobody can read or write there",
             f"{_start(seen, candidates, 'one of ')}; `tidelog why {gone[0]}` tells how it came",
             partitions=tuple(gone),
         )
@@ -337,7 +337,10 @@ def _is_down(seen: ClusterSnapshot, node_id: int) -> bool:
 
 
 def _lives(seen: ClusterSnapshot, broker: int) -> bool:
-    """Whether a broker may lead: it is registered and not fenced, or nobody told of brokers."""
+    """Whether clients can be served by a broker, as far as anybody tells."""
+    told = seen.told.get(broker)
+    if _is_down(seen, broker) or (told is not None and told.silent is not None):
+        return False
     return not seen.brokers or any(
         each.node_id == broker and not each.fenced for each in seen.brokers
     )

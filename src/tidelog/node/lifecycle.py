@@ -141,6 +141,8 @@ class Lifecycle:
             self.failure = f"the cluster refused this broker: {outcome.why}"
         elif now.monotonic_ms >= self._join_until_ms:
             self.failure = f"this broker could not join the cluster in time: {outcome.why}"
+            if outcome.code is ErrorCode.duplicate_broker_registration:
+                self.failure += f"; another process with node.id={self._cluster.node_id} is in it"
         else:
             self._next = self._runtime.deadlines.at(
                 now.monotonic_ms + self._ask_again_ms(outcome), self._register

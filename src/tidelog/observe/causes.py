@@ -288,7 +288,8 @@ def _proposal(decided: ToldEvent, own: Sequence[ToldEvent]) -> str | None:
             and decided.at_ms - _PROPOSED_BEFORE_MS <= event.at_ms <= decided.at_ms
             and set(event.fields["proposed"]) == wanted
         ):
-            return event.cause
+            reason: str = event.cause
+            return reason
     return None
 
 

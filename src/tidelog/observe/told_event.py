@@ -105,7 +105,7 @@ def _rebuilt(kind: str, entry: Mapping[str, Any]) -> Event | None:
     if kind not in _KINDS:
         return None
     try:
-        values = {}
+        values: dict[str, Any] = {}
         for field in fields(_KINDS[kind]):
             if field.type == "TopicPartition":
                 values[field.name] = TopicPartition(entry["topic"], entry["partition"])

@@ -68,8 +68,10 @@ def records(base_offset: int, epoch: int = 0, *values: bytes) -> FetchedPartitio
     return FetchedPartition(0, 0, base_offset, base_offset, 0, records=memoryview(batch))
 
 
-def nothing(index: int = 0, error: int = 0, mark: int = 0, **more: Any) -> FetchedPartition:
-    return FetchedPartition(index, error, mark, mark, 0, **more)
+def nothing(
+    index: int = 0, error: int = 0, high_watermark: int = 0, **more: Any
+) -> FetchedPartition:
+    return FetchedPartition(index, error, high_watermark, high_watermark, 0, **more)
 
 
 @pytest.fixture
@@ -206,7 +208,7 @@ def test_a_diverging_answer_cuts_and_tells_no_mark(following: Following) -> None
     following.answer(following.take(), records(1))
     asked = following.take()
     assert following.partition().log.end_offset == 2
-    following.answer(asked, nothing(0, mark=2, diverging_epoch=(0, 1)))
+    following.answer(asked, nothing(0, high_watermark=2, diverging_epoch=(0, 1)))
     assert following.partition().log.end_offset == 1
     assert following.partition().high_watermark.offset == 1
     assert following.take().wanted[0].fetch_offset == 1
@@ -445,5 +447,5 @@ def test_a_raised_log_start_is_taken_over_and_told(following: Following) -> None
 
 def test_the_mark_follows_the_leaders_as_far_as_the_log_goes(following: Following) -> None:
     following.answer(following.take(), records(0))
-    following.answer(following.take(), nothing(0, mark=5))
+    following.answer(following.take(), nothing(0, high_watermark=5))
     assert following.partition().high_watermark.offset == 1

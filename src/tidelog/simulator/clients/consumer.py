@@ -180,8 +180,9 @@ class Consumer(ClusterClient):
                 skipped = f"{position} to {header.base_offset} of {name}"
                 raise Violation("H6", f"{self.name} was not given {skipped} by {node}")
             if header.next_offset > fetched.high_watermark:
-                why = f"{header.last_offset} of {name}, and the mark at {fetched.high_watermark}"
-                raise Violation("D11", f"{node} gave {self.name} offset {why}")
+                what = f"{node} gave {self.name} offset {header.last_offset} of {name}"
+                why = f"and the high watermark at {fetched.high_watermark}"
+                raise Violation("D11", f"{what}, {why}")
             self._read(name, header, batch)
             if header.next_offset > position:
                 self.positions[name] = header.next_offset

@@ -1,7 +1,7 @@
 """What really happened in a run: the picture that the rules compare the nodes with.
 
-Invariant  COMMITTED holds every batch that was ever below the mark of any replica, and never
-           changes, except that an unclean election takes away what the new leader lacks.
+Invariant  COMMITTED holds every batch that was ever below the high watermark of any replica, and
+           never changes, except that an unclean election takes away what the new leader lacks.
 Invariant  WRITTEN knows every batch that any replica ever held by its epoch and offset.
 """
 
@@ -59,7 +59,7 @@ class PartitionGhost:
     newest: NewestRecords = field(default_factory=NewestRecords)
 
     @property
-    def true_mark(self) -> int:
+    def true_high_watermark(self) -> int:
         """One behind the last committed offset."""
         return self.committed[-1].next_offset if self.committed else 0
 
@@ -88,7 +88,7 @@ class PartitionGhost:
             self.agreed[node_id] = 0  # what it had deleted is there again, and nobody compared it
         self.compared_from[node_id] = held.start_offset
         agreed = max(self.agreed.get(node_id, 0), held.start_offset)
-        if agreed >= self.true_mark or held.unreadable:
+        if agreed >= self.true_high_watermark or held.unreadable:
             return agreed
         agreement = self._thinned_agreement if self.is_compacted else self._exact_agreement
         self.agreed[node_id] = agreement(held, agreed)
@@ -130,13 +130,13 @@ class PartitionGhost:
             self.agreed.pop(node_id, None)
 
     def commit(self, batch: HeldBatch) -> None:
-        """A batch fell below somebody's mark."""
+        """A batch fell below somebody's high watermark."""
         self.place[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
 
     def is_deleted_below(self, held: HeldLog) -> bool:
         """Whether a replica that was elected unclean has deleted more than is still committed."""
-        return self.is_unclean and self.true_mark < held.start_offset
+        return self.is_unclean and self.true_high_watermark < held.start_offset
 
     def elect_unclean(self, leader: int) -> None:
         """What the new leader does not hold is committed no more."""
@@ -153,7 +153,7 @@ class PartitionGhost:
             if header.producer_id >= 0 and header.base_sequence >= 0:
                 self.sequences[header.producer_id, header.producer_epoch] = header.last_sequence
         for node_id, agreed in self.agreed.items():
-            self.agreed[node_id] = min(agreed, self.true_mark)
+            self.agreed[node_id] = min(agreed, self.true_high_watermark)
 
     @staticmethod
     def _batches_from(held: HeldLog, offset: int) -> list[HeldBatch]:

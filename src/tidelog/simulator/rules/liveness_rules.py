@@ -138,11 +138,11 @@ class LivenessRules:
                 hosted = None if node is None else node.replicas.get(ghost.name)
                 if hosted is None:
                     return f"{node_id} does not host {ghost.name}"
-                mark, end = hosted.high_watermark.offset, hosted.log.end_offset
-                if not mark == end == ghost.true_mark:
+                high_watermark, end = hosted.high_watermark.offset, hosted.log.end_offset
+                if not high_watermark == end == ghost.true_high_watermark:
                     return (
-                        f"{node_id} has {ghost.name} up to {end} and the mark at {mark}, "
-                        f"committed is {ghost.true_mark}"
+                        f"{node_id} has {ghost.name} up to {end} and the high watermark at "
+                        f"{high_watermark}, committed is {ghost.true_high_watermark}"
                     )
         return None
 
@@ -179,11 +179,12 @@ class LivenessRules:
                     return f"{name} is not there"
                 if self._is_damaged(ghost.control.leader):
                     continue
-                if position != ghost.true_mark or consumer.last_epochs[name] not in (
+                if position != ghost.true_high_watermark or consumer.last_epochs[name] not in (
                     ANY_EPOCH,
                     ghost.last_epoch,
                 ):
-                    return f"{consumer.name} has read {name} up to {position} of {ghost.true_mark}"
+                    committed = ghost.true_high_watermark
+                    return f"{consumer.name} has read {name} up to {position} of {committed}"
         return None
 
     def _histories(self) -> str | None:

@@ -29,7 +29,7 @@ class _Seen(NamedTuple):
 
     node: Node
     role: Role
-    mark: int
+    high_watermark: int
     end: int
     durable_end: int
     start: int
@@ -44,25 +44,26 @@ class _Held:
     """Committed, and durable here."""
     seen: _Seen | None = None
     walked: tuple[str, int, int] = ("", 0, 0)
-    """The file, and where in it everything below that mark is known to be durable and committed."""
+    """The file, and where in it everything below that high watermark is known to be durable and
+    committed."""
 
-    def holds(self, disk: Disk, mark: int, epoch: int) -> bool:
+    def holds(self, disk: Disk, high_watermark: int, epoch: int) -> bool:
         """Whether a loss of power would leave everything below, the last of it in that epoch."""
         files = disk.files
         bases = sorted(int(name[:-4]) for name in files.list(METADATA) if name.endswith(".log"))
-        slot = bisect_right(bases, mark - 1) - 1
+        slot = bisect_right(bases, high_watermark - 1) - 1
         if slot < 0:  # it continues a snapshot that reaches further
             return bool(bases)
         path = f"{METADATA}/{bases[slot]:020}.log"
         data = disk.durable(path) or b""
         walked, so_far, below = self.walked
-        position = so_far if walked == path and below <= mark else 0
+        position = so_far if walked == path and below <= high_watermark else 0
         while position + HEADER_SIZE <= len(data):
             header = read_header(data, position)
-            if header.next_offset >= mark:
+            if header.next_offset >= high_watermark:
                 has_it = position + header.size <= len(data) and header.leader_epoch == epoch
                 if has_it:
-                    self.walked = (path, position, mark)
+                    self.walked = (path, position, high_watermark)
                 return has_it
             position += header.size
         return False
@@ -106,11 +107,11 @@ class MetadataLogRules:
         _judge_kept(machine, held, before, now)
         if before is None or before.start != now.start:
             _judge_start(machine, quorum, before, now)
-        if before is None or before.mark != now.mark:
+        if before is None or before.high_watermark != now.high_watermark:
             if before is not None and isinstance(now.role, Leader):
                 self._judge_commitment(machine, quorum, now.role, now)
-            self._judge_same(machine, quorum, 0 if before is None else before.mark)
-        held.below = max(held.below, min(now.mark, now.durable_end))
+            self._judge_same(machine, quorum, 0 if before is None else before.high_watermark)
+        held.below = max(held.below, min(now.high_watermark, now.durable_end))
 
     def forget(self, node_id: int) -> None:
         """A node has an older copy of its disk, which lacks what came later."""
@@ -120,8 +121,8 @@ class MetadataLogRules:
         self, machine: Machine, quorum: Quorum[MetadataRecord], leader: Leader, now: _Seen
     ) -> None:
         """C4: a record of the leader's own epoch is committed. C5: by a majority, durably."""
-        what = f"{machine.name} commits up to {now.mark} in quorum epoch {leader.epoch}"
-        slot = bisect_right(now.epochs, now.mark - 1, key=_start) - 1
+        what = f"{machine.name} commits up to {now.high_watermark} in quorum epoch {leader.epoch}"
+        slot = bisect_right(now.epochs, now.high_watermark - 1, key=_start) - 1
         written_in = now.epochs[slot].epoch if slot >= 0 else -1
         if written_in != leader.epoch:
             raise Violation("C4", f"{what}, the last of it written in {written_in}")
@@ -131,7 +132,7 @@ class MetadataLogRules:
             for voter in voters
             if (held := self._held.get(ReplicaKey(*voter.key))) is not None
             and (owner := machine.world.machines[voter.voter_id]).directory_id == voter.key[1]
-            and held.holds(owner.disk, now.mark, leader.epoch)
+            and held.holds(owner.disk, now.high_watermark, leader.epoch)
         ]
         if len(holding) <= len(voters) // 2:
             raise Violation("C5", f"{what}, which of {quorum.voters.voter_ids} only {holding} hold")
@@ -147,9 +148,9 @@ class MetadataLogRules:
 
 def _judge_kept(machine: Machine, held: _Held, before: _Seen | None, now: _Seen) -> None:
     """C6: what is committed stays, in this life and, if it was durable, in the next."""
-    below = held.below if before is None else max(held.below, before.mark)
-    if now.end < below or (before is not None and now.mark < before.mark):
-        why = f"ends at {now.end} with the mark at {now.mark}"
+    below = held.below if before is None else max(held.below, before.high_watermark)
+    if now.end < below or (before is not None and now.high_watermark < before.high_watermark):
+        why = f"ends at {now.end} with the high watermark at {now.high_watermark}"
         raise Violation("C6", f"the metadata log of {machine.name} {why}, committed was {below}")
 
 

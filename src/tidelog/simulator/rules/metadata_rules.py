@@ -141,8 +141,8 @@ class MetadataRules:
         """
         if self._configs(ghost).get(UNCLEAN) == "true" or self._world.machines[leader].damaged:
             ghost.elect_unclean(leader)
-        elif ghost.agreement(leader) < ghost.true_mark and not ghost.is_murky:
-            lacks = f"lacks committed records from {ghost.agreement(leader)} to {ghost.true_mark}"
+        elif (held := ghost.agreement(leader)) < ghost.true_high_watermark and not ghost.is_murky:
+            lacks = f"lacks committed records from {held} to {ghost.true_high_watermark}"
             raise Violation("D1", f"{what}, and {leader} {lacks}")
 
     def _least(self, ghost: PartitionGhost) -> int:

@@ -45,7 +45,7 @@ class PromiseRules:
                 "D12",
                 f"{send.producer} was told that {_text(send.values)} is at {send.base_offset} of "
                 f"{send.partition}, where {_text(found)} is committed "
-                f"(below {ghost.true_mark} all is)",
+                f"(below {ghost.true_high_watermark} all is)",
             )
         if send.base_offset < send.known_end:
             raise Violation(

@@ -141,7 +141,7 @@ class ProposalRules:
         if fetched_in != registered.broker_epoch:
             why = f"which fetched in broker epoch {fetched_in}, not {registered.broker_epoch}"
             raise Violation("D9", f"{what}, {why}")
-        needed = max(ghost.true_mark, own.start_of(led.epoch))
+        needed = max(ghost.true_high_watermark, own.start_of(led.epoch))
         held = ghost.held.get(joining)
         end = -1 if held is None else held.end_offset
         other = self._world.machines[joining]

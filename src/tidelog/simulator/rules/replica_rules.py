@@ -38,7 +38,7 @@ class _Seen:
     log: PartitionLog
     end: int
     start: int
-    mark: int
+    high_watermark: int
     leadership: LeaderAndIsr
     epochs: object
     first_dirty: int
@@ -46,7 +46,7 @@ class _Seen:
     def is_still(self, partition: Partition) -> bool:
         log = partition.log
         return (
-            partition.high_watermark.offset == self.mark
+            partition.high_watermark.offset == self.high_watermark
             and log.start_offset == self.start
             and partition.leadership is self.leadership
             and log.epochs.entries is self.epochs
@@ -127,7 +127,7 @@ class ReplicaRules:
     def _judge_log(
         self, machine: Machine, partition: Partition, ghost: PartitionGhost, held: HeldLog
     ) -> None:
-        agreed = min(ghost.agreement(machine.node_id), ghost.true_mark)
+        agreed = min(ghost.agreement(machine.node_id), ghost.true_high_watermark)
         changed = held.look(partition.log, machine.disk.files, damaged=machine.damaged)
         is_excused = machine.lossy or machine.damaged or held.unreadable
         if changed.cut_to is not None:
@@ -150,43 +150,47 @@ class ReplicaRules:
             _judge_added(held, before, changed.added)
             _judge_written(ghost, held, before, changed.added)
 
-    # The mark.
+    # The high watermark.
 
     def _commit(
         self, machine: Machine, partition: Partition, ghost: PartitionGhost, held: HeldLog
     ) -> None:
-        """Everything below this replica's mark is committed; it must be what others had there."""
+        """Everything below this replica's high watermark is committed; it must be what others had
+        there."""
         if ghost.is_unclean and not _leads_now(partition, ghost):
             return
-        mark = partition.high_watermark.offset
-        if mark <= ghost.true_mark:
-            if ghost.agreement(machine.node_id) < mark and not machine.lossy:
-                self._differs(machine, ghost, held, mark)
+        high_watermark = partition.high_watermark.offset
+        if high_watermark <= ghost.true_high_watermark:
+            if ghost.agreement(machine.node_id) < high_watermark and not machine.lossy:
+                self._differs(machine, ghost, held, high_watermark)
             return
-        if ghost.agreement(machine.node_id) < ghost.true_mark:
-            self._differs(machine, ghost, held, mark)
-        for batch in held.batches[_first_from(held, ghost.true_mark) :]:
-            if batch.next_offset > mark:
+        if ghost.agreement(machine.node_id) < ghost.true_high_watermark:
+            self._differs(machine, ghost, held, high_watermark)
+        for batch in held.batches[_first_from(held, ghost.true_high_watermark) :]:
+            if batch.next_offset > high_watermark:
                 break
-            if batch.base_offset != ghost.true_mark and not ghost.is_deleted_below(held):
-                raise Violation("D17", f"{held.name} has a gap at {ghost.true_mark}")
+            if batch.base_offset != ghost.true_high_watermark and not ghost.is_deleted_below(held):
+                raise Violation("D17", f"{held.name} has a gap at {ghost.true_high_watermark}")
             ghost.commit(batch)
             _judge_sequence(ghost, batch)
-        if ghost.true_mark < mark:
-            why = f"the mark of {held.name} on {machine.name} is {mark}, inside a batch"
-            raise Violation("D5", f"{why} or behind its end {held.end_offset}")
+        if ghost.true_high_watermark < high_watermark:
+            what = f"the high watermark of {held.name} on {machine.name} is {high_watermark}"
+            raise Violation("D5", f"{what}, inside a batch or behind its end {held.end_offset}")
         if partition.leading is not None:
             self._judge_advance(machine, partition, ghost)
 
-    def _differs(self, machine: Machine, ghost: PartitionGhost, held: HeldLog, mark: int) -> None:
+    def _differs(
+        self, machine: Machine, ghost: PartitionGhost, held: HeldLog, high_watermark: int
+    ) -> None:
         raise Violation(
             "D3",
-            f"{machine.name} has the mark of {held.name} at {mark}, but holds what was committed "
-            f"only below {ghost.agreement(machine.node_id)}",
+            f"{machine.name} has the high watermark of {held.name} at {high_watermark}, but holds "
+            f"what was committed only below {ghost.agreement(machine.node_id)}",
         )
 
     def _judge_advance(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
-        """D6: who could lead next holds everything below the mark, and enough replicas do."""
+        """D6: who could lead next holds everything below the high watermark, and enough replicas
+        do."""
         leader = partition.leading
         if leader is None or ghost.control is None:
             return
@@ -195,21 +199,22 @@ class ReplicaRules:
         holders = 0
         for node_id in partition.leadership.replicas:
             member = self._world.machines[node_id]
-            holds = ghost.agreement(node_id) >= ghost.true_mark
+            holds = ghost.agreement(node_id) >= ghost.true_high_watermark
             excused = member.lossy or member.damaged
             holders += holds or excused
             if node_id in members and not holds and not excused:
                 raise Violation(
                     "D6",
-                    f"leader {machine.name} committed {ghost.name} up to {ghost.true_mark}, but "
-                    f"in-sync replica {node_id} holds it only below {ghost.agreement(node_id)}",
+                    f"leader {machine.name} committed {ghost.name} up to "
+                    f"{ghost.true_high_watermark}, but in-sync replica {node_id} holds it only "
+                    f"below {ghost.agreement(node_id)}",
                 )
         wanted = min(_least(machine, partition), len(partition.leadership.replicas))
         if holders < wanted:
             raise Violation(
                 "D6",
-                f"leader {machine.name} committed {ghost.name} up to {ghost.true_mark} with "
-                f"{holders} of {wanted} replicas",
+                f"leader {machine.name} committed {ghost.name} up to "
+                f"{ghost.true_high_watermark} with {holders} of {wanted} replicas",
             )
 
     # Those who lead or could.
@@ -217,12 +222,12 @@ class ReplicaRules:
     def _judge_leader(self, machine: Machine, partition: Partition, ghost: PartitionGhost) -> None:
         if not _leads_now(partition, ghost):
             return
-        if ghost.agreement(machine.node_id) < ghost.true_mark:
+        if ghost.agreement(machine.node_id) < ghost.true_high_watermark:
             raise Violation(
                 "D1",
                 f"{machine.name} leads {ghost.name} in epoch {partition.leader_epoch} and lacks "
                 f"committed records from {ghost.agreement(machine.node_id)} on; "
-                f"below {ghost.true_mark} all was committed",
+                f"below {ghost.true_high_watermark} all was committed",
             )
 
     def _judge_members(self, ghost: PartitionGhost) -> None:
@@ -238,11 +243,11 @@ class ReplicaRules:
             held = ghost.held.get(node_id)
             if held is not None and held.unreadable:
                 continue
-            if ghost.agreement(node_id) < ghost.true_mark:
+            if ghost.agreement(node_id) < ghost.true_high_watermark:
                 raise Violation(
                     "D2",
                     f"{node_id} may lead {ghost.name} next but holds what is committed only below "
-                    f"{ghost.agreement(node_id)}, not {ghost.true_mark}",
+                    f"{ghost.agreement(node_id)}, not {ghost.true_high_watermark}",
                 )
 
     def _is_registered(self, machine: Machine) -> bool:
@@ -281,10 +286,10 @@ def _first_from(held: HeldLog, offset: int) -> int:
 
 
 def _judge_bounds(machine: Machine, partition: Partition) -> None:
-    log, mark = partition.log, partition.high_watermark.offset
-    bounds = (log.start_offset, partition.last_stable_offset, mark, log.end_offset)
+    log, high_watermark = partition.log, partition.high_watermark.offset
+    bounds = (log.start_offset, partition.last_stable_offset, high_watermark, log.end_offset)
     if any(low > high for low, high in pairwise(bounds)):
-        what = "start {}, last stable offset {}, mark {}, end {}".format(*bounds)
+        what = "start {}, last stable offset {}, high watermark {}, end {}".format(*bounds)
         raise Violation("D5", f"{partition.name} on {machine.name}: {what}")
 
 
@@ -308,12 +313,13 @@ def _judge_mark(machine: Machine, partition: Partition, seen: _Seen) -> None:
         partition.is_leader
         and seen.log is partition.log
         and seen.leadership.leader_epoch == partition.leader_epoch
-        and partition.high_watermark.offset < seen.mark
+        and partition.high_watermark.offset < seen.high_watermark
     ):
         raise Violation(
             "D7",
-            f"{machine.name} lowered the mark of {partition.name} from {seen.mark} to "
-            f"{partition.high_watermark.offset} in epoch {partition.leader_epoch}",
+            f"{machine.name} lowered the high watermark of {partition.name} from "
+            f"{seen.high_watermark} to {partition.high_watermark.offset} in epoch "
+            f"{partition.leader_epoch}",
         )
 
 

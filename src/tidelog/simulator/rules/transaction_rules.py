@@ -94,7 +94,7 @@ class TransactionRules:
             return waiting
         for name in self._partitions:
             ghost = self._ghost.by_name(name)
-            end = 0 if ghost is None else ghost.true_mark
+            end = 0 if ghost is None else ghost.true_high_watermark
             if self._reader.positions[name] < end:
                 return f"{self._reader.name} is at {self._reader.positions[name]} of {name}"
             verdicts = self._current(name)

@@ -60,7 +60,7 @@ class TransactionVerdicts:
         for held in ghost.held.values():
             for batch in held.batches:
                 header = read_header(batch.data)
-                is_due = ghost.true_mark <= batch.base_offset < held.loaded_end
+                is_due = ghost.true_high_watermark <= batch.base_offset < held.loaded_end
                 if is_due and header.is_control:
                     foreseen._end(header, read_transaction_marker(batch.data))
         return foreseen

@@ -30,7 +30,8 @@ Setup: TypeAlias = Callable[[World], None]
 """Adds clients, observers and expectations to a world that has not started yet."""
 
 MARK_SOON_MS: Final = 500
-"""Members commit all the time: marks must reach followers in between, or nothing is ever still."""
+"""Members commit all the time: high watermarks must reach followers in between, or nothing is ever
+still."""
 LOAD_BYTES: Final = 100
 """Coordinators load one batch at a time: clients often meet one that is not ready."""
 

@@ -191,7 +191,8 @@ class _Story:
                 )
                 self._lines.append(
                     f"{machine.name} {role} epoch={partition.leader_epoch}{in_sync} "
-                    f"start={partition.log.start_offset} mark={partition.high_watermark.offset} "
+                    f"start={partition.log.start_offset} "
+                    f"high-watermark={partition.high_watermark.offset} "
                     f"end={partition.log.end_offset} epochs: {epochs or 'none'}"
                 )
 
