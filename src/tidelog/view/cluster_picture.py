@@ -200,13 +200,15 @@ class ClusterPicture:
     def quorum(self) -> Told:
         """The quorum as its leader knows it, else as the node of the highest epoch does."""
         told = [node.quorum for node in self.nodes.values() if node.is_awake and node.quorum]
-        return max(told, key=_knows_quorum, default={})
+        return max(told, key=knowledge_of_quorum, default={})
 
     @property
     def brokers(self) -> list[Told]:
         """The registered brokers, as the node that knows the quorum best has them."""
         told = [node.cluster for node in self.nodes.values() if node.is_awake and node.cluster]
-        best = max(told, key=lambda cluster: _knows_quorum(cluster.get("quorum") or {}), default={})
+        best = max(
+            told, key=lambda cluster: knowledge_of_quorum(cluster.get("quorum") or {}), default={}
+        )
         return sorted(best.get("brokers") or [], key=lambda broker: int(broker["id"]))
 
     def replicas_of(self, name: TopicPartition) -> dict[int, Told]:
@@ -269,7 +271,8 @@ def _health(leader: int, in_sync: int, replicas: int, min_isr: int) -> Partition
     return PartitionHealth.UNDER_REPLICATED if in_sync < replicas else PartitionHealth.FINE
 
 
-def _knows_quorum(quorum: Told) -> tuple[bool, int, bool]:
+def knowledge_of_quorum(quorum: Told) -> tuple[bool, int, bool]:
+    """The more, the better a node knows who decides; most of all the one that does."""
     return (
         int(quorum.get("leader", NO_LEADER)) != NO_LEADER,
         int(quorum.get("epoch", -1)),

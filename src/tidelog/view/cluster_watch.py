@@ -23,6 +23,7 @@ from tidelog.view.cluster_picture import (
     NodeProcessState,
     NodeSeen,
     PartitionHealth,
+    knowledge_of_quorum,
 )
 from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
 from tidelog.view.problems import find_problems
@@ -168,17 +169,19 @@ class ClusterWatch:
                     reading.cancel()
 
     def _choose_metadata_source(self) -> None:
-        """One node tells of all partitions: the one that knows the quorum best."""
+        """One node tells of all partitions: the active controller, else one that knows it. A node
+        that is cut off would go on telling what it knew last."""
         awake = {key: node for key, node in self.picture.nodes.items() if node.is_awake}
+        best = max(awake, key=lambda key: knowledge_of_quorum(awake[key].quorum), default=None)
         present = awake.get(self._metadata_from or "")
-        if present is not None and present.quorum.get("leader", 0) != NO_LEADER:
+        if best is None or (
+            present is not None
+            and present.quorum.get("leader", NO_LEADER) != NO_LEADER
+            and awake[best].quorum.get("role") != "leader"
+        ):
             return
-        informed = (key for key, node in awake.items() if node.quorum.get("leader", -1) >= 0)
-        chosen = next(
-            informed, self._metadata_from if present is not None else next(iter(awake), None)
-        )
-        if chosen != self._metadata_from:
-            self._metadata_from = chosen
+        if best != self._metadata_from:
+            self._metadata_from = best
             self._aim()
 
     async def _watch(self, address: str) -> None:

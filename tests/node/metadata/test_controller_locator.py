@@ -17,4 +17,6 @@ def test_a_node_is_none_of_the_others_wherever_it_is_advertised() -> None:
         }
     )
 
-    assert ControllerLocator(config, NodeBench({}).node.quorum).others == (("localhost", 7002),)
+    quorum = NodeBench({}).start().node.quorum
+
+    assert ControllerLocator(config, quorum).others == (("localhost", 7002),)

@@ -95,7 +95,7 @@ function Links() {
   const [open, setOpen] = useState(false);
   if (!answer?.length) return null;
   const faulty = answer.filter((link) => link.cut || link.delay_ms);
-  const said = ({ cut, delay_ms: delay }) => (cut ? "✂ cut" : delay ? `⧖ ${delay} ms slower` : "whole");
+  const said = ({ cut, delay_ms: delay }) => (cut ? "✂ cut" : delay ? `+ ${delay} ms` : "whole");
   const shown = open ? answer : faulty;
   return html`<section class=${`card links ${faulty.length ? "faulty" : ""}`}>
     <div class="toolbar"><b>Links between nodes</b> <span>${faulty.length ? `${faulty.length} of ${answer.length} are not whole` : `all ${answer.length} are whole`}</span>
