@@ -163,6 +163,12 @@ def test_missing_replicas_are_told_with_their_broker() -> None:
     assert as_object(found)["partitions"] == ["orders-0"]
 
 
+def test_a_cluster_that_keeps_no_events_is_not_asked_for_them() -> None:
+    bare = with_first(partition(isr=(100, 102)), nodes=(), processes={})
+
+    assert only(bare).remedy.endswith("; `tidelog topics describe orders` tells more")
+
+
 def test_a_replica_on_its_way_is_not_missed() -> None:
     assert problems(with_first(partition(isr=(100, 102)), adding={FIRST: (101,)})) == []
 
