@@ -237,7 +237,7 @@ def test_an_unclean_election_is_told_for_a_day_with_what_it_may_have_lost(
     found = problems(seen)
 
     assert [each.kind for each in found] == ["unclean-election"] * told
-    assert not told or 'in epoch 7: up to "3" records' in found[0].what
+    assert not told or 'in epoch 7; it may have lost up to "3" records' in found[0].what
 
 
 def test_a_clock_that_is_far_off_is_named_unless_the_answer_took_as_long() -> None:

@@ -203,7 +203,7 @@ def _unclean_elections(seen: ClusterSnapshot) -> Iterator[Problem]:
                 Severity.SERIOUS,
                 "unclean-election",
                 f"{name} got a leader from outside its in-sync set at {timestamp(at_ms)} in epoch "
-                f"{epoch}: {may_lose}",
+                f"{epoch}; it may have lost {may_lose}",
                 f"`tidelog why {name}` tells how it came; producers may have to send again",
                 partitions=(name,),
             )
