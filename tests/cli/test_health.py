@@ -40,9 +40,12 @@ def run(cluster: Cluster, *arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, "--data", str(cluster.directory)])
 
 
+def listeners(cluster: Cluster) -> list[str]:
+    return [option for each in cluster.node_ids for option in ("--http", cluster.http(each))]
+
+
 def over_http(cluster: Cluster, *arguments: str) -> Result:
-    nodes = [option for each in cluster.node_ids for option in ("--http", cluster.http(each))]
-    return CliRunner().invoke(app, [*arguments, *nodes])
+    return CliRunner().invoke(app, [*arguments, *listeners(cluster)])
 
 
 def until(reached: Callable[[], bool]) -> None:
@@ -94,8 +97,10 @@ def test_a_kill_is_seen_explained_and_followed_until_the_broker_is_back(cluster:
     )
     gone = leader(cluster)
     following = Following(cluster, "--topic", "orders-0", "--why")
+    remote = Following(cluster, "--topic", "orders-0", *listeners(cluster))
     try:
         following.wait_for("orders-0 led by this node in epoch 0")
+        remote.wait_for("orders-0 led by this node in epoch 0")
         cluster.kill(gone)
         following.wait_for(f"orders-0 is led by .* in epoch 1 after {gone}: broker {gone} closed")
 
@@ -121,9 +126,11 @@ def test_a_kill_is_seen_explained_and_followed_until_the_broker_is_back(cluster:
         following.wait_for(f"node {gone}: orders-0 follows")
         until(lambda: run(cluster, "cluster", "health").exit_code == 0)
         following.wait_for("orders-0 in sync: .* after .*: leader .* takes")
-        assert following.interrupt() == 0
+        remote.wait_for(f"node {gone}: orders-0 follows")
+        assert following.interrupt() == remote.interrupt() == 0
     finally:
         following.end()
+        remote.end()
     back = run(cluster, "why", "orders-0").stdout
     assert f"broker {gone} registered" in back
     assert f"takes {gone} into the ISR" in back

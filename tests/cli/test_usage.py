@@ -201,6 +201,17 @@ def test_an_unreachable_cluster_ends_with_three_and_says_who_is_missing(
     assert "`tidelog status`" in result.stderr
 
 
+@pytest.mark.parametrize("arguments", [["events"], ["why", "orders-0"]], ids=" ".join)
+def test_nodes_that_do_not_answer_over_http_end_with_three(arguments: list[str]) -> None:
+    (port,) = free_ports(1)
+
+    result = CliRunner().invoke(app, [*arguments, "--http", f"127.0.0.1:{port}"])
+
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert f"http://127.0.0.1:{port}: Connection refused" in result.stderr
+
+
 def test_the_bootstrap_address_may_come_from_the_environment() -> None:
     (port,) = free_ports(1)
 

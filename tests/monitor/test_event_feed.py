@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.http.test_server import LIMITS, Served
 
+from tidelog.client.errors import Unreachable
 from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, Routes, error_response
 from tidelog.http.questions import NodeListener, NodeSilent
 from tidelog.http.server_sent_events import event_stream, event_text
@@ -121,7 +122,7 @@ def test_a_node_that_does_not_answer_is_named_and_hinders_no_other(tmp_path: Pat
 
     assert len(kept_events([nobody, journal(tmp_path, 100, 1)], 0, said.append)) == 1
     assert "its events are missing here" in said[0]
-    with pytest.raises(NodeSilent, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         kept_events([nobody], 0, print)
 
 

@@ -163,6 +163,12 @@ def test_missing_replicas_are_told_with_their_broker() -> None:
     assert as_object(found)["partitions"] == ["orders-0"]
 
 
+def test_a_cluster_that_keeps_no_events_is_not_asked_for_them() -> None:
+    bare = with_first(partition(isr=(100, 102)), nodes=(), processes={})
+
+    assert only(bare).remedy.endswith("; `tidelog topics describe orders` tells more")
+
+
 def test_a_replica_on_its_way_is_not_missed() -> None:
     assert problems(with_first(partition(isr=(100, 102)), adding={FIRST: (101,)})) == []
 
@@ -231,7 +237,7 @@ def test_an_unclean_election_is_told_for_a_day_with_what_it_may_have_lost(
     found = problems(seen)
 
     assert [each.kind for each in found] == ["unclean-election"] * told
-    assert not told or 'in epoch 7: up to "3" records' in found[0].what
+    assert not told or 'in epoch 7; it may have lost up to "3" records' in found[0].what
 
 
 def test_a_clock_that_is_far_off_is_named_unless_the_answer_took_as_long() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.completion import node_ids
+from tidelog.cli.completion import node_ids, topic_names
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.moments import since_ms
 from tidelog.cli.names import no_such
@@ -32,7 +32,11 @@ def events(
     ] = False,
     topic: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC[-PARTITION]", help="Only what concerns this one."),
+        typer.Option(
+            metavar="TOPIC[-PARTITION]",
+            help="Only what concerns this one.",
+            autocompletion=topic_names,
+        ),
     ] = None,
     node: Annotated[
         list[int] | None,

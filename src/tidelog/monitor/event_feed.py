@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Final, Protocol
 
+from tidelog.client.errors import Unreachable
 from tidelog.http.questions import NodeListener, NodeSilent
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.observe.told_event import ToldEvent, in_order, read_event
@@ -166,8 +167,8 @@ def local_journals(cluster: LocalCluster) -> list[LocalJournal]:
 
 
 def kept_events(sources: Sequence[EventSource], since_ms: int, say: Say) -> list[ToldEvent]:
-    """What the nodes still have, in order; who does not answer is named, and `NodeSilent` when
-    nobody does."""
+    """What the nodes still have, in order; who does not answer is named, and `Unreachable` is
+    raised when nobody does."""
     found: list[ToldEvent] = []
     silent: list[NodeSilent] = []
     for source in sources:
@@ -176,7 +177,7 @@ def kept_events(sources: Sequence[EventSource], since_ms: int, say: Say) -> list
         except NodeSilent as error:
             silent.append(error)
     if silent and len(silent) == len(sources):
-        raise NodeSilent("; ".join(map(str, silent)))
+        raise Unreachable("; ".join(map(str, silent)))
     for missing in silent:
         say(f"{missing}; its events are missing here")
     return in_order(found)

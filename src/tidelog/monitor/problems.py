@@ -120,7 +120,7 @@ def _offline(seen: ClusterSnapshot) -> Iterator[Problem]:
             Severity.CRITICAL,
             "offline-partitions",
             f"{_partitions(gone)} no leader that answers: nobody can read or write there",
-            f"{_start(seen, candidates, 'one of ')}; `tidelog why {gone[0]}` tells how it came",
+            f"{_start(seen, candidates, 'one of ')}; {_more(seen, gone[0])} tells how it came",
             partitions=tuple(gone),
         )
 
@@ -139,17 +139,17 @@ def _under_min_isr(seen: ClusterSnapshot) -> Iterator[Problem]:
             "under-min-isr",
             f"{_partitions(short)} fewer in-sync replicas than min.insync.replicas: acks=all is "
             "refused",
-            f"{_start(seen, _missing(seen, short))}; `tidelog why {short[0]}`",
+            f"{_start(seen, _missing(seen, short))}; {_more(seen, short[0])} tells more",
             partitions=tuple(short),
         )
     if never:
-        topic = never[0].topic
+        topic = next(iter(never)).topic
         wanted = seen.min_in_sync[topic]
         yield Problem(
             Severity.SERIOUS,
             "min-isr-above-replicas",
-            f"{_partitions(never)} fewer replicas than min.insync.replicas asks for ({wanted}): "
-            "acks=all is always refused",
+            f"{_partitions(list(never))} fewer replicas than min.insync.replicas asks for "
+            f"({wanted}): acks=all is always refused",
             f"`tidelog configs set --topic {topic} min.insync.replicas=…`, or more replicas with "
             "`tidelog partitions reassign`",
             partitions=tuple(never),
@@ -169,7 +169,7 @@ def _under_replicated(seen: ClusterSnapshot) -> Iterator[Problem]:
             Severity.DEGRADED,
             "under-replicated",
             f"{_partitions(lacking)} replicas that are not in sync, on {_brokers_named(without)}",
-            f"{_start(seen, without)}; `tidelog why {lacking[0]}`",
+            f"{_start(seen, without)}; {_more(seen, lacking[0])} tells more",
             partitions=tuple(lacking),
         )
 
@@ -203,7 +203,7 @@ def _unclean_elections(seen: ClusterSnapshot) -> Iterator[Problem]:
                 Severity.SERIOUS,
                 "unclean-election",
                 f"{name} got a leader from outside its in-sync set at {timestamp(at_ms)} in epoch "
-                f"{epoch}: {may_lose}",
+                f"{epoch}; it may have lost {may_lose}",
                 f"`tidelog why {name}` tells how it came; producers may have to send again",
                 partitions=(name,),
             )
@@ -369,10 +369,17 @@ def _start(seen: ClusterSnapshot, node_ids: Sequence[int], which: str = "") -> s
         return (" or " if which else ", ").join(commands)
     fenced = [each for each in node_ids if not _lives(seen, each)]
     if fenced:
-        return f"start {which}{_brokers_named(fenced)}, or see its node.log if it runs"
+        names = ", ".join(map(str, fenced))
+        return f"start {which}node{'' if len(fenced) == 1 else 's'} {names}, or read the log there"
     if not node_ids:
         return "wait for its replicas"
     return f"see whether {_brokers_named(node_ids)} can keep up with the leaders"
+
+
+def _more(seen: ClusterSnapshot, name: TopicPartition) -> str:
+    """The command that tells more of a partition: of events only where somebody keeps them."""
+    has_events = bool(seen.nodes or seen.processes)
+    return f"`tidelog why {name}`" if has_events else f"`tidelog topics describe {name.topic}`"
 
 
 def _brokers_named(node_ids: Sequence[int]) -> str:
