@@ -14,7 +14,7 @@ from tests.view.test_server import serving
 from tidelog.client.admin import Admin
 from tidelog.client.blocking import Client
 from tidelog.client.groups import Groups
-from tidelog.client.producer import Producer
+from tidelog.client.producer import ACKS_ALL, Producer
 from tidelog.client.transactions import Transactions
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.local.view_process import ViewProcess
@@ -24,9 +24,10 @@ from tidelog.view.server import ViewedCluster
 pytestmark = pytest.mark.long
 
 SEEN_WITHIN_MS = 500
-WAIT_FOR_SENTENCE = """(before) => new Promise((resolve) => {
+WAIT_FOR_SENTENCE = """(before) => new Promise((resolve, reject) => {
+  setTimeout(() => reject(new Error("no such sentence")), 15000);
   const look = () => {
-    const line = [...document.querySelectorAll(".latest li")].find(({ textContent: text }) =>
+    const line = [...document.querySelectorAll(".event-list li")].find(({ textContent: text }) =>
       text.includes("orders-0 is led by") && !text.includes(`is led by ${before} `));
     if (!line) return requestAnimationFrame(look);
     const today = new Date().toISOString().slice(0, 11);
@@ -109,9 +110,9 @@ def show(page: Page, place: str) -> None:
     page.evaluate("(place) => { location.hash = place; }", place)
 
 
-def produce(cluster: LocalCluster, topic: str, value: str) -> None:
+def produce(cluster: LocalCluster, topic: str, value: str, acks: int = ACKS_ALL) -> None:
     with Client(cluster.bootstrap) as client:
-        producer = Producer(client, topic)
+        producer = Producer(client, topic, acks=acks)
         producer.send(value.encode())
         producer.flush()
 
@@ -121,13 +122,15 @@ def test_a_new_leader_is_seen_with_its_sentence_half_a_second_after_kill_9(
 ) -> None:
     with Client(cluster.bootstrap) as client:
         leader = Admin(client).topics(["orders"]).leader_of("orders", 0)
-    expect(page.locator(f"[data-node='{leader}'][data-state=running]")).to_be_visible()
+    show(page, "/timeline")
+    expect(page.locator(".event-list")).to_contain_text("topic orders created")
     cluster.node(leader).kill()
 
     seen = page.evaluate(WAIT_FOR_SENTENCE, leader)
 
     assert f"after {leader}: broker {leader} closed its connection" in seen["sentence"]
     assert seen["late"] < SEEN_WITHIN_MS
+    show(page, "/")
     expect(page.locator(f"[data-node='{leader}'][data-state=stopped]")).to_be_visible()
     expect(page.locator(".problems")).to_contain_text(f"Node {leader} is stopped: killed")
 
@@ -147,7 +150,8 @@ def test_the_microscope_follows_a_record_to_all_replicas(page: Page, cluster: Lo
     for broker in (100, 101, 102):
         column = page.locator(f".microscope .column[data-broker='{broker}'][data-end='1']")
         expect(column).to_have_attribute("data-high-watermark", "1")
-    expect(page.locator(".happenings")).to_contain_text("appends 0 to 0")
+    produce(cluster, "orders", "seen fetch by fetch")
+    expect(page.locator(".happenings")).to_contain_text("appends 1 to 1")
     expect(page.locator(".events")).to_contain_text("led by this node in epoch")
 
 
@@ -162,11 +166,12 @@ def test_a_link_that_is_cut_costs_a_follower_its_place_until_it_is_healed(
     expect(link).to_contain_text(f"tidelog link cut {min(leader, follower)}")
     link.locator("[data-action=cut] button").click()
     expect(link).to_contain_text("✂ cut")
-    expect(page.locator(".problems")).to_contain_text("out of sync", timeout=20_000)
+    produce(cluster, "orders", "which the follower does not get", acks=1)
+    expect(page.locator(".problems")).to_contain_text("out of sync", timeout=30_000)
 
     link.locator("[data-action=heal] button").click()
     expect(link).to_contain_text("whole")
-    expect(page.locator(".problems")).not_to_contain_text("out of sync", timeout=20_000)
+    expect(page.locator(".problems")).not_to_contain_text("out of sync", timeout=30_000)
 
 
 def test_a_topic_moves_after_its_preview(page: Page, cluster: LocalCluster) -> None:

@@ -105,8 +105,9 @@ function Lanes({ events, first, last, moment, onMoment }) {
   const nodes = [...new Set(events.map((event) => event.node))].sort((a, b) => a - b);
   const height = Math.max(1, nodes.length) * LANE + 18;
   useEffect(() => {
-    const observer = new ResizeObserver(() => setWidth(Math.max(200, canvas.current.parentElement.clientWidth)));
-    observer.observe(canvas.current.parentElement);
+    const frame = canvas.current.parentElement;
+    const observer = new ResizeObserver(() => setWidth(Math.max(200, frame.clientWidth)));
+    observer.observe(frame);
     return () => observer.disconnect();
   }, []);
   const x = (time) => 44 + ((time - first) / Math.max(1, last - first)) * (width - 56);
