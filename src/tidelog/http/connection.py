@@ -101,9 +101,8 @@ class HttpConnection:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             if self._protocol.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
-            received = await asyncio.wait_for(
-                self._reader.read(_READ_BYTES), timeout=self._limits.idle_s
-            )
+            async with asyncio.timeout(self._limits.idle_s):
+                received = await self._reader.read(_READ_BYTES)
             self._protocol.receive_data(received)
         return event
 
@@ -183,7 +182,8 @@ class HttpConnection:
             raise ConnectionResetError("the peer left")
         self._writer.write(self._protocol.send(event) or b"")
         if self._writer.transport.get_write_buffer_size() > _BUFFERED_BYTES:
-            await asyncio.wait_for(self._writer.drain(), self._limits.unread_s)
+            async with asyncio.timeout(self._limits.unread_s):
+                await self._writer.drain()
 
 
 def _names_loopback(host: str) -> bool:

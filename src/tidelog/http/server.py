@@ -75,4 +75,5 @@ class HttpServer:
         finally:
             with suppress(Exception):  # it is over, whatever the transport says to that
                 writer.close()
-                await asyncio.wait_for(writer.wait_closed(), self._limits.unread_s)
+                async with asyncio.timeout(self._limits.unread_s):
+                    await writer.wait_closed()

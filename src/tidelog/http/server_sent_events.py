@@ -34,7 +34,8 @@ def event_stream(events: Chunks) -> HttpResponse:
 async def wait_or_timeout(bell: asyncio.Event, timeout_s: float) -> bool:
     """Whether the bell rang within that time."""
     try:
-        await asyncio.wait_for(bell.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await bell.wait()
     except TimeoutError:
         return False
     return True
