@@ -362,13 +362,14 @@ def test_up_status_node_and_down(tmp_path: Path, port: int) -> None:
             "pid",
             "listener",
             "controller_listener",
-            "http_listener",
+            "http",
             "data",
             "log",
             "state",
             "ending",
         }
         assert (node["ending"], shown["view"]) == (None, None)
+        assert node["http"] == f"http://127.0.0.1:{port + 2000}"
         here = {"TIDELOG_BOOTSTRAP": node["listener"]}
         fine("produce", "kept", stdin="before\n", **here)
         assert (Path(node["data"]) / "kept-0").is_dir()

@@ -248,14 +248,14 @@ class LocalCluster:
 
     def _node_status(self, node_id: int) -> dict[str, Any]:
         node, description = self.nodes[node_id], self.descriptions[node_id]
-        ending = node.last_ending
+        ending, http = node.last_ending, description.http_listener
         return {
             "id": node_id,
             "roles": list(description.roles),
             "pid": node.pid,
             "listener": description.listener,
             "controller_listener": description.controller_listener,
-            "http_listener": description.http_listener,
+            "http": None if http is None or node.pid is None else f"http://{http}",
             "data": str(node.data),
             "log": str(node.log),
             "state": str(node.state),
