@@ -78,7 +78,10 @@ LONGEST: Final = (
     "tests/audit/",
     "tests/examples/",
     "tests/integration/",
+    "tests/view/",
     "tests/cli/test_end_to_end.py",
+    "tests/cli/test_operators.py",
+    "tests/cli/test_health.py",
     "tests/cli/",
     "tests/quorum/test_all_interleavings.py",
 )

@@ -206,7 +206,7 @@ def test_a_node_that_was_formatted_with_voters_of_its_own_stops_with_the_reason(
     trio.local.start_node(101)
 
     said = require_the_others(trio, "of-the-majority")
-    assert "its own says that it is the only voter" in said
+    assert "directory says that it is the only voter" in said
     assert "--no-initial-controllers" in said
     known = tidelog("topics", "list", at=trio).stdout
     assert "of-the-majority" in known

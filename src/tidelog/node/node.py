@@ -187,7 +187,7 @@ class Node:
     def _end_tick(self, rooms: Rooms, now: Now) -> None:
         control, replicas = rooms.control, rooms.replicas
         failure = replicas.hosting.note_failures() or replicas.lifecycle.failure
-        failure = failure or control.follower.failure or rooms.metadata.failure
+        failure = failure or control.follower.failure or rooms.metadata.recognition.misplaced
         if control.joining is not None:
             failure = failure or control.joining.failure
         if failure is None:

@@ -71,6 +71,7 @@ from tidelog.node.metadata.metadata_feed import MetadataFeed
 from tidelog.node.metadata.metadata_follower import MetadataFollower
 from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.sole_voter import SoleVoter
+from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.node.metadata.voter_updates import VoterUpdates
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
@@ -112,12 +113,7 @@ class MetadataRoom(NamedTuple):
     member: QuorumMember
     feed: MetadataFeed
     image_changed: Signal[[ImageDelta, Now]]
-    sole_voter: SoleVoter
-
-    @property
-    def failure(self) -> str | None:
-        """Why this node has no place in the quorum of its cluster."""
-        return self.member.failure or self.sole_voter.failure
+    recognition: VoterRecognition
 
 
 class ControlRoom(NamedTuple):
@@ -222,9 +218,9 @@ def _build_metadata(base: Base, now: Now) -> MetadataRoom:
     member = QuorumMember(runtime, cluster, watch, quorum, quorum_listener(config))
     image_changed: Signal[[ImageDelta, Now]] = Signal()
     feed = MetadataFeed(runtime, cluster, quorum.replica, image_changed)
-    sole_voter = SoleVoter(runtime, cluster, quorum, locator)
+    sole_voter = SoleVoter(runtime, cluster, quorum, locator, member.recognition)
     member.changed.hear(sole_voter.look)
-    return MetadataRoom(quorum, locator, watch, member, feed, image_changed, sole_voter)
+    return MetadataRoom(quorum, locator, watch, member, feed, image_changed, member.recognition)
 
 
 def _build_control(base: Base, metadata: MetadataRoom) -> ControlRoom:

@@ -76,17 +76,14 @@ class QuorumMember:
         self._quorum.start(now)
         self.settle(now)
 
-    @property
-    def failure(self) -> str | None:
-        """Why this node can have no part in the quorum."""
-        return self.recognition.misplaced
-
     # What voters ask
 
     def asked(self, question: QuorumRequest, now: Now) -> Promise[QuorumResponse]:
         """The answer, settled once what it promises is on disk."""
         answer: Promise[QuorumResponse] = Promise()
-        if not self._is_meant(question, now):
+        if isinstance(question, Vote | BeginQuorumEpoch) and not self.recognition.is_meant(
+            question.voter, now
+        ):
             # No word of an epoch that the asker does not know.
             known = min(question.epoch, self._quorum.state.durable_epoch)
             answer.settle(QuorumResponse(ErrorCode.invalid_voter_key, known))
@@ -106,16 +103,6 @@ class QuorumMember:
             self.settle(now)
             answer.settle(said)
         return answer
-
-    def _is_meant(self, question: QuorumRequest, now: Now) -> bool:
-        match question:
-            case Vote(candidate=sender):
-                sender_id = sender.id
-            case BeginQuorumEpoch(leader_id=sender_id):
-                pass
-            case EndQuorumEpoch():
-                return True
-        return self.recognition.is_meant(question.voter, sender_id, self._quorum.voters, now)
 
     def leave(self, now: Now, left: Callable[[Now], None]) -> None:
         """Hand the lead over, if this node has it; then, or in time, call `left`."""

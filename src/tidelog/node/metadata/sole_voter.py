@@ -20,7 +20,7 @@ from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.quorum_messages import FETCH_VERSION, fetch_request, fetched
-from tidelog.node.metadata.voter_recognition import REMEDY
+from tidelog.node.metadata.voter_recognition import REMEDY, VoterRecognition
 from tidelog.protocol.fetch import FetchResponse
 from tidelog.quorum.fetching import MetadataFetch
 from tidelog.quorum.messages import Address
@@ -38,18 +38,18 @@ class SoleVoter:
         cluster: ClusterView,
         quorum: Quorum[MetadataRecord],
         locator: ControllerLocator,
+        recognition: VoterRecognition,
     ) -> None:
         self._runtime = runtime
         self._cluster = cluster
         self._quorum = quorum
         self._own = quorum.identity
         self._locator = locator
+        self._recognition = recognition
         self._next = 0
         self._is_asking = False
         self._elsewhere: dict[Address, int] = {}
         """Controllers that follow another leader, and whom."""
-        self.failure: str | None = None
-        """Why this node is not the quorum of its cluster."""
 
     def look(self, now: Now) -> None:
         """Ask the next one, unless somebody is being asked, or there is no reason to."""
@@ -91,7 +91,7 @@ class SoleVoter:
         if self._locator.are_most(self._elsewhere) and self._leads_alone:
             where = ", ".join(f"{host}:{port}" for host, port in sorted(self._elsewhere))
             leader = next(iter(self._elsewhere.values()))
-            self.failure = (
+            self._recognition.misplaced = (
                 f"the controllers at {where} of the same cluster follow controller {leader}, while "
                 f"this node's directory says that it is the only voter: {REMEDY}"
             )

@@ -7,9 +7,11 @@ names, and it has to find out that it is the odd one.
 
 Invariant  A voter that asks around follows a leader only once that one has answered it as the
            replica that the log names: anybody can say that it leads. Who has not heard for long
-           from any voter that it knows was away while they changed, and believes.
+           from any voter that it knows was away while they changed, and believes; but not in one
+           that says it is another replica. A leader that counts on this voter will tell it so.
 Invariant  What is meant for another replica, or answered by one, never reaches the quorum.
-Invariant  A node is taken for misplaced only while no other voter has spoken to it as one.
+Invariant  A node is taken for misplaced only while no other voter has spoken to it as one, and only
+           by answers of those whom it asked: what a request says, anybody can say.
 """
 
 from __future__ import annotations
@@ -48,18 +50,12 @@ class VoterRecognition:
     def start(self, now: Now) -> None:
         self._spoken_to_ms = now.monotonic_ms
 
-    def is_meant(self, addressed: ReplicaKey, sender_id: int, voters: VoterSet, now: Now) -> bool:
+    def is_meant(self, addressed: ReplicaKey, now: Now) -> bool:
         """Whether a request is for this replica, and not for another one of the same node."""
-        if addressed.is_same(self._own):
-            self._spoken_to(now)
-            return True
-        is_alone = voters.voter_ids == (self._own.id,) and voters.find(*self._own) is not None
-        if is_alone and sender_id != self._own.id:
-            self.misplaced = (
-                f"controller {sender_id} of the same cluster has a quorum in which this node votes "
-                f"with another directory, while its own says that it is the only voter: {REMEDY}"
-            )
-        return False
+        if not addressed.is_same(self._own):
+            return False
+        self._spoken_to(now)
+        return True
 
     def answered(self, voter_id: int, response: QuorumResponse, now: Now) -> QuorumResponse:
         """What counts of an answer: nothing, unless it is that of the voter who was asked."""
@@ -82,7 +78,7 @@ class VoterRecognition:
         others = {*voters.voter_ids} - {self._own.id}
         strange = self._refusing & others
         if 2 * len(strange) <= len(others):
-            return True
+            return leader_id not in strange
         named = ", ".join(map(str, sorted(strange)))
         self.misplaced = (
             f"the controllers {named} are not the voters that this node's directory names "
