@@ -120,3 +120,27 @@ def test_the_readable_file_is_replaced_and_no_line_is_lost(tmp_path: Path) -> No
     assert sum("said by others" in line for line in seen) == 7
     assert path.stat().st_size <= 400
     assert (tmp_path / "node.log.1").stat().st_size <= 400
+
+
+def test_a_log_that_somebody_moved_away_is_still_written(tmp_path: Path) -> None:
+    path, moved = tmp_path / "node.log", tmp_path / "elsewhere.log"
+    readable = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    journal = EventJournal(7, readable, readable_path=str(path))
+    path.rename(moved)
+    journal.say("node 7 listens", NOW)
+    journal.close()
+    os.close(readable)
+
+    assert moved.read_text().endswith("node 7 listens\n")
+
+
+def test_events_go_on_in_the_old_file_while_it_cannot_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    (tmp_path / "events.jsonl.1").mkdir()
+    with open(os.devnull, "w") as nowhere:
+        journal = EventJournal(7, nowhere.fileno(), str(path), size_limit=300)
+        for _ in range(10):
+            journal.write(OFFLINE, NOW)
+        journal.close()
+
+    assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == [*range(1, 11)]

@@ -126,13 +126,7 @@ def _offline(seen: ClusterSnapshot) -> Iterator[Problem]:
 
 
 def _under_min_isr(seen: ClusterSnapshot) -> Iterator[Problem]:
-    short = [
-        name for name, each in _led(seen) if len(each.in_sync) < seen.min_in_sync.get(name.topic, 0)
-    ]
-    never = [
-        name for name in short if len(seen.partitions[name].replicas) < seen.min_in_sync[name.topic]
-    ]
-    short = [name for name in short if name not in never]
+    short = [name for name, each in _led(seen) if len(each.in_sync) < _least(seen, name, each)]
     if short:
         yield Problem(
             Severity.SERIOUS,
@@ -142,18 +136,11 @@ def _under_min_isr(seen: ClusterSnapshot) -> Iterator[Problem]:
             f"{_start(seen, _missing(seen, short))}; {_more(seen, short[0])} tells more",
             partitions=tuple(short),
         )
-    if never:
-        topic = next(iter(never)).topic
-        wanted = seen.min_in_sync[topic]
-        yield Problem(
-            Severity.SERIOUS,
-            "min-isr-above-replicas",
-            f"{_partitions(list(never))} fewer replicas than min.insync.replicas asks for "
-            f"({wanted}): acks=all is always refused",
-            f"`tidelog configs set --topic {topic} min.insync.replicas=…`, or more replicas with "
-            "`tidelog partitions reassign`",
-            partitions=tuple(never),
-        )
+
+
+def _least(seen: ClusterSnapshot, name: TopicPartition, each: PartitionView) -> int:
+    """So many in-sync replicas acks=all takes: no more than there are replicas."""
+    return min(seen.min_in_sync.get(name.topic, 0), len(each.replicas))
 
 
 def _under_replicated(seen: ClusterSnapshot) -> Iterator[Problem]:
@@ -161,7 +148,7 @@ def _under_replicated(seen: ClusterSnapshot) -> Iterator[Problem]:
         name
         for name, each in _led(seen)
         if set(each.replicas) - set(each.in_sync) - set(seen.adding.get(name, ()))
-        and len(each.in_sync) >= seen.min_in_sync.get(name.topic, 0)
+        and len(each.in_sync) >= _least(seen, name, each)
     ]
     if lacking:
         without = _missing(seen, lacking)

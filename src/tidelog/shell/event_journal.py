@@ -71,13 +71,9 @@ class EventJournal:
         self.last_sequence += 1
         fields = as_dict(event, self._node_id, now.wall_ms, self.last_sequence)
         entry = (json.dumps(fields, separators=(",", ":")) + "\n").encode()
-        with suppress(OSError, DiskError):
-            if self._json_size + len(entry) > self._size_limit:
-                fd, self._json_fd, self._json_size = self._json_fd, _CLOSED, 0
-                os.close(fd)
-                os.replace(self._json_path, self._json_path + BEFORE)
-            if self._json_fd == _CLOSED:
-                self._open(self._json_path)
+        if self._json_size + len(entry) > self._size_limit:
+            self._replace_json(self._json_path)
+        with suppress(OSError):
             if os.write(self._json_fd, entry) == len(entry):
                 self._json_size += len(entry)
             else:  # the disk is full
@@ -96,9 +92,10 @@ class EventJournal:
 
     def _say(self, line: str) -> None:
         text = f"{line}\n".encode(errors="backslashreplace")
-        with suppress(OSError):
-            if self._readable_path is not None:
+        if self._readable_path is not None:
+            with suppress(OSError):  # moved away by somebody, perhaps: what is behind still holds
                 self._replace_if_full(self._readable_path, len(text))
+        with suppress(OSError):
             os.write(self._readable_fd, text)
 
     def _replace_if_full(self, path: str, more: int) -> None:
@@ -115,6 +112,14 @@ class EventJournal:
             os.dup2(fresh, self._readable_fd)
         finally:
             os.close(fresh)
+
+    def _replace_json(self, path: str) -> None:
+        """Begin another file; where that cannot be done, go on in this one."""
+        with suppress(OSError, DiskError):
+            os.replace(path, path + BEFORE)
+            before = self._json_fd
+            self._open(path)
+            os.close(before)
 
     def _open(self, path: str) -> None:
         try:

@@ -254,7 +254,7 @@ def _answer_later(
     parked: list[ParkedAnswer] = []
     tell: Callable[[PendingResult, ErrorCode], None] = known
     if context.runtime.watch.magnified:
-        tell = _seen(context.runtime, request.now, pending, known)
+        tell = _seen(context.runtime, request.arrived, pending, known)
     for result in pending:
         if result.end_offset == NO_OFFSET:
             flushed = context.flushes.after_owed(result.partition)

@@ -48,6 +48,7 @@ class Request(Generic[BodyT_co]):
         "_slot",
         "api_key",
         "api_version",
+        "arrived",
         "body",
         "client_id",
         "connection",
@@ -66,6 +67,8 @@ class Request(Generic[BodyT_co]):
         meter: RequestMeter | None = None,
     ) -> None:
         self.now = now
+        self.arrived = now
+        """Whenever it is taken up again."""
         self.connection = connection
         self.api_key = header.api_key
         self.api_version = header.api_version
@@ -97,7 +100,7 @@ class Request(Generic[BodyT_co]):
             self.connection.fill(self._slot, encoded)
             self._slot = None
             if self._meter is not None:
-                self._meter.answered(self.api_key, self.now)
+                self._meter.answered(self.api_key, self.arrived)
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:
         """Answer once the promise is settled, with what it is then."""
