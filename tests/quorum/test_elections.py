@@ -249,20 +249,3 @@ def test_a_leader_encourages_nobody_and_a_candidate_everybody() -> None:
 def test_a_known_leader_leaves_no_vote_in_its_epoch() -> None:
     bench = VoterBench(stored=ElectionState(4, 2))
     assert not bench.ask_vote(3, 4).granted
-
-
-@pytest.mark.parametrize(
-    "said", [BeginQuorumEpoch(4, 3, key(1), address(3)), EndQuorumEpoch(4, 3, (key(1),))]
-)
-def test_who_names_another_leader_of_an_epoch_is_refused(
-    said: BeginQuorumEpoch | EndQuorumEpoch,
-) -> None:
-    bench = VoterBench()
-    bench.elections.handle_begin_quorum_epoch(BeginQuorumEpoch(4, 2, key(1), address(2)), bench.now)
-    answer = (
-        bench.elections.handle_begin_quorum_epoch(said, bench.now)
-        if isinstance(said, BeginQuorumEpoch)
-        else bench.elections.handle_end_quorum_epoch(said, bench.now)
-    )
-    assert answer.error == ErrorCode.invalid_request
-    assert bench.state == ("follower", 4, 2)

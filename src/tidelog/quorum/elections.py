@@ -196,8 +196,6 @@ class Elections(Generic[T]):
         """A leader says that it leads."""
         if begun.epoch < self.epoch:
             return self._response(ErrorCode.fenced_leader_epoch)
-        if self._contradicts(begun):
-            return self._response(ErrorCode.invalid_request)
         self.heard_of(begun.epoch, begun.leader_id, begun.address, now)
         if not begun.voter.is_same(self._own):
             return self._response(ErrorCode.invalid_voter_key)
@@ -207,8 +205,6 @@ class Elections(Generic[T]):
         """A leader says that it will not lead any longer."""
         if ended.epoch < self.epoch:
             return self._response(ErrorCode.fenced_leader_epoch)
-        if self._contradicts(ended):
-            return self._response(ErrorCode.invalid_request)
         self.heard_of(ended.epoch, ended.leader_id, ended.address, now)
         role = self.role
         if (
@@ -222,11 +218,6 @@ class Elections(Generic[T]):
             )
             role.resigned(now.monotonic_ms + pause_ms)
         return self._response(ErrorCode.none)
-
-    def _contradicts(self, said: BeginQuorumEpoch | EndQuorumEpoch) -> bool:
-        """Whether it names another leader of this epoch than the one that is known: an epoch has
-        one at most, so no voter says so."""
-        return said.epoch == self.epoch and self.leader_id not in (NO_LEADER, said.leader_id)
 
     def _response(self, error: int, *, granted: bool = False) -> QuorumResponse:
         leader_id = self.leader_id

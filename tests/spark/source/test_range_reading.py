@@ -105,7 +105,8 @@ def test_a_range_ends_at_the_end_of_the_log_even_behind_a_marker(
 def test_what_compaction_has_taken_out_is_passed_over(
     bootstrap: str, make_topic: MakeTopic, write: Write
 ) -> None:
-    compacted = {"cleanup_policy": "compact", "segment_ms": "1000",
+    # A segment ends only once its directory is durable: each write waits for that.
+    compacted = {"cleanup_policy": "compact", "segment_ms": "1000", "flush_messages": "1",
                  "min_cleanable_dirty_ratio": "0.01"}  # fmt: skip
     topic = make_topic(partitions=1, replicas=1, **compacted)
     write(topic, [b"kept"], key=b"a", timestamp=1_000)
