@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.view.simulated_nodes import SimulatedCluster, running
 
+from tidelog.local.view_process import ViewProcess
 from tidelog.view.node_streams import EventParser, NodeAddress, NodeSilent, StreamedEvent
 from tidelog.view.server import ViewedCluster, ViewServer, listening_socket
 
@@ -146,8 +147,11 @@ def test_nobody_acts_on_a_cluster_that_is_not_for_development() -> None:
      ("http://evil.example", TOKEN), ("null", TOKEN)],
     ids=["no origin", "no token", "wrong token", "another site", "a sandboxed page"],
 )  # fmt: skip
-def test_only_its_own_page_with_the_token_acts(origin: str | None, token: str) -> None:
-    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", Path("/nowhere"), TOKEN)
+def test_only_its_own_page_with_the_token_acts(
+    origin: str | None, token: str, tmp_path: Path
+) -> None:
+    ViewProcess(tmp_path).allow_acting(True)
+    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
     with serving(viewed) as port:
         headers = {"X_Tidelog_Token": token}
         if origin is not None:
@@ -157,7 +161,19 @@ def test_only_its_own_page_with_the_token_acts(origin: str | None, token: str) -
         own = {"Origin": f"http://127.0.0.1:{port}", "X_Tidelog_Token": TOKEN}
         status, _, body = asked(port, "POST", "/api/act", **own)
 
-    assert (status, json.loads(body)["error"]) == (409, "there is no cluster in /nowhere")
+    assert (status, json.loads(body)["error"]) == (409, f"there is no cluster in {tmp_path}")
+
+
+def test_nobody_acts_on_a_cluster_that_was_started_again_for_other_ends(tmp_path: Path) -> None:
+    development = ViewProcess(tmp_path)
+    development.allow_acting(True)
+    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
+    with serving(viewed) as port:
+        development.allow_acting(False)
+        own = {"Origin": f"http://127.0.0.1:{port}", "X_Tidelog_Token": TOKEN}
+        status, _, body = asked(port, "POST", "/api/act", **own)
+
+    assert (status, b"without --dev" in body) == (409, True)
 
 
 def test_other_sites_and_other_names_read_nothing() -> None:

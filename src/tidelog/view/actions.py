@@ -1,6 +1,8 @@
 """What the live view can do to a cluster that was started for development.
 
 Each action has the command that does the same, so that pages can show it.
+
+Invariant  What the cluster was last started for counts, not what it was when the view began.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tidelog.client.producer import Producer
 from tidelog.client.reassignment_plan import Plan
 from tidelog.client.reassignments import Reassignments
 from tidelog.local.local_cluster import LocalCluster, TooFewControllers
+from tidelog.local.view_process import ViewProcess
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import TopicPartition
 from tidelog.view.questions import KafkaQuestions, plan_for
@@ -46,6 +49,10 @@ class Actions:
 
     def carry_out(self, asked: Mapping[str, Any]) -> dict[str, str]:
         """Do it; what was done, in words. Raises a `TidelogError` when it cannot be."""
+        if not ViewProcess(self._directory).may_act:
+            raise ConfigError(
+                "the cluster was started again without --dev: it can only be looked at"
+            )
         action = str(asked.get("action", ""))
         perform = self._known.get(action)
         if perform is None:
