@@ -139,3 +139,22 @@ def test_the_first_voter_leads_although_the_others_have_yet_to_join(
 
     assert all(machine.stopped is None for machine in three.machines.values())
     three.create_topic("orders", factor=3)
+
+
+@pytest.mark.parametrize("order", [*permutations((100, 101))])
+def test_a_first_voter_that_keeps_topics_stays_and_who_was_formatted_as_another_first_goes(
+    new_cluster: NewCluster, order: tuple[int, ...]
+) -> None:
+    two = new_cluster(2, controllers=2)
+    formatted(two[100], replica(100))
+    two.start(100)
+    two.create_topic("before", factor=1)
+    two[100].kill()
+    formatted(two[101], replica(101))
+
+    for node_id in order:
+        two[node_id].start()
+    two.wait_until(lambda: two[101].stopped is not None, 30_000)
+
+    assert two[100].stopped is None
+    assert "before" in two[100].image.topics_by_name

@@ -4,6 +4,8 @@ They may be about to join, and follow this node. If most of them follow somebody
 cluster has a quorum, and this node was formatted as the first of another one by mistake.
 
 Invariant  Only who leads alone asks; a quorum of several finds out by its elections.
+Invariant  Only a quorum gives way that no other node ever joined and that keeps no topic: whoever
+           has something to lose is not stopped by what others say.
 Invariant  One question is under way at a time.
 """
 
@@ -80,6 +82,12 @@ class SoleVoter:
     def _leads_alone(self) -> bool:
         return self._quorum.is_active and len(self._quorum.voters.voters) == 1
 
+    @property
+    def _has_nothing(self) -> bool:
+        image = self._cluster.image
+        others = {*image.brokers, *image.controllers} - {self._own.id}
+        return not others and not image.topics_by_name
+
     def _answered(self, address: Address, response: FetchResponse | LinkLost, now: Now) -> None:
         self._elsewhere.pop(address, None)
         answer = response if isinstance(response, LinkLost) else fetched(response)
@@ -88,7 +96,7 @@ class SoleVoter:
             self._own.id,
         ):
             self._elsewhere[address] = answer.leader_id
-        if self._locator.are_most(self._elsewhere) and self._leads_alone:
+        if self._locator.are_most(self._elsewhere) and self._leads_alone and self._has_nothing:
             where = ", ".join(f"{host}:{port}" for host, port in sorted(self._elsewhere))
             leader = next(iter(self._elsewhere.values()))
             self._recognition.misplaced = (
