@@ -174,6 +174,28 @@ def test_an_envelope_holds_the_whole_answer_with_the_header_of_the_inner_request
     assert inner.topics[0].error_code == 0
 
 
+@pytest.mark.parametrize(
+    "principal", [None, b"", PRINCIPAL[:-2], PRINCIPAL + b"\x00", b"\x00\x01" + PRINCIPAL[2:]]
+)
+def test_an_envelope_that_does_not_say_who_asks_is_not_opened(
+    cluster: Cluster, principal: bytes | None
+) -> None:
+    envelope = enclosed(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("orders")], timeout=1000)
+    envelope["request_principal"] = principal
+    answer = cluster.client(100, "CONTROLLER").ask(ApiKey.ENVELOPE, 0, **envelope)
+    assert answer.error_code == ErrorCode.principal_deserialization_failure
+    assert answer.response_data is None
+    assert cluster[100].image.topics_by_name == {}
+
+
+def test_an_envelope_from_an_address_that_cannot_be_is_not_opened(cluster: Cluster) -> None:
+    envelope = enclosed(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("orders")], timeout=1000)
+    envelope["client_host_address"] = bytes(5)
+    answer = cluster.client(100, "CONTROLLER").ask(ApiKey.ENVELOPE, 0, **envelope)
+    assert answer.error_code == ErrorCode.invalid_request
+    assert cluster[100].image.topics_by_name == {}
+
+
 @pytest.mark.parametrize("data", [b"", b"\x00\x13", b"\x00\x13\x00\x07" + bytes(20)])
 def test_an_envelope_around_nonsense_is_refused(cluster: Cluster, data: bytes) -> None:
     client = cluster.client(100, "CONTROLLER")

@@ -8,8 +8,8 @@ import pytest
 from tests.protocol.kio_messages.entity_messages import decode_response, encode_request
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.principal import ANONYMOUS
 from tidelog.model.time import Now
-from tidelog.node.control.forwarding import ANONYMOUS
 from tidelog.observe.cluster_events import (
     BrokerFenced,
     ControllerActivated,
@@ -20,6 +20,7 @@ from tidelog.observe.cluster_events import (
 )
 from tidelog.observe.events import NodeStopped
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.forwarded_principal import principal_bytes
 from tidelog.quorum.fetching import SnapshotFetch, SnapshotFetchResponse
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def test_an_envelope_says_itself_that_the_lead_was_lost_meanwhile(trio: Cluster)
         ApiKey.ENVELOPE,
         0,
         request_data=encode_request(ApiKey.CREATE_TOPICS, 7, 1, "somebody", fields),
-        request_principal=ANONYMOUS,
+        request_principal=principal_bytes(ANONYMOUS),
         client_host_address=bytes(4),
     )
     assert answer.error_code == ErrorCode.not_controller

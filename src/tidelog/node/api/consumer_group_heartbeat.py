@@ -67,7 +67,7 @@ def _heartbeat(request: Request[ConsumerGroupHeartbeatRequest]) -> ConsumerGroup
         server_assignor=body.server_assignor,
         owned=None if owned is None else _owned(owned),
         client_id=request.client_id or "",
-        client_host=f"/{request.connection.peer_host}",
+        client_host=f"/{request.client_host}",
     )
 
 

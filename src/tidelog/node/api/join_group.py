@@ -53,7 +53,7 @@ def _joining(request: Request[JoinGroupRequest]) -> JoinGroup:
         member_id=body.member_id,
         instance_id=body.group_instance_id,
         client_id=request.client_id or "",
-        client_host=f"/{request.connection.peer_host}",
+        client_host=f"/{request.client_host}",
         session_timeout_ms=body.session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
         protocol_type=body.protocol_type,

@@ -23,19 +23,15 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.protocol.apis import ApiKey
+from tidelog.protocol.forwarded_principal import principal_bytes
 from tidelog.protocol.message import ResponseMessage
 from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from tidelog.protocol.primitives import compact_string_bytes
 
 ENVELOPE_VERSION: Final = 0
 PURPOSE: Final = "forward"
 PURPOSE_OF_DESCRIPTIONS: Final = "describe"
 DESCRIBED_WITHIN_MS: Final = 1_000
 RETRY_MS: Final = 20
-ANONYMOUS: Final = (
-    b"\x00\x00" + compact_string_bytes("User") + compact_string_bytes("ANONYMOUS") + b"\x00\x00"
-)
-"""Everybody, as long as nobody has to say who he is: version 0, type, name, no token, no tags."""
 
 
 class Forwarding:
@@ -68,8 +64,8 @@ class Forwarding:
         request.queue_bytes(len(request.frame))
         envelope = EnvelopeRequest(
             request_data=bytes(request.frame),
-            request_principal=ANONYMOUS,
-            client_host_address=_address_bytes(request.connection.peer_host),
+            request_principal=principal_bytes(request.principal),
+            client_host_address=_address_bytes(request.client_host),
         )
         due_ms = request.now.monotonic_ms + self._cluster.config.request_timeout_ms
         return Forwarded(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, Protocol
 
+from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
 
@@ -99,6 +100,7 @@ class Connection:
         "memory",
         "paused",
         "peer_host",
+        "principal",
         "waiting",
     )
 
@@ -113,6 +115,8 @@ class Connection:
         self.id = id
         self.listener = listener
         self.peer_host = peer_host
+        self.principal: Principal = ANONYMOUS
+        """Who the peer is, once it has proved it."""
         self.closed = False
         self.heartbeats_of: int | None = None
         """The broker that says on this connection that it lives."""

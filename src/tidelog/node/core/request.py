@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
 
 from tidelog.model.errors import Refusal
+from tidelog.model.principal import Principal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
 from tidelog.node.core.promise import Promise
@@ -81,6 +82,16 @@ class Request(Generic[BodyT_co]):
         self._queued_bytes = 0
         self._meter = meter
         """Who notes how long it was parked; nobody asks that of what another request encloses."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        return self.connection.principal
+
+    @property
+    def client_host(self) -> str:
+        """Where he asks from."""
+        return self.connection.peer_host
 
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
