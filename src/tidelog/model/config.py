@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from tidelog.model.errors import ConfigError
+from tidelog.model.settings.access import AccessSettings
 from tidelog.model.settings.coordinators import GroupSettings, TransactionSettings
 from tidelog.model.settings.endpoints import (
     Endpoint,
@@ -54,6 +55,7 @@ class NodeConfig(
     StorageSettings,
     GroupSettings,
     TransactionSettings,
+    AccessSettings,
 ):
     """The settings of one node, with Kafka's names and defaults."""
 

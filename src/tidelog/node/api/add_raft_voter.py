@@ -15,6 +15,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import AdminContext
+from tidelog.node.core.authorization import CLUSTER_DENIED
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Later, Request
 from tidelog.node.replicas.opening import quorum_listener
@@ -32,6 +33,8 @@ def handle(
 ) -> AddRaftVoterResponse | Later:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
+    if _decides(context) and not context.authorization.allows_whole(request):
+        return _answer(CLUSTER_DENIED)
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return _answer(wrong_cluster(body.cluster_id))
     voter = Voter(
