@@ -146,7 +146,10 @@ from tidelog.protocol.messages.sync_group import SyncGroupRequest
 from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tidelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.protocol.messages.update_features import UpdateFeaturesRequest
-from tidelog.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
+from tidelog.protocol.messages.update_raft_voter import (
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
 from tidelog.protocol.messages.vote import VoteRequest, VoteResponse
 from tidelog.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tidelog.protocol.produce import decode_produce
@@ -324,7 +327,11 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
         ApiKey.CONTROLLER_REGISTRATION: route(
             ControllerRegistrationRequest, controller_registration.handle, context
         ),
-        ApiKey.UPDATE_RAFT_VOTER: route(UpdateRaftVoterRequest, update_raft_voter.handle, context),
+        ApiKey.UPDATE_RAFT_VOTER: route(
+            UpdateRaftVoterRequest,
+            guarded(door, update_raft_voter.handle, UpdateRaftVoterResponse),
+            context,
+        ),
     }
     opened = envelope.EnvelopeContext(context.plane, of_brokers)
     table[ApiKey.ENVELOPE] = route(

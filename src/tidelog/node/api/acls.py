@@ -3,7 +3,7 @@
 Every node tells what it goes by; the controller changes it. Where no authorizer is configured all
 three say so.
 
-Invariant  A request with a word that nobody knows closes its connection, as in Apache Kafka.
+A word that nobody knows is an invalid request; Apache Kafka hangs up, or finds nothing.
 """
 
 from __future__ import annotations

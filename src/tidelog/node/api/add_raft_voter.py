@@ -33,7 +33,7 @@ def handle(
 ) -> AddRaftVoterResponse | Later:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
-    if _decides(context) and not context.authorization.allows_whole(request):
+    if context.decides and not context.authorization.allows_whole(request):
         return _answer(CLUSTER_DENIED)
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return _answer(wrong_cluster(body.cluster_id))
@@ -46,7 +46,7 @@ def handle(
         ),
     )
     address = voter.address(quorum_listener(context.cluster.config))
-    if address is None or not _decides(context):
+    if address is None or not context.decides:
         return _add(context, request, voter)
     if context.cluster.image.controllers.get(voter.voter_id) is None:
         return _answer(not_a_controller(voter.voter_id))
@@ -70,10 +70,6 @@ def handle(
     return reply
 
 
-def _decides(context: AdminContext) -> bool:
-    return context.plane is not None and context.plane.is_active
-
-
 def _unfit(
     context: AdminContext, voter: Voter, answer: ApiVersionsResponse | LinkLost
 ) -> Refusal | None:
@@ -81,7 +77,7 @@ def _unfit(
     if isinstance(answer, LinkLost):
         why = f"Node {voter.voter_id} could not be reached: {answer.reason}."
         return Refusal(ErrorCode.request_timed_out, why)
-    if not _decides(context):
+    if not context.decides:
         return Refusal(ErrorCode.not_controller, "Another node is the active controller by now.")
     level = context.quorum.voters.kraft_version
     for feature in answer.supported_features:

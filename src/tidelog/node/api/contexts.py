@@ -100,6 +100,11 @@ class AdminContext(NamedTuple):
     """The controller of this node, if it has one."""
 
     @property
+    def decides(self) -> bool:
+        """Whether this node is the active controller."""
+        return self.plane is not None and self.plane.is_active
+
+    @property
     def own_plane(self) -> ControlPlane:
         """The controller of this node, for what is decided here."""
         if self.plane is None:

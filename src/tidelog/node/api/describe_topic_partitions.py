@@ -11,7 +11,7 @@ from tidelog.controller.partition_image import PartitionImage, TopicImage
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import INTERNAL_TOPICS
 from tidelog.node.api.contexts import ClusterContext
-from tidelog.node.api.metadata import unknown_topic
+from tidelog.node.api.metadata import OPERATIONS_NOT_ASKED, unknown_topic
 from tidelog.node.core.request import Request
 from tidelog.node.metadata.encoded_topics import BrokersView, brokers_view, described_partition
 from tidelog.protocol.messages.describe_topic_partitions import (
@@ -37,7 +37,8 @@ def handle(
     if cursor is not None and (
         cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
     ):
-        topics = [_missing(name, ErrorCode.invalid_request) for name in asked]
+        invalid = ErrorCode.invalid_request
+        topics = [_missing(name, invalid, OPERATIONS_NOT_ASKED) for name in asked]
         return DescribeTopicPartitionsResponse(topics=topics)
     names = asked or sorted(context.cluster.image.topics_by_name)
     denied = context.authorization.denied(
@@ -59,7 +60,8 @@ def handle(
     for name in names:
         topic = context.cluster.image.topics_by_name.get(name)
         if topic is None:
-            topics.append(_missing(name, unknown_topic(name)))
+            operations = context.authorization.operations(request, ResourceType.TOPIC, name)
+            topics.append(_missing(name, unknown_topic(name), operations))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         wanted = [index for index in sorted(topic.partitions) if index >= first]
@@ -83,9 +85,12 @@ def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _missing(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, error: ErrorCode, operations: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=error, name=name, is_internal=name in INTERNAL_TOPICS
+        error_code=error,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
     )
 
 

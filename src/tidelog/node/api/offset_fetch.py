@@ -77,7 +77,7 @@ class _Question:
         partition_indexes: Iterable[int],
     ) -> None:
         partitions = [TopicPartition(name or "", index) for index in partition_indexes]
-        if name is None or not self.may_describe(name):
+        if name is None or not (self.is_denied or self.may_describe(name)):
             error = ErrorCode.topic_authorization_failed
             if name is None:
                 error = ErrorCode.unknown_topic_id
