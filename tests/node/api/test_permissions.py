@@ -212,7 +212,7 @@ def test_a_session_hears_at_once_that_a_topic_may_not_be_read_any_more(
     guarded.allow(CLIENT, READ, TOPIC, "orders")
     reader = guarded.connect()
     first = reader.fetch({("orders", 0): 0}, session_epoch=0, max_wait_ms=0)
-    again = {"session_id": first.session_id, "max_wait_ms": 0}
+    again: dict[str, Any] = {"session_id": first.session_id, "max_wait_ms": 0}
     assert reader.fetch(session_epoch=1, **again).topics == []
     guarded.forbid(CLIENT)
     for epoch in (2, 3):
@@ -252,7 +252,7 @@ def test_who_says_that_he_is_a_follower_needs_to_be_one(guarded: Guarded, batch:
     guarded.allow(CLIENT, ACTION, CLUSTER, CLUSTER_NAME)
     node, forger = guarded.connect(), guarded.connect(NOBODY)
     asked = {("orders", 0): FetchPartition(0, -1, 0, -1, -1, 1 << 20)}
-    how = {"replica_id": 5, "session_epoch": 0, "max_wait_ms": 0}
+    how: dict[str, Any] = {"replica_id": 5, "session_epoch": 0, "max_wait_ms": 0}
     own = node.fetch(asked, **how)
     assert own.session_id
     forged = forger.fetch(asked, **how)

@@ -66,8 +66,8 @@ class Requests:
         if header.api_key in OPEN_TO_ALL or self._authorization.is_ready_for(connection.principal):
             return True
         cause = (
-            f"{connection.principal} is no super user, and it is not known yet what others may do: "
-            "no metadata was read"
+            f"{connection.principal} is no super user, and no metadata was read yet that says what "
+            "others may do; the nodes of a cluster belong into super.users"
         )
         self._hang_up(connection, cause)
         return False
