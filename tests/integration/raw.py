@@ -51,9 +51,11 @@ class Topic(NamedTuple):
 class Peer:
     """One connection; waits for an answer no longer than `timeout_s`."""
 
-    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 10.0, source: str = "") -> None:
+        """It speaks from the address `source`, or from any."""
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        own = (source, 0) if source else None
+        self.socket = socket.create_connection((host, int(port)), timeout_s, own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
 

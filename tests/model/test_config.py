@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError
+from tidelog.model.principal import Principal, principals
 from tidelog.model.settings.endpoints import Endpoint, QuorumVoter
 from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
@@ -127,7 +128,8 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
 @pytest.mark.parametrize(
     ("key", "text", "reason"),
     [
-        ("authorizer.class.name", "org.example.Authorizer", "there is no access control"),
+        ("allow.everyone.if.no.acl.found", "true", "only with access control: give authorizer"),
+        ("authorizer.class.name", "org.example.Authorizer", "empty or org.apache.kafka"),
         ("connections.max.reauth.ms", "3600000", "there is no access control"),
         ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
         ("group.coordinator.rebalance.protocols", "classic", "which cannot be turned off"),
@@ -138,12 +140,27 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
         ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "is PLAINTEXT"),
         ("security.inter.broker.protocol", "SSL", "PLAINTEXT, the only protocol"),
         ("ssl.keystore.location", "/etc/keys", "is PLAINTEXT"),
-        ("super.users", "User:admin", "there is no access control"),
+        ("super.users", "User:admin", "only with access control: give authorizer.class.name"),
         ("zookeeper.connect", "localhost:2181", "controllers keep the metadata"),
     ],
 )
 def test_a_key_that_promises_what_nobody_gives_is_refused(key: str, text: str, reason: str) -> None:
     assert reason in refusal(**{key: text})
+
+
+def test_super_users_are_principals_with_semicolons_between_them() -> None:
+    standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    config = node(
+        authorizer_class_name=standard,
+        super_users=" User:alice; User:CN=node,O=tide ;",
+        allow_everyone_if_no_acl_found="true",
+    )
+    assert principals(config.super_users) == {
+        Principal("User", "alice"),
+        Principal("User", "CN=node,O=tide"),
+    }
+    why = refusal(authorizer_class_name=standard, super_users="alice")
+    assert "principals like User:name with semicolons" in why
 
 
 def test_a_key_that_paces_logins_promises_nothing_and_is_taken() -> None:

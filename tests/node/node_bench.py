@@ -207,10 +207,12 @@ class NodeBench:
 
     # Asking
 
-    def connect(self, listener: str = "PLAINTEXT", client_id: str = "test") -> Peer:
+    def connect(
+        self, listener: str = "PLAINTEXT", client_id: str = "test", host: str = "10.0.0.7"
+    ) -> Peer:
         connection = len(self.peers) + 1
         peer = self.peers[connection] = Peer(self, connection, client_id)
-        self.step(ConnectionOpened(self.now, connection, listener, "10.0.0.7"))
+        self.step(ConnectionOpened(self.now, connection, listener, host))
         return peer
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:

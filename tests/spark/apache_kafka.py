@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,10 +22,13 @@ class ApacheKafka(NamedTuple):
 
     bootstrap: str
     log_directory: Path
+    controller: str
 
 
 @contextmanager
-def apache_kafka(home: Path, advertised: str | None = None) -> Iterator[ApacheKafka]:
+def apache_kafka(
+    home: Path, advertised: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[ApacheKafka]:
     """One combined node, which may be `advertised` at another address than its own."""
     port, controller_port = free_ports(2)
     config = home / "server.properties"
@@ -43,6 +46,7 @@ def apache_kafka(home: Path, advertised: str | None = None) -> Iterator[ApacheKa
                 "transaction.state.log.replication.factor=1",
                 "transaction.state.log.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
+                *(f"{name}={value}" for name, value in (settings or {}).items()),
                 "",
             ]
         )
@@ -56,7 +60,7 @@ def apache_kafka(home: Path, advertised: str | None = None) -> Iterator[ApacheKa
         broker = subprocess.Popen([*java, "kafka.Kafka", str(config)], stdout=log, stderr=log)
     try:
         _wait(f"127.0.0.1:{port}")
-        yield ApacheKafka(f"127.0.0.1:{port}", home / "data")
+        yield ApacheKafka(f"127.0.0.1:{port}", home / "data", f"127.0.0.1:{controller_port}")
     finally:
         broker.kill()
         broker.wait()

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 from tidelog.controller import (
+    acls,
     activation,
     alter_partition,
     brokers,
@@ -41,6 +42,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
+from tidelog.security.acls import Acl
 
 
 class Controller:
@@ -172,6 +174,18 @@ class Controller:
         return features.update_features(
             self.image, self._config, updates, validate_only=validate_only
         )
+
+    # -- access control lists ------------------------------------------------------------------
+
+    def create_acls(
+        self, rules: Collection[acls.AclText]
+    ) -> ControllerResult[list[Refusal | None]]:
+        return acls.create_acls(self.image, self._entropy, rules)
+
+    def delete_acls(
+        self, filters: Collection[acls.AclText]
+    ) -> ControllerResult[list[list[Acl] | Refusal]]:
+        return acls.delete_acls(self.image, filters)
 
     # -- brokers and controllers ---------------------------------------------------------------
 

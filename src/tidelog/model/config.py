@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from tidelog.model.errors import ConfigError
+from tidelog.model.settings.access import STANDARD_AUTHORIZER, AccessSettings
 from tidelog.model.settings.coordinators import GroupSettings, TransactionSettings
 from tidelog.model.settings.endpoints import (
     Endpoint,
@@ -54,6 +55,7 @@ class NodeConfig(
     StorageSettings,
     GroupSettings,
     TransactionSettings,
+    AccessSettings,
 ):
     """The settings of one node, with Kafka's names and defaults."""
 
@@ -80,6 +82,7 @@ class NodeConfig(
         config = cls(values, properties)
         _check_given(config)
         _check_listeners(config)
+        _check_access(config)
         _ = config.http_address  # refused when it is none
         config.check()
         return config
@@ -262,6 +265,16 @@ def _check_given(config: NodeConfig) -> None:
             f"node {config.node_id} has the roles {', '.join(config.process_roles)}, but {member} "
             "among controller.quorum.voters"
         )
+
+
+def _check_access(config: NodeConfig) -> None:
+    """Who names those that may do everything expects that others may not."""
+    for name in ("super.users", "allow.everyone.if.no.acl.found"):
+        if name in config.given and not config.authorizer_class_name:
+            _refuse(
+                f"{name} has a meaning only with access control: give authorizer.class.name as "
+                f"{STANDARD_AUTHORIZER}, or leave {name} out"
+            )
 
 
 def _check_listeners(config: NodeConfig) -> None:

@@ -31,3 +31,8 @@ class Principal(NamedTuple):
 
 ANONYMOUS: Final = Principal(USER_TYPE, "ANONYMOUS")
 """Whoever was not asked who he is."""
+
+
+def principals(text: str) -> frozenset[Principal]:
+    """The principals in a text like `User:alice;User:bob`; ValueError for what is none."""
+    return frozenset(Principal.parse(name.strip()) for name in text.split(";") if name.strip())

@@ -25,6 +25,7 @@ from tidelog.coordinator.transactions.shard import TransactionShard
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import Refusal
+from tidelog.model.principal import principals
 from tidelog.model.time import Now
 from tidelog.node.api import Contexts, controller_routes, routes
 from tidelog.node.api.contexts import (
@@ -51,6 +52,7 @@ from tidelog.node.coordination.shards import group_shard, transaction_shard
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transaction_markers import TransactionMarkers
 from tidelog.node.coordination.transactional_produce import TransactionGate
+from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.effects import LimitConnections
 from tidelog.node.core.listeners import Listeners
@@ -62,6 +64,7 @@ from tidelog.node.fetching.fetch_reading import ReadingContext
 from tidelog.node.fetching.fetch_sessions import FetchSessions, ParkedFetch, ParkedFetches
 from tidelog.node.inspection.inspection import Inspection, InspectionContext
 from tidelog.node.lifecycle import Lifecycle
+from tidelog.node.metadata.access_rules import AccessRules
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.controller_watch import ControllerWatch
@@ -86,6 +89,7 @@ from tidelog.node.replicas.replica_fetchers import FetcherContext, ReplicaFetche
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.quorum.quorum import Quorum
 from tidelog.replication.partition import Partition
+from tidelog.security.authorizer import Authorizer
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.log_directory import LogDirectory
 
@@ -102,6 +106,7 @@ class Base(NamedTuple):
     departures: Departures
     delayed_requests: DelayedRequests
     sessions: FetchSessions
+    authorization: Authorization
 
 
 class MetadataRoom(NamedTuple):
@@ -206,6 +211,16 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
         Departures(runtime.deadlines, config.broker_disconnect_grace_ms),
         DelayedRequests(runtime.deadlines),
         sessions,
+        Authorization(runtime, _authorizer(config)),
+    )
+
+
+def _authorizer(config: NodeConfig) -> Authorizer | None:
+    """Who decides what requests may do; nobody, unless the file names one."""
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(
+        principals(config.super_users), allow_if_no_acl=config.allow_everyone_if_no_acl_found
     )
 
 
@@ -217,6 +232,10 @@ def _build_metadata(base: Base, now: Now) -> MetadataRoom:
     watch = ControllerWatch(runtime, cluster, quorum, locator)
     member = QuorumMember(runtime, cluster, watch, quorum, quorum_listener(config))
     image_changed: Signal[[ImageDelta, Now]] = Signal()
+    authorizer = base.authorization.authorizer
+    if authorizer is not None:
+        rules = AccessRules(cluster, base.authorization, authorizer)
+        image_changed.hear(rules.metadata_changed)
     feed = MetadataFeed(runtime, cluster, quorum.replica, image_changed)
     sole_voter = SoleVoter(runtime, cluster, quorum, locator, member.recognition)
     member.changed.hear(sole_voter.look)
@@ -236,7 +255,16 @@ def _build_control(base: Base, metadata: MetadataRoom) -> ControlRoom:
     plane, joining = None, None
     if cluster.config.is_controller:
         bootstrap = bootstrap_records(runtime, cluster.config, directories)
-        plane = ControlPlane(runtime, cluster, quorum, member, feed, bootstrap, became_active.tell)
+        plane = ControlPlane(
+            runtime,
+            cluster,
+            quorum,
+            member,
+            feed,
+            bootstrap,
+            became_active.tell,
+            base.authorization,
+        )
         active = ActiveController(plane, remote, base.listeners.controller_names)
         channel = ControllerChannel(cluster, feed, active)
         joining = ControllersJoining(
@@ -397,7 +425,7 @@ def _build_api(
     coordination: CoordinationRoom,
 ) -> tuple[ParkedFetches, Requests]:
     runtime, cluster, plane = base.runtime, base.cluster, control.plane
-    config = cluster.config
+    config, authorization = cluster.config, base.authorization
 
     def read_again(fetch: ParkedFetch, now: Now, time_is_up: bool) -> bool:
         return retry(records, fetch, now, time_is_up)
@@ -412,6 +440,7 @@ def _build_api(
         runtime.watch,
     )
     records = RecordsContext(
+        authorization=authorization,
         runtime=runtime,
         cluster=cluster,
         directories=base.directories,
@@ -426,8 +455,9 @@ def _build_api(
     )
     contexts = Contexts(
         records=records,
-        groups=GroupsContext(runtime, cluster, coordination.groups),
+        groups=GroupsContext(authorization, runtime, cluster, coordination.groups),
         transactions=TransactionsContext(
+            authorization=authorization,
             cluster=cluster,
             replicas=replicas.replicas,
             producer_ids=control.producer_ids,
@@ -437,6 +467,7 @@ def _build_api(
             markers=coordination.markers,
         ),
         cluster=ClusterContext(
+            authorization=authorization,
             cluster=cluster,
             listeners=base.listeners,
             quorum=metadata.quorum,
@@ -447,9 +478,11 @@ def _build_api(
             groups=coordination.groups,
             transactions=coordination.transactions,
         ),
-        admin=AdminContext(runtime, cluster, metadata.quorum, control.channel, plane),
-        controller=None if plane is None else ControllerContext(cluster, plane),
+        admin=AdminContext(
+            authorization, runtime, cluster, metadata.quorum, control.channel, plane
+        ),
+        controller=None if plane is None else ControllerContext(authorization, cluster, plane),
     )
     of_brokers = routes(contexts)
     of_controllers = controller_routes(contexts, of_brokers)
-    return parked, Requests(runtime, base.listeners, of_brokers, of_controllers)
+    return parked, Requests(runtime, base.listeners, authorization, of_brokers, of_controllers)

@@ -22,6 +22,7 @@ class ReplicationCounters:
         "batches_in",
         "bytes_in",
         "bytes_out",
+        "denials",
         "isr_expands",
         "isr_shrinks",
         "isr_updates_failed",
@@ -48,6 +49,8 @@ class ReplicationCounters:
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.isr_updates_failed = 0
+        self.denials = 0
+        """Permissions that requests lacked."""
         self.truncations = 0
         self.truncated_records = 0
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from tidelog.model.ids import TopicPartition, uuid_text
+from tidelog.observe.access_events import AccessDenied, AccessDeniedToMany
 from tidelog.observe.cleaning_events import CleaningFailed, LogCleaned
 from tidelog.observe.cluster_events import (
     BrokerFenced,
@@ -243,6 +244,8 @@ Event: TypeAlias = (
     | ConnectionRefused
     | ConnectionDropped
     | AcceptingPaused
+    | AccessDenied
+    | AccessDeniedToMany
 )
 
 OF_THE_NODE_ITSELF: Final = (

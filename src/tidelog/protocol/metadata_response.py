@@ -60,14 +60,26 @@ def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
     return bytes(out)
 
 
-def topics_array(topics: Sequence[bytes], version: int, operations: int) -> EncodedArray:
-    """Topics that were encoded for this version, as the array of an answer."""
-    end = INT32.pack(operations) if version >= _OPERATIONS_SINCE else b""
-    if version >= _FLEXIBLE:
-        end += b"\x00"
+def topics_array(
+    topics: Sequence[bytes], version: int, operations: int | Sequence[int]
+) -> EncodedArray:
+    """Topics that were encoded for this version, as the array of an answer.
+
+    `operations` is what may be done to all of them, or to each.
+    """
     length = _length(len(topics), version >= _FLEXIBLE)
-    encoded = b"".join((length, end.join(topics), end if topics else b""))
-    return EncodedArray(len(topics), encoded)
+    if isinstance(operations, int):
+        end = _end(version, operations)
+        encoded = b"".join((length, end.join(topics), end if topics else b""))
+        return EncodedArray(len(topics), encoded)
+    ends = [_end(version, each) for each in operations]
+    each_ended = (part for pair in zip(topics, ends, strict=True) for part in pair)
+    return EncodedArray(len(topics), b"".join((length, *each_ended)))
+
+
+def _end(version: int, operations: int) -> bytes:
+    end = INT32.pack(operations) if version >= _OPERATIONS_SINCE else b""
+    return end + b"\x00" if version >= _FLEXIBLE else end
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,6 @@ from tidelog.model.settings.topic import ONLY_FALSE
 
 _BY_REASON: Final = {
     "this is the only value there is": """
-    authorizer.class.name string "" .. read-only
     remote.log.storage.system.enable boolean false .. read-only
     security.inter.broker.protocol string PLAINTEXT .. read-only
     """,
@@ -205,7 +204,6 @@ _PROTOCOLS: Final = each_of("classic", "consumer", "share", "streams")
 _NO_RATE: Final = 2147483647
 
 _LIMITS: Final = {
-    "authorizer.class.name": Limit("empty, as there is no access control", lambda name: not name),
     "group.coordinator.rebalance.protocols": Limit(
         f"{_PROTOCOLS.words}, and with classic and consumer, which cannot be turned off",
         lambda chosen: _PROTOCOLS.holds(chosen) and {"classic", "consumer"} <= {*chosen},
@@ -231,7 +229,6 @@ _GONE: Final = "Apache Kafka dropped it with version 4.0"
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "allow.everyone.if.no.acl.found": _NO_ACCESS_CONTROL,
         "alter.config.policy.class.name": _NO_PLUG_INS,
         "client.quota.callback.class": _NO_PLUG_INS,
         "config.providers": "values are taken as they stand; ${...} would not be replaced",
@@ -246,7 +243,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "sasl.*": _PLAINTEXT_ONLY,
         "security.providers": _PLAINTEXT_ONLY,
         "ssl.*": _PLAINTEXT_ONLY,
-        "super.users": _NO_ACCESS_CONTROL,
         "zookeeper.*": _NO_ZOOKEEPER,
     }
 )

@@ -75,6 +75,7 @@ from tidelog.node.api.contexts import (
     RecordsContext,
     TransactionsContext,
 )
+from tidelog.node.api.guarding import guarded, guarded_fetch
 from tidelog.node.core.routes import Route, Routes, decoded_route, route
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import decode_fetch
@@ -88,7 +89,10 @@ from tidelog.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
 from tidelog.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from tidelog.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from tidelog.protocol.messages.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
 from tidelog.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tidelog.protocol.messages.broker_registration import BrokerRegistrationRequest
 from tidelog.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -101,27 +105,33 @@ from tidelog.protocol.messages.delete_acls import DeleteAclsRequest
 from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
 from tidelog.protocol.messages.delete_records import DeleteRecordsRequest
 from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest
-from tidelog.protocol.messages.describe_acls import DescribeAclsRequest
+from tidelog.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 from tidelog.protocol.messages.describe_configs import DescribeConfigsRequest
 from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
-from tidelog.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tidelog.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from tidelog.protocol.messages.describe_producers import DescribeProducersRequest
 from tidelog.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tidelog.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
-from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
+from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from tidelog.protocol.messages.end_txn import EndTxnRequest
-from tidelog.protocol.messages.envelope import EnvelopeRequest
-from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from tidelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.protocol.messages.heartbeat import HeartbeatRequest
 from tidelog.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tidelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from tidelog.protocol.messages.join_group import JoinGroupRequest
 from tidelog.protocol.messages.leave_group import LeaveGroupRequest
-from tidelog.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tidelog.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from tidelog.protocol.messages.list_groups import ListGroupsRequest
 from tidelog.protocol.messages.list_offsets import ListOffsetsRequest
 from tidelog.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -136,8 +146,11 @@ from tidelog.protocol.messages.sync_group import SyncGroupRequest
 from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tidelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tidelog.protocol.messages.update_features import UpdateFeaturesRequest
-from tidelog.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
-from tidelog.protocol.messages.vote import VoteRequest
+from tidelog.protocol.messages.update_raft_voter import (
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from tidelog.protocol.messages.vote import VoteRequest, VoteResponse
 from tidelog.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tidelog.protocol.produce import decode_produce
 
@@ -174,7 +187,11 @@ def _records_apis(context: RecordsContext) -> Routes:
         ApiKey.OFFSET_FOR_LEADER_EPOCH: route(
             OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle, context
         ),
-        ApiKey.DESCRIBE_LOG_DIRS: route(DescribeLogDirsRequest, describe_log_dirs.handle, context),
+        ApiKey.DESCRIBE_LOG_DIRS: route(
+            DescribeLogDirsRequest,
+            guarded(context.authorization, describe_log_dirs.handle, DescribeLogDirsResponse),
+            context,
+        ),
         ApiKey.DESCRIBE_PRODUCERS: route(
             DescribeProducersRequest, describe_producers.handle, context
         ),
@@ -182,17 +199,20 @@ def _records_apis(context: RecordsContext) -> Routes:
 
 
 def _cluster_apis(context: ClusterContext) -> Routes:
+    door = context.authorization
     return {
         ApiKey.METADATA: route(MetadataRequest, metadata.handle, context),
         ApiKey.API_VERSIONS: decoded_route(api_versions.decode, api_versions.handle, context),
-        ApiKey.DESCRIBE_ACLS: route(DescribeAclsRequest, acls.describe, context),
-        ApiKey.CREATE_ACLS: route(CreateAclsRequest, acls.create, context),
-        ApiKey.DELETE_ACLS: route(DeleteAclsRequest, acls.delete, context),
+        ApiKey.DESCRIBE_ACLS: route(
+            DescribeAclsRequest, guarded(door, acls.describe, DescribeAclsResponse), context
+        ),
         ApiKey.DESCRIBE_CONFIGS: route(DescribeConfigsRequest, describe_configs.handle, context),
         ApiKey.DESCRIBE_CLUSTER: route(DescribeClusterRequest, describe_cluster.handle, context),
         ApiKey.FIND_COORDINATOR: route(FindCoordinatorRequest, find_coordinator.handle, context),
         ApiKey.LIST_CONFIG_RESOURCES: route(
-            ListConfigResourcesRequest, list_config_resources.handle, context
+            ListConfigResourcesRequest,
+            guarded(door, list_config_resources.handle, ListConfigResourcesResponse),
+            context,
         ),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: route(
             DescribeTopicPartitionsRequest, describe_topic_partitions.handle, context
@@ -202,6 +222,8 @@ def _cluster_apis(context: ClusterContext) -> Routes:
 
 def _admin_apis(context: AdminContext) -> Routes:
     return {
+        ApiKey.CREATE_ACLS: route(CreateAclsRequest, acls.create, context),
+        ApiKey.DELETE_ACLS: route(DeleteAclsRequest, acls.delete, context),
         ApiKey.CREATE_TOPICS: route(CreateTopicsRequest, create_topics.handle, context),
         ApiKey.DELETE_TOPICS: route(DeleteTopicsRequest, delete_topics.handle, context),
         ApiKey.ALTER_CONFIGS: route(AlterConfigsRequest, alter_configs.handle, context),
@@ -269,16 +291,29 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
     context = contexts.controller
     if context is None:
         return {}
+    door = context.authorization
     table: dict[ApiKey, Route] = {
         **of_brokers,
-        ApiKey.FETCH: decoded_route(decode_fetch, metadata_fetch.handle, context),
-        ApiKey.VOTE: route(VoteRequest, vote.handle, context),
-        ApiKey.BEGIN_QUORUM_EPOCH: route(
-            BeginQuorumEpochRequest, begin_quorum_epoch.handle, context
+        ApiKey.FETCH: decoded_route(
+            decode_fetch, guarded_fetch(door, metadata_fetch.handle), context
         ),
-        ApiKey.END_QUORUM_EPOCH: route(EndQuorumEpochRequest, end_quorum_epoch.handle, context),
+        ApiKey.VOTE: route(VoteRequest, guarded(door, vote.handle, VoteResponse), context),
+        ApiKey.BEGIN_QUORUM_EPOCH: route(
+            BeginQuorumEpochRequest,
+            guarded(door, begin_quorum_epoch.handle, BeginQuorumEpochResponse),
+            context,
+        ),
+        ApiKey.END_QUORUM_EPOCH: route(
+            EndQuorumEpochRequest,
+            guarded(door, end_quorum_epoch.handle, EndQuorumEpochResponse),
+            context,
+        ),
         ApiKey.ALTER_PARTITION: route(AlterPartitionRequest, alter_partition.handle, context),
-        ApiKey.FETCH_SNAPSHOT: route(FetchSnapshotRequest, fetch_snapshot.handle, context),
+        ApiKey.FETCH_SNAPSHOT: route(
+            FetchSnapshotRequest,
+            guarded(door, fetch_snapshot.handle, FetchSnapshotResponse),
+            context,
+        ),
         ApiKey.BROKER_REGISTRATION: route(
             BrokerRegistrationRequest, broker_registration.handle, context
         ),
@@ -292,8 +327,14 @@ def controller_routes(contexts: Contexts, of_brokers: Routes) -> Routes:
         ApiKey.CONTROLLER_REGISTRATION: route(
             ControllerRegistrationRequest, controller_registration.handle, context
         ),
-        ApiKey.UPDATE_RAFT_VOTER: route(UpdateRaftVoterRequest, update_raft_voter.handle, context),
+        ApiKey.UPDATE_RAFT_VOTER: route(
+            UpdateRaftVoterRequest,
+            guarded(door, update_raft_voter.handle, UpdateRaftVoterResponse),
+            context,
+        ),
     }
     opened = envelope.EnvelopeContext(context.plane, of_brokers)
-    table[ApiKey.ENVELOPE] = route(EnvelopeRequest, envelope.handle, opened)
+    table[ApiKey.ENVELOPE] = route(
+        EnvelopeRequest, guarded(door, envelope.handle, EnvelopeResponse), opened
+    )
     return table

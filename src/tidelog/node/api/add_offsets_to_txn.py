@@ -16,6 +16,7 @@ from tidelog.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 FENCED_SINCE: Final = 2
 
@@ -25,6 +26,14 @@ def handle(
 ) -> AddOffsetsToTxnResponse | Later:
     """Add the partition that keeps the offsets of the group."""
     body = request.body
+    if not context.authorization.allows(
+        request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id
+    ):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.transactional_id_authorization_failed)
+    if not context.authorization.allows(
+        request, AclOperation.READ, ResourceType.GROUP, body.group_id
+    ):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.group_authorization_failed)
     if not context.groups.topic_exists:
         context.groups.create_topic(request.now)
         return AddOffsetsToTxnResponse(error_code=ErrorCode.coordinator_not_available)

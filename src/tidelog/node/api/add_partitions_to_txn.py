@@ -28,6 +28,7 @@ from tidelog.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 MANY_SINCE: Final = 4
 FENCED_SINCE: Final = 2
@@ -42,10 +43,13 @@ def handle(
 ) -> AddPartitionsToTxnResponse | Later:
     """Let the coordinator decide about each transaction."""
     if request.api_version >= MANY_SINCE:
+        if not context.authorization.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
+            denied = ErrorCode.cluster_authorization_failed
+            return AddPartitionsToTxnResponse(error_code=denied)
         return _handle_many(context, request)
     body = request.body
     topics = body.v3_and_below_topics
-    refused = _refused(topics)
+    refused = _refused(context, request, topics)
     if refused:
         return _of_one_transaction(topics, refused)
     later = request.park()
@@ -93,14 +97,36 @@ def _handle_many(
     return later
 
 
-def _refused(topics: Sequence[AddPartitionsToTxnTopic]) -> Verdicts:
-    """Whom only brokers may write to is not for clients, nor is anything asked for beside it."""
+def _refused(
+    context: TransactionsContext,
+    request: Request[AddPartitionsToTxnRequest],
+    topics: Sequence[AddPartitionsToTxnTopic],
+) -> Verdicts:
+    """Whom only brokers may write to is not for clients, nor is anything asked for beside it.
+
+    Nor is a topic that the client may not write to.
+    """
     names = _names(topics)
-    if not any(name.topic in INTERNAL_TOPICS for name in names):
+    authorization = context.authorization
+    transactional_id = request.body.v3_and_below_transactional_id
+    if not authorization.allows(
+        request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return dict.fromkeys(names, ErrorCode.transactional_id_authorization_failed)
+    denied = INTERNAL_TOPICS | authorization.denied(
+        request,
+        AclOperation.WRITE,
+        ResourceType.TOPIC,
+        (topic.name for topic in topics if topic.name not in INTERNAL_TOPICS),
+    )
+    if not any(name.topic in denied for name in names):
         return {}
+    image = context.cluster.image
     return {
         name: ErrorCode.topic_authorization_failed
-        if name.topic in INTERNAL_TOPICS
+        if name.topic in denied
+        else ErrorCode.unknown_topic_or_partition
+        if image.partition(*name) is None
         else ErrorCode.operation_not_attempted
         for name in names
     }

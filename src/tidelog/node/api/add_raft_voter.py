@@ -15,6 +15,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import AdminContext
+from tidelog.node.core.authorization import CLUSTER_DENIED
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.request import Later, Request
 from tidelog.node.replicas.opening import quorum_listener
@@ -32,6 +33,8 @@ def handle(
 ) -> AddRaftVoterResponse | Later:
     """Answer when it is committed that the node votes, unless it cannot."""
     body = request.body
+    if context.decides and not context.authorization.allows_whole(request):
+        return _answer(CLUSTER_DENIED)
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return _answer(wrong_cluster(body.cluster_id))
     voter = Voter(
@@ -43,7 +46,7 @@ def handle(
         ),
     )
     address = voter.address(quorum_listener(context.cluster.config))
-    if address is None or not _decides(context):
+    if address is None or not context.decides:
         return _add(context, request, voter)
     if context.cluster.image.controllers.get(voter.voter_id) is None:
         return _answer(not_a_controller(voter.voter_id))
@@ -67,10 +70,6 @@ def handle(
     return reply
 
 
-def _decides(context: AdminContext) -> bool:
-    return context.plane is not None and context.plane.is_active
-
-
 def _unfit(
     context: AdminContext, voter: Voter, answer: ApiVersionsResponse | LinkLost
 ) -> Refusal | None:
@@ -78,7 +77,7 @@ def _unfit(
     if isinstance(answer, LinkLost):
         why = f"Node {voter.voter_id} could not be reached: {answer.reason}."
         return Refusal(ErrorCode.request_timed_out, why)
-    if not _decides(context):
+    if not context.decides:
         return Refusal(ErrorCode.not_controller, "Another node is the active controller by now.")
     level = context.quorum.voters.kraft_version
     for feature in answer.supported_features:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tidelog.controller.configs import ConfigChange, ConfigOp, ResourceChange
+from tidelog.controller.configs import AlteredConfigs, ConfigChange, ConfigOp, ResourceChange
+from tidelog.controller.controller import Controller
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
+from tidelog.node.api.config_permissions import permitted_changes
 from tidelog.node.api.contexts import AdminContext
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.alter_configs import (
@@ -28,9 +32,15 @@ def handle(
         )
         for resource in body.resources
     ]
+
+    def decide(controller: Controller) -> ControllerResult[AlteredConfigs]:
+        allowed, denied = permitted_changes(context.authorization, request, changes)
+        decision = controller.alter_configs(allowed, validate_only=body.validate_only)
+        return replace(decision, reply=[*decision.reply, *denied])
+
     return context.control.decide(
         request,
-        lambda controller: controller.alter_configs(changes, validate_only=body.validate_only),
+        decide,
         _answer,
         lambda refusal: _answer([(change.resource, refusal) for change in changes]),
     )

@@ -34,8 +34,14 @@ def handle(
 
     def answer(outcome: ReassignedTopics | Refusal) -> AlterPartitionReassignmentsResponse:
         if isinstance(outcome, Refusal):
+            everywhere: ReassignedTopics = [
+                (topic, [(each.partition, outcome) for each in partitions])
+                for topic, partitions in topics
+            ]
             return AlterPartitionReassignmentsResponse(
-                error_code=outcome.code, error_message=outcome.why
+                error_code=outcome.code,
+                error_message=outcome.why,
+                responses=_responses(everywhere),
             )
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=factor_may_change,

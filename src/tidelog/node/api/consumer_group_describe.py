@@ -11,7 +11,8 @@ from tidelog.coordinator.groups.listing import DescribedConsumer, DescribedConsu
 from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.api.describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from tidelog.node.api.describe_groups import OPERATIONS_NOT_ASKED
+from tidelog.node.core.authorization import GROUP_DENIED
 from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.consumer_group_describe import (
@@ -22,9 +23,14 @@ from tidelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponseMember,
     ConsumerGroupDescribeResponseTopicPartitions,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
+TOPICS_DENIED: Final = Refusal(
+    ErrorCode.topic_authorization_failed,
+    "The group has described topic(s) that the client is not authorized to describe.",
+)
 NO_NAME: Final = Refusal(ErrorCode.invalid_group_id, "a group has a name")
 
 
@@ -39,22 +45,22 @@ def handle(
         refused = [_refused(group_id, unsupported) for group_id in group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
     later = request.park()
-    operations = OPERATIONS_NOT_ASKED
-    if request.body.include_authorized_operations:
-        operations = GROUP_OPERATIONS
+    denied = context.authorization.denied(
+        request, AclOperation.DESCRIBE, ResourceType.GROUP, group_ids
+    )
 
     def answer(outcomes: list[DescribedConsumerGroup | Refusal]) -> None:
         groups = [
             _refused(group_id, outcome)
             if isinstance(outcome, Refusal)
-            else _group(context, group_id, outcome, operations)
+            else _seen(context, request, _group(context, request, group_id, outcome))
             for group_id, outcome in zip(group_ids, outcomes, strict=True)
         ]
         request.answer(ConsumerGroupDescribeResponse(groups=groups))
 
     def ask(group_id: str, then: Callable[[DescribedConsumerGroup | Refusal], None]) -> None:
-        if not group_id:
-            then(NO_NAME)
+        if group_id in denied or not group_id:
+            then(GROUP_DENIED if group_id in denied else NO_NAME)
             return
         context.groups.ask(
             request.now, group_id, lambda shard: shard.describe_consumer_group(group_id), then
@@ -73,9 +79,34 @@ def _refused(group_id: str, refusal: Refusal) -> ConsumerGroupDescribeResponseDe
     )
 
 
-def _group(
-    context: GroupsContext, group_id: str, group: DescribedConsumerGroup, operations: int
+def _seen(
+    context: GroupsContext,
+    request: Request[ConsumerGroupDescribeRequest],
+    group: ConsumerGroupDescribeResponseDescribedGroup,
 ) -> ConsumerGroupDescribeResponseDescribedGroup:
+    """The group, if its client may describe every topic that its members read."""
+    if context.authorization.authorizer is None:
+        return group
+    names = (
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    )
+    if context.authorization.denied(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names):
+        return _refused(group.group_id, TOPICS_DENIED)
+    return group
+
+
+def _group(
+    context: GroupsContext,
+    request: Request[ConsumerGroupDescribeRequest],
+    group_id: str,
+    group: DescribedConsumerGroup,
+) -> ConsumerGroupDescribeResponseDescribedGroup:
+    operations = OPERATIONS_NOT_ASKED
+    if request.body.include_authorized_operations:
+        operations = context.authorization.operations(request, ResourceType.GROUP, group_id)
     return ConsumerGroupDescribeResponseDescribedGroup(
         group_id=group_id,
         group_state=group.state,

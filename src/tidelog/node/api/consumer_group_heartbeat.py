@@ -15,6 +15,7 @@ from tidelog.coordinator.groups.topics import IdPartition
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.contexts import GroupsContext
+from tidelog.node.core.authorization import GROUP_DENIED, TOPIC_DENIED
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -23,6 +24,7 @@ from tidelog.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
@@ -32,10 +34,19 @@ def handle(
     if not context.cluster.image.features.get(GROUP_VERSION):
         why = "The cluster's group.version does not have the consumer protocol."
         return _refused(Refusal(ErrorCode.unsupported_version, why))
+    denied = _denied(context, request)
+    if denied is not None:
+        return _refused(denied)
     beat = _heartbeat(request)
     refusal = invalid(beat, request.api_version, context.cluster.config.group_consumer_assignors)
     if refusal is not None:
         return _refused(refusal)
+    if context.authorization.authorizer is not None:
+        beat = beat._replace(
+            may_describe=lambda topic: context.authorization.allows(
+                request, AclOperation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True
+            )
+        )
     if not beat.member_id:
         beat = beat._replace(member_id=str(context.runtime.entropy.uuid()))
     later = request.park()
@@ -50,6 +61,19 @@ def handle(
         answer,
     )
     return later
+
+
+def _denied(
+    context: GroupsContext, request: Request[ConsumerGroupHeartbeatRequest]
+) -> Refusal | None:
+    """Whether the group may not be read, or one of the topics that are named not be described."""
+    body, authorization = request.body, context.authorization
+    if not authorization.allows(request, AclOperation.READ, ResourceType.GROUP, body.group_id):
+        return GROUP_DENIED
+    names = body.subscribed_topic_names or ()
+    if authorization.denied(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names):
+        return TOPIC_DENIED
+    return None
 
 
 def _heartbeat(request: Request[ConsumerGroupHeartbeatRequest]) -> ConsumerGroupHeartbeat:

@@ -18,6 +18,7 @@ from tidelog.node.coordination.coordinators import Coordinators
 from tidelog.node.coordination.marker_writing import MarkerWriting
 from tidelog.node.coordination.transaction_joining import TransactionJoining
 from tidelog.node.coordination.transactional_produce import TransactionGate
+from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.runtime import Runtime
@@ -36,6 +37,7 @@ from tidelog.storage.log_directory import LogDirectory
 class RecordsContext(NamedTuple):
     """Produce, Fetch, and what else is asked about logs."""
 
+    authorization: Authorization
     runtime: Runtime
     cluster: ClusterView
     directories: Sequence[LogDirectory]
@@ -52,6 +54,7 @@ class RecordsContext(NamedTuple):
 class GroupsContext(NamedTuple):
     """Groups and the offsets they commit."""
 
+    authorization: Authorization
     runtime: Runtime
     cluster: ClusterView
     groups: Coordinators[GroupShard, GroupRecord]
@@ -60,6 +63,7 @@ class GroupsContext(NamedTuple):
 class TransactionsContext(NamedTuple):
     """Producers and their transactions."""
 
+    authorization: Authorization
     cluster: ClusterView
     replicas: Replicas
     producer_ids: ProducerIds
@@ -72,6 +76,7 @@ class TransactionsContext(NamedTuple):
 class ClusterContext(NamedTuple):
     """What every node can say of the cluster."""
 
+    authorization: Authorization
     cluster: ClusterView
     listeners: Listeners
     quorum: Quorum[MetadataRecord]
@@ -86,12 +91,18 @@ class ClusterContext(NamedTuple):
 class AdminContext(NamedTuple):
     """What the active controller decides for clients, wherever it is."""
 
+    authorization: Authorization
     runtime: Runtime
     cluster: ClusterView
     quorum: Quorum[MetadataRecord]
     control: ControllerChannel
     plane: ControlPlane | None
     """The controller of this node, if it has one."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether this node is the active controller."""
+        return self.plane is not None and self.plane.is_active
 
     @property
     def own_plane(self) -> ControlPlane:
@@ -104,5 +115,6 @@ class AdminContext(NamedTuple):
 class ControllerContext(NamedTuple):
     """What a controller does for brokers and for other controllers."""
 
+    authorization: Authorization
     cluster: ClusterView
     plane: ControlPlane

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tidelog.controller.controller import Controller
 from tidelog.controller.partitions import NewPartitions
+from tidelog.controller.result import ControllerResult
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import AdminContext
+from tidelog.node.core.authorization import TOPIC_DENIED
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
@@ -28,9 +34,23 @@ def handle(
         )
         for topic in body.topics
     ]
+    times = Counter(each.topic for each in growing)
+
+    def decide(controller: Controller) -> ControllerResult[list[tuple[str, Refusal | None]]]:
+        denied = context.authorization.denied(
+            request,
+            AclOperation.ALTER,
+            ResourceType.TOPIC,
+            (name for name, count in times.items() if count == 1),
+        )
+        allowed = [each for each in growing if each.topic not in denied]
+        decision = controller.create_partitions(allowed, validate_only=body.validate_only)
+        refused = [(name, TOPIC_DENIED) for name in denied]
+        return replace(decision, reply=[*decision.reply, *refused])
+
     return context.control.decide(
         request,
-        lambda controller: controller.create_partitions(growing, validate_only=body.validate_only),
+        decide,
         _answer,
         lambda refusal: _answer([(each.topic, refusal) for each in growing]),
     )

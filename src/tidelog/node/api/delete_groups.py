@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import GroupsContext
+from tidelog.node.core.authorization import GROUP_DENIED
 from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.delete_groups import (
@@ -15,6 +15,7 @@ from tidelog.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
@@ -22,6 +23,9 @@ def handle(
 ) -> DeleteGroupsResponse | Later:
     """Forget each group for itself."""
     group_ids = list(dict.fromkeys(request.body.groups_names))
+    denied = context.authorization.denied(
+        request, AclOperation.DELETE, ResourceType.GROUP, group_ids
+    )
     later = request.park()
 
     def answer(outcomes: list[Refusal | None]) -> None:
@@ -37,7 +41,13 @@ def handle(
             )
         )
 
-    gather(group_ids, partial(_delete, context, request.now), answer)
+    def delete(group_id: str, then: Callable[[Refusal | None], None]) -> None:
+        if group_id in denied:
+            then(GROUP_DENIED)
+        else:
+            _delete(context, request.now, group_id, then)
+
+    gather(group_ids, delete, answer)
     return later
 
 

@@ -22,6 +22,7 @@ from tidelog.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from tidelog.replication.leader import LeaderReplica
+from tidelog.security.acls import AclOperation, ResourceType
 
 TO_HIGH_WATERMARK: Final = -1
 NO_OFFSET: Final = -1
@@ -48,12 +49,16 @@ def handle(
     """Delete partition by partition; answer when all of them are done."""
     topics: list[DeleteRecordsTopicResult] = []
     waiting: list[Deletion] = []
+    names = (topic.name for topic in request.body.topics)
+    denied = context.authorization.denied(request, AclOperation.DELETE, ResourceType.TOPIC, names)
     for topic in request.body.topics:
         results: list[DeleteRecordsPartitionResult] = []
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
         for asked in topic.partitions:
             index = asked.partition_index
-            deleted = _delete(context, TopicPartition(topic.name, index), asked.offset)
+            deleted: tuple[LeaderReplica, int] | ErrorCode = ErrorCode.topic_authorization_failed
+            if topic.name not in denied:
+                deleted = _delete(context, TopicPartition(topic.name, index), asked.offset)
             if isinstance(deleted, ErrorCode):
                 results.append(_result(index, NO_OFFSET, deleted))
                 continue

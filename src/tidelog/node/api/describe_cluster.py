@@ -7,7 +7,8 @@ from typing import Final
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import NO_LEADER
 from tidelog.node.api.contexts import ClusterContext
-from tidelog.node.api.metadata import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
+from tidelog.node.api.metadata import OPERATIONS_NOT_ASKED
+from tidelog.node.core.authorization import CLUSTER_DENIED
 from tidelog.node.core.request import Request
 from tidelog.protocol.apis import ListenerScope
 from tidelog.protocol.messages.describe_cluster import (
@@ -15,6 +16,7 @@ from tidelog.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from tidelog.security.acls import AclOperation
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -25,8 +27,12 @@ def handle(
 ) -> DescribeClusterResponse:
     """Answer from this node's image; a listener knows only its own kind of endpoint."""
     body, listener = request.body, request.connection.listener
-    endpoint_type = body.endpoint_type
+    endpoint_type, authorization = body.endpoint_type, context.authorization
     here = BROKERS if context.listeners.scope_of(listener) & ListenerScope.BROKER else CONTROLLERS
+    if here == CONTROLLERS and not authorization.allows_on_cluster(request, AclOperation.ALTER):
+        return DescribeClusterResponse(
+            error_code=CLUSTER_DENIED.code, error_message=CLUSTER_DENIED.why
+        )
     if endpoint_type not in (BROKERS, CONTROLLERS):
         return DescribeClusterResponse(
             error_code=ErrorCode.unsupported_endpoint_type,
@@ -50,7 +56,9 @@ def handle(
         )
         controller = context.cluster.passes_on(listener)
     is_listed = any(node.node_id == controller for node in nodes)
-    asked = body.include_cluster_authorized_operations
+    operations = OPERATIONS_NOT_ASKED
+    if body.include_cluster_authorized_operations:
+        operations = authorization.cluster_operations(request)
     return DescribeClusterResponse(
         endpoint_type=endpoint_type,
         cluster_id=context.cluster.cluster_id,
@@ -65,5 +73,5 @@ def handle(
             )
             for node in nodes
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=operations,
     )

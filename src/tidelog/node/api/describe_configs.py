@@ -15,6 +15,7 @@ from tidelog.model.settings.describe import (
     describe_topic,
 )
 from tidelog.model.settings.group import describe_group
+from tidelog.node.api.config_permissions import denied_config
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.api.metadata import unknown_topic
 from tidelog.node.core.request import Request
@@ -26,6 +27,7 @@ from tidelog.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tidelog.security.acls import AclOperation
 
 NAMED_TWICE: Final = Refusal(ErrorCode.invalid_request, "named twice in one request")
 
@@ -39,7 +41,12 @@ def handle(
     for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
         # An answer is thousands of times as long as its question: once is enough.
-        found = NAMED_TWICE if key in described else _describe(context, *key)
+        denied = denied_config(context.authorization, request, AclOperation.DESCRIBE_CONFIGS, *key)
+        found: Sequence[ConfigEntry] | Refusal
+        if denied is not None:
+            found = denied
+        else:
+            found = NAMED_TWICE if key in described else _describe(context, *key)
         described.add(key)
         results.append(_result(request.body, resource, found))
     return DescribeConfigsResponse(results=results)

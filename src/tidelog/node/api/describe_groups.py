@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tidelog.coordinator.groups.listing import DescribedGroup
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
+from tidelog.node.core.authorization import GROUP_DENIED
 from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.describe_groups import (
@@ -15,11 +17,10 @@ from tidelog.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
     DescribeGroupsResponseDescribedGroup,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 DEAD: Final = "Dead"
 NOT_FOUND_SINCE: Final = 6
-GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, and describe and alter its configuration."""
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 
 
@@ -28,30 +29,38 @@ def handle(
 ) -> DescribeGroupsResponse | Later:
     """Describe each group; one that does not exist is dead."""
     group_ids = request.body.groups
+    denied = context.authorization.denied(
+        request, AclOperation.DESCRIBE, ResourceType.GROUP, group_ids
+    )
     later = request.park()
 
     def answer(outcomes: list[DescribedGroup | Refusal]) -> None:
         request.answer(
             DescribeGroupsResponse(
                 groups=[
-                    _group(request, group_id, outcome)
+                    _group(context, request, group_id, outcome)
                     for group_id, outcome in zip(group_ids, outcomes, strict=True)
                 ]
             )
         )
 
-    gather(
-        group_ids,
-        lambda group_id, then: context.groups.ask(
+    def ask(group_id: str, then: Callable[[DescribedGroup | Refusal], None]) -> None:
+        if group_id in denied:
+            then(GROUP_DENIED)
+            return
+        context.groups.ask(
             request.now, group_id, lambda shard: shard.describe_group(group_id), then
-        ),
-        answer,
-    )
+        )
+
+    gather(group_ids, ask, answer)
     return later
 
 
 def _group(
-    request: Request[DescribeGroupsRequest], group_id: str, outcome: DescribedGroup | Refusal
+    context: GroupsContext,
+    request: Request[DescribeGroupsRequest],
+    group_id: str,
+    outcome: DescribedGroup | Refusal,
 ) -> DescribeGroupsResponseDescribedGroup:
     if isinstance(outcome, Refusal):
         error, why, state = outcome.code, outcome.why, ""
@@ -68,7 +77,7 @@ def _group(
         )
     operations = OPERATIONS_NOT_ASKED
     if request.body.include_authorized_operations:
-        operations = GROUP_OPERATIONS
+        operations = context.authorization.operations(request, ResourceType.GROUP, group_id)
     return DescribeGroupsResponseDescribedGroup(
         group_id=group_id,
         group_state=outcome.state,

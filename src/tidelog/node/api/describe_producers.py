@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelog.controller.topics import bad_name
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.node.api.contexts import RecordsContext
@@ -13,18 +14,25 @@ from tidelog.protocol.messages.describe_producers import (
     PartitionResponse,
     TopicResponse,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
     context: RecordsContext, request: Request[DescribeProducersRequest]
 ) -> DescribeProducersResponse:
     """List the producers that each partition remembers, whether this replica leads or follows."""
+    names = (topic.name for topic in request.body.topics if bad_name(topic.name) is None)
+    denied = context.authorization.denied(request, AclOperation.READ, ResourceType.TOPIC, names)
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _describe(context, TopicPartition(topic.name, index))
+                    PartitionResponse(
+                        partition_index=index, error_code=ErrorCode.topic_authorization_failed
+                    )
+                    if topic.name in denied
+                    else _describe(context, TopicPartition(topic.name, index))
                     for index in topic.partition_indexes
                 ],
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from tidelog.coordinator.result import CoordinatorResult
 from tidelog.coordinator.transactions.records import TransactionRecord, by_topic
@@ -19,6 +20,11 @@ from tidelog.protocol.messages.describe_transactions import (
     DescribeTransactionsResponseTopicData,
     DescribeTransactionsResponseTransactionState,
 )
+from tidelog.security.acls import AclOperation, ResourceType
+
+DENIED: Final = Refusal(
+    ErrorCode.transactional_id_authorization_failed, "Transactional Id authorization failed."
+)
 
 
 def handle(
@@ -26,17 +32,27 @@ def handle(
 ) -> DescribeTransactionsResponse | Later:
     """Describe each of them."""
     wanted = request.body.transactional_ids
+    authorization = context.authorization
+    denied = authorization.denied(
+        request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, wanted
+    )
     later = request.park()
 
     def ask(transactional_id: str, then: Callable[[Transaction | Refusal | None], None]) -> None:
-        if transactional_id:
+        if transactional_id in denied:
+            then(DENIED)
+        elif transactional_id:
             look_up = partial(_look_up, transactional_id)
             context.transactions.ask(request.now, transactional_id, look_up, then)
         else:
             then(Refusal(ErrorCode.invalid_request, "a transactional id is not empty"))
 
     def known(outcomes: list[Transaction | Refusal | None]) -> None:
-        described = [_describe(*each) for each in zip(wanted, outcomes, strict=True)]
+        def may_see(topic: str) -> bool:
+            describe, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+            return authorization.allows(request, describe, kind, topic, quietly=True)
+
+        described = [_describe(*each, may_see) for each in zip(wanted, outcomes, strict=True)]
         request.answer(DescribeTransactionsResponse(transaction_states=described))
 
     gather(wanted, ask, known)
@@ -50,7 +66,9 @@ def _look_up(
 
 
 def _describe(
-    transactional_id: str, outcome: Transaction | Refusal | None
+    transactional_id: str,
+    outcome: Transaction | Refusal | None,
+    may_see: Callable[[str], bool],
 ) -> DescribeTransactionsResponseTransactionState:
     if outcome is None or isinstance(outcome, Refusal):
         missing = ErrorCode.transactional_id_not_found
@@ -68,5 +86,6 @@ def _describe(
         topics=[
             DescribeTransactionsResponseTopicData(topic=topic, partitions=numbers)
             for topic, numbers in by_topic(outcome.partitions).items()
+            if may_see(topic)
         ],
     )

@@ -18,6 +18,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import TransactionsContext
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tidelog.security.acls import AclOperation, ResourceType
 
 FENCED_SINCE: Final = 2
 BUMPS_SINCE: Final = 5
@@ -26,6 +27,10 @@ BUMPS_SINCE: Final = 5
 def handle(context: TransactionsContext, request: Request[EndTxnRequest]) -> EndTxnResponse | Later:
     """Let the coordinator decide."""
     body = request.body
+    if not context.authorization.allows(
+        request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id
+    ):
+        return EndTxnResponse(error_code=ErrorCode.transactional_id_authorization_failed)
     if not body.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.invalid_request)
     asked = EndTxn(

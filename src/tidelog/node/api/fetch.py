@@ -6,6 +6,7 @@ patience; otherwise it is parked until news or its deadline.
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
@@ -14,7 +15,7 @@ from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.core.request import Reply, Request
 from tidelog.node.core.runtime import Runtime
-from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead
+from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead, MayRead
 from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
 from tidelog.protocol.fetch import (
     FetchedPartition,
@@ -23,12 +24,17 @@ from tidelog.protocol.fetch import (
     Part,
     encode_fetch_response,
 )
+from tidelog.security.acls import AclOperation, ResourceType
+
+TOPIC_IDS_SINCE: Final = 13
 
 
 def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     """Answer a fetch now, or park it."""
-    fetch = request.body
-    session = context.sessions.context_for(fetch, request.api_version, request.now.monotonic_ms)
+    fetch, may_read = request.body, None
+    if context.authorization.authorizer is not None:
+        may_read = _may_read(context, request, fetch)
+    session = _context(context, request, may_read)
     if isinstance(session, ErrorCode):
         return encode_fetch_response(
             request.api_version, request.correlation_id, session, 0, [], [], 0
@@ -36,8 +42,14 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     if session.parked is not None:
         retry(context, session.parked, request.now, time_is_up=True)
     has_time = fetch.max_wait_ms > 0
+    _judge_again(context, session)
     look = FetchRead(
-        context.reading, fetch, request.api_version, request.now, time_is_up=not has_time
+        context.reading,
+        fetch,
+        request.api_version,
+        request.now,
+        time_is_up=not has_time,
+        may_read=may_read,
     )
     if look.at(session).is_enough or not has_time or not session.partitions:
         return _encode(context, request, session, look)
@@ -55,10 +67,18 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
 
 def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
     """Look again at a parked fetch; answer it when there is reason to."""
-    session, request, reading = parked.context, parked.request, context.reading
-    look = FetchRead(reading, parked.fetch, request.api_version, None, time_is_up=time_is_up).at(
-        session
-    )
+    session, request, may_read = parked.context, parked.request, None
+    if context.authorization.authorizer is not None:
+        may_read = _may_read(context, request, parked.fetch)
+        _judge_again(context, session)
+    look = FetchRead(
+        context.reading,
+        parked.fetch,
+        request.api_version,
+        None,
+        time_is_up=time_is_up,
+        may_read=may_read,
+    ).at(session)
     if not (time_is_up or look.is_enough):
         return False
     session.used_ms = now.monotonic_ms
@@ -66,6 +86,45 @@ def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bo
     request.connection.waiting.pop(parked, None)
     request.answer(_encode(context, request, session, look))
     return True
+
+
+def _context(
+    context: RecordsContext, request: Request[FetchRequest], may_read: MayRead | None
+) -> FetchContext | ErrorCode:
+    """The partitions that the fetch speaks of.
+
+    Whoever says that he is a follower and may not be one gets no session: it would end those of
+    the broker whose name he uses.
+    """
+    fetch, version, now_ms = request.body, request.api_version, request.now.monotonic_ms
+    if may_read is not _nothing:
+        return context.sessions.context_for(fetch, version, now_ms)
+    forged = FetchContext(0, version >= TOPIC_IDS_SINCE, fetch.replica_id, now_ms)
+    forged.want(fetch)
+    return forged
+
+
+def _may_read(
+    context: RecordsContext, request: Request[FetchRequest], fetch: FetchRequest
+) -> MayRead | None:
+    """What the one who fetches may read now; None when it is everything."""
+    authorization = context.authorization
+    if fetch.replica_id >= 0:
+        may_follow = authorization.allows_on_cluster(request, AclOperation.CLUSTER_ACTION)
+        return None if may_follow else _nothing
+    return lambda topic: (
+        topic is None or authorization.allows(request, AclOperation.READ, ResourceType.TOPIC, topic)
+    )
+
+
+def _nothing(topic: str | None) -> bool:
+    return False
+
+
+def _judge_again(context: RecordsContext, session: FetchContext) -> None:
+    """What a session was told may not hold by other access control lists."""
+    if context.authorization.authorizer is not None:
+        session.judge_again(context.authorization.authorizer.generation)
 
 
 def _encode(

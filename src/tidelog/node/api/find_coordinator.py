@@ -21,10 +21,18 @@ from tidelog.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 MANY_SINCE: Final = 4
+_RESOURCES: Final = {
+    GROUP: (ResourceType.GROUP, ErrorCode.group_authorization_failed),
+    TRANSACTION: (
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.transactional_id_authorization_failed,
+    ),
+}
 
 
 class FoundCoordinator(NamedTuple):
@@ -60,6 +68,9 @@ def _find(
     if coordinators is None:
         why = f"there are no coordinators of type {key_type}"
         return FoundCoordinator(ErrorCode.invalid_request, why)
+    resource, denied = _RESOURCES[key_type]
+    if not context.authorization.allows(request, AclOperation.DESCRIBE, resource, key):
+        return FoundCoordinator(denied, None)
     if not coordinators.topic_exists:
         coordinators.create_topic(request.now)
     node_id = coordinators.coordinator_of(key)

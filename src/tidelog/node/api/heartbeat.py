@@ -6,11 +6,16 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(context: GroupsContext, request: Request[HeartbeatRequest]) -> HeartbeatResponse | Later:
     """Note it, and say whether the member must join again."""
     body = request.body
+    if not context.authorization.allows(
+        request, AclOperation.READ, ResourceType.GROUP, body.group_id
+    ):
+        return HeartbeatResponse(error_code=ErrorCode.group_authorization_failed)
     if not body.group_id:
         return HeartbeatResponse(error_code=ErrorCode.invalid_group_id)
     later = request.park()

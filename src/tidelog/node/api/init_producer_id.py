@@ -19,6 +19,7 @@ from tidelog.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 FENCED_SINCE: Final = 4
 NOBODY: Final = ProducerIdAndEpoch(-1, -1)
@@ -29,6 +30,9 @@ def handle(
 ) -> InitProducerIdResponse | Later:
     """Give the next free id, or let the coordinator of a transactional id decide."""
     body = request.body
+    denied = _denied(context, request)
+    if denied is not None:
+        return _refused(request, denied)
     if body.transactional_id is None:
         return _give_any(context, request)
     knows_id, knows_epoch = body.producer_id >= 0, body.producer_epoch >= 0
@@ -44,6 +48,29 @@ def handle(
     later = request.park()
     _with_producer_id_at_hand(context, request, lambda: _ask(context, request, asked))
     return later
+
+
+def _denied(
+    context: TransactionsContext, request: Request[InitProducerIdRequest]
+) -> ErrorCode | None:
+    """Whoever may write to some topic may do so idempotently."""
+    authorization, transactional_id = context.authorization, request.body.transactional_id
+    if authorization.authorizer is None:
+        return None
+    if transactional_id is None:
+        idempotently = AclOperation.IDEMPOTENT_WRITE
+        if authorization.allows_some(
+            request, AclOperation.WRITE, ResourceType.TOPIC
+        ) or authorization.allows_on_cluster(request, idempotently):
+            return None
+        return ErrorCode.cluster_authorization_failed
+    needed = [AclOperation.WRITE]
+    if request.body.enable2_pc:
+        needed.append(AclOperation.TWO_PHASE_COMMIT)
+    kind = ResourceType.TRANSACTIONAL_ID
+    if all(authorization.allows(request, each, kind, transactional_id) for each in needed):
+        return None
+    return ErrorCode.transactional_id_authorization_failed
 
 
 def _with_producer_id_at_hand(

@@ -14,6 +14,7 @@ from tidelog.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 REBALANCE_TIMEOUT_SINCE: Final = 1
 NAMELESS_PROTOCOL_SINCE: Final = 7
@@ -22,7 +23,13 @@ NAMELESS_PROTOCOL_SINCE: Final = 7
 def handle(context: GroupsContext, request: Request[JoinGroupRequest]) -> JoinGroupResponse | Later:
     """Join; the answer comes when the generation begins."""
     joining = _joining(request)
-    error = _refused(context, joining)
+    if context.authorization.authorizer is not None:
+        joining = joining._replace(
+            may_describe=lambda topic: context.authorization.allows(
+                request, AclOperation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True
+            )
+        )
+    error = _refused(context, request, joining)
     if error is not None:
         return _response(request, JoinGroupReply(error=error, member_id=joining.member_id))
     later = request.park()
@@ -61,7 +68,12 @@ def _joining(request: Request[JoinGroupRequest]) -> JoinGroup:
     )
 
 
-def _refused(context: GroupsContext, joining: JoinGroup) -> ErrorCode | None:
+def _refused(
+    context: GroupsContext, request: Request[JoinGroupRequest], joining: JoinGroup
+) -> ErrorCode | None:
+    group_id = joining.group_id
+    if not context.authorization.allows(request, AclOperation.READ, ResourceType.GROUP, group_id):
+        return ErrorCode.group_authorization_failed
     if not joining.group_id:
         return ErrorCode.invalid_group_id
     config = context.cluster.config

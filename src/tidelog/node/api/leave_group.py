@@ -13,6 +13,7 @@ from tidelog.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 MANY_SINCE: Final = 3
 
@@ -22,6 +23,10 @@ def handle(
 ) -> LeaveGroupResponse | Later:
     """Let each of them go."""
     body = request.body
+    if not context.authorization.allows(
+        request, AclOperation.READ, ResourceType.GROUP, body.group_id
+    ):
+        return LeaveGroupResponse(error_code=ErrorCode.group_authorization_failed)
     leavers = _leavers(request)
     if not body.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.invalid_group_id)

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidelog.controller.image import BROKER_CONFIG, GROUP_CONFIG, TOPIC_CONFIG
 from tidelog.model.errors import ErrorCode
+from tidelog.node.api.config_permissions import BROKER_LOGGER, CLIENT_METRICS
 from tidelog.node.api.contexts import ClusterContext
 from tidelog.node.core.request import Request
 from tidelog.protocol.messages.list_config_resources import (
@@ -14,8 +15,6 @@ from tidelog.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
 KNOWN: Final = (TOPIC_CONFIG, BROKER_CONFIG, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG)
 
 

@@ -10,6 +10,7 @@ from tidelog.protocol.messages.list_groups import (
     ListGroupsResponse,
     ListGroupsResponseListedGroup,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(context: GroupsContext, request: Request[ListGroupsRequest]) -> ListGroupsResponse:
@@ -18,6 +19,8 @@ def handle(context: GroupsContext, request: Request[ListGroupsRequest]) -> ListG
         return ListGroupsResponse(error_code=ErrorCode.coordinator_load_in_progress)
     states = {state.lower() for state in request.body.states_filter}
     kinds = {kind.lower() for kind in request.body.types_filter}
+    authorization = context.authorization
+    may_see_all = authorization.allows_on_cluster(request, AclOperation.DESCRIBE, quietly=True)
     return ListGroupsResponse(
         groups=[
             ListGroupsResponseListedGroup(
@@ -30,5 +33,15 @@ def handle(context: GroupsContext, request: Request[ListGroupsRequest]) -> ListG
             for group in shard.list_groups()
             if (not states or group.state.lower() in states)
             and (not kinds or group.kind.lower() in kinds)
+            and (
+                may_see_all
+                or authorization.allows(
+                    request,
+                    AclOperation.DESCRIBE,
+                    ResourceType.GROUP,
+                    group.group_id,
+                    quietly=True,
+                )
+            )
         ]
     )

@@ -23,6 +23,7 @@ from tidelog.protocol.messages.list_offsets import (
 )
 from tidelog.records.batch import CorruptBatch
 from tidelog.replication.partition import Partition
+from tidelog.security.acls import AclOperation, ResourceType
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -61,17 +62,28 @@ def handle(context: RecordsContext, request: Request[ListOffsetsRequest]) -> Lis
         for partition in topic.partitions
     )
     twice = {name for name, times in asked.items() if times > 1}
+    denied = context.authorization.denied(
+        request, AclOperation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in body.topics)
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _answer(context, request, topic.name, partition, twice)
+                    _denied(partition)
+                    if topic.name in denied
+                    else _answer(context, request, topic.name, partition, twice)
                     for partition in topic.partitions
                 ],
             )
             for topic in body.topics
         ]
+    )
+
+
+def _denied(asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, error_code=ErrorCode.topic_authorization_failed
     )
 
 

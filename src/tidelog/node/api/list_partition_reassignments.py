@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidelog.controller.reassignment import OngoingTopics
 from tidelog.model.errors import Refusal
 from tidelog.node.api.contexts import AdminContext
@@ -24,7 +26,7 @@ def handle(
         request,
         lambda controller: controller.list_partition_reassignments(named),
         _answer,
-        _refused,
+        lambda refusal: _refused(named, refusal),
     )
 
 
@@ -49,5 +51,20 @@ def _answer(outcome: OngoingTopics) -> ListPartitionReassignmentsResponse:
     )
 
 
-def _refused(refusal: Refusal) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=refusal.code, error_message=refusal.why)
+def _refused(
+    named: Sequence[tuple[str, Sequence[int]]] | None, refusal: Refusal
+) -> ListPartitionReassignmentsResponse:
+    """What was named is named again, and nothing is said of it."""
+    return ListPartitionReassignmentsResponse(
+        error_code=refusal.code,
+        error_message=refusal.why,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=index) for index in indexes
+                ],
+            )
+            for topic, indexes in named or ()
+        ],
+    )

@@ -12,6 +12,7 @@ from tidelog.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     ListTransactionsResponseTransactionState,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
@@ -41,6 +42,13 @@ def handle(
             for transaction in shard.transactions()
             if _passes(transaction, body, request.now.wall_ms)
             and (expression is None or expression.matches(transaction.transactional_id))
+            and context.authorization.allows(
+                request,
+                AclOperation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                transaction.transactional_id,
+                quietly=True,
+            )
         ],
     )
 

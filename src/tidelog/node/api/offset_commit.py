@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidelog.coordinator.groups.offset_commits import OffsetCommit
+from tidelog.model.errors import ErrorCode
 from tidelog.node.api.contexts import GroupsContext
-from tidelog.node.coordination.committed_offsets import CommittedOffsets
+from tidelog.node.coordination.committed_offsets import CommittedOffsets, denied_topics
 from tidelog.node.coordination.offset_verdicts import TopicVerdicts, answered_partitions
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.offset_commit import (
@@ -17,6 +18,7 @@ from tidelog.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 BY_ID_SINCE: Final = 10
 
@@ -27,7 +29,12 @@ def handle(
     """Commit the offsets of partitions that exist; the answer waits until they are safe."""
     body = request.body
     by_id = request.api_version >= BY_ID_SINCE
-    committed = CommittedOffsets(context.cluster, body.topics, by_id=by_id)
+    denied = denied_topics(context.authorization, context.cluster, request, body.topics, by_id)
+    committed = CommittedOffsets(context.cluster, body.topics, by_id=by_id, denied=denied)
+    if not context.authorization.allows(
+        request, AclOperation.READ, ResourceType.GROUP, body.group_id
+    ):
+        return _response(committed.refuse_all(ErrorCode.group_authorization_failed))
     if not committed.offsets:
         return _response(committed.verdicts(()))
     commit = OffsetCommit(

@@ -15,6 +15,7 @@ from tidelog.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 def handle(
@@ -22,6 +23,9 @@ def handle(
 ) -> OffsetDeleteResponse | Later:
     """Forget what can be forgotten."""
     body = request.body
+    authorization = context.authorization
+    if not authorization.allows(request, AclOperation.DELETE, ResourceType.GROUP, body.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.group_authorization_failed)
     if not body.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.invalid_group_id)
     asked = [
@@ -29,8 +33,13 @@ def handle(
         for topic in body.topics
         for partition in topic.partitions
     ]
+    denied = authorization.denied(
+        request, AclOperation.READ, ResourceType.TOPIC, (topic.name for topic in body.topics)
+    )
     refused = [
-        ErrorCode.unknown_topic_or_partition
+        ErrorCode.topic_authorization_failed
+        if each.topic in denied
+        else ErrorCode.unknown_topic_or_partition
         if context.cluster.image.partition(*each) is None
         else None
         for each in asked

@@ -6,7 +6,8 @@ answer is put into their form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -15,6 +16,7 @@ from tidelog.coordinator.groups.offset_reads import FetchedOffset, RequestedOffs
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import ZERO_UUID, TopicPartition
 from tidelog.node.api.contexts import GroupsContext
+from tidelog.node.core.authorization import GROUP_DENIED
 from tidelog.node.core.promise import gather
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.offset_fetch import (
@@ -28,6 +30,7 @@ from tidelog.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 GROUP_ERROR_SINCE: Final = 2
 MANY_SINCE: Final = 8
@@ -38,15 +41,27 @@ class _Question:
     """What is asked of one group."""
 
     def __init__(
-        self, context: GroupsContext, asked: OffsetFetchRequestGroup, *, by_id: bool
+        self,
+        context: GroupsContext,
+        request: Request[OffsetFetchRequest],
+        asked: OffsetFetchRequestGroup,
+        *,
+        by_id: bool,
     ) -> None:
         self.group_id = asked.group_id
         self.member_id = asked.member_id
         self.member_epoch = asked.member_epoch
         self._topics: list[list[RequestedOffset]] | None = None
         """As they were named; None when all that the group has are asked for."""
-        self._unknown: list[list[FetchedOffset]] = []
-        """Partitions of topic ids that nobody knows."""
+        self._refused: list[list[FetchedOffset]] = []
+        """Partitions of topic ids that nobody knows, and of topics that may not be described."""
+        authorization = context.authorization
+        self.is_denied = not authorization.allows(
+            request, AclOperation.DESCRIBE, ResourceType.GROUP, asked.group_id
+        )
+        self.may_describe = partial(
+            authorization.allows, request, AclOperation.DESCRIBE, ResourceType.TOPIC
+        )
         if asked.topics is not None:
             self._topics = []
             for topic in asked.topics:
@@ -62,9 +77,11 @@ class _Question:
         partition_indexes: Iterable[int],
     ) -> None:
         partitions = [TopicPartition(name or "", index) for index in partition_indexes]
-        if name is None:
-            error = ErrorCode.unknown_topic_id
-            self._unknown.append(
+        if name is None or not (self.is_denied or self.may_describe(name)):
+            error = ErrorCode.topic_authorization_failed
+            if name is None:
+                error = ErrorCode.unknown_topic_id
+            self._refused.append(
                 [FetchedOffset(each, topic_id, error=error) for each in partitions]
             )
         else:
@@ -76,11 +93,15 @@ class _Question:
         return None if self._topics is None else list(chain.from_iterable(self._topics))
 
     def by_topic(self, outcome: Iterable[FetchedOffset]) -> list[list[FetchedOffset]]:
-        """The coordinator's answer, topic by topic as they were named; then the unknown ones."""
+        """The coordinator's answer, topic by topic as they were named; then the refused ones.
+
+        Of all that a group has, what may not be described is left out.
+        """
         rest = iter(outcome)
         if self._topics is None:
-            return [list(rest)]
-        return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._unknown]
+            seen = [each for each in rest if self.may_describe(each.partition.topic, quietly=True)]
+            return [seen]
+        return [*(list(islice(rest, len(topic))) for topic in self._topics), *self._refused]
 
 
 def handle(
@@ -88,7 +109,7 @@ def handle(
 ) -> OffsetFetchResponse | Later:
     """Answer for every group once what it tells is safe."""
     by_id = request.api_version >= BY_ID_SINCE
-    questions = [_Question(context, group, by_id=by_id) for group in _groups(request)]
+    questions = [_Question(context, request, group, by_id=by_id) for group in _groups(request)]
     later = request.park()
 
     def answer(outcomes: list[list[FetchedOffset] | Refusal]) -> None:
@@ -101,9 +122,11 @@ def handle(
         else:
             request.answer(_of_one_group(groups[0]))
 
-    gather(
-        questions,
-        lambda question, then: context.groups.ask(
+    def ask(question: _Question, then: Callable[[list[FetchedOffset] | Refusal], None]) -> None:
+        if question.is_denied:
+            then(GROUP_DENIED)
+            return
+        context.groups.ask(
             request.now,
             question.group_id,
             lambda shard: shard.fetch_offsets(
@@ -114,9 +137,9 @@ def handle(
                 member_epoch=question.member_epoch,
             ),
             then,
-        ),
-        answer,
-    )
+        )
+
+    gather(questions, ask, answer)
     return later
 
 

@@ -19,6 +19,7 @@ from tidelog.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 CATCHES_UP_MS: Final = 250
 
@@ -50,15 +51,35 @@ def _is_ahead_of_us(context: RecordsContext, request: Request[OffsetForLeaderEpo
 def _answers(
     context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]
 ) -> OffsetForLeaderEpochResponse:
+    denied = _denied(context, request)
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions],
+                partitions=[
+                    OffsetForLeaderEpochResponseEpochEndOffset(
+                        partition=asked.partition,
+                        error_code=ErrorCode.topic_authorization_failed,
+                    )
+                    if topic.topic in denied
+                    else _answer(context, topic.topic, asked)
+                    for asked in topic.partitions
+                ],
             )
             for topic in request.body.topics
         ]
     )
+
+
+def _denied(
+    context: RecordsContext, request: Request[OffsetForLeaderEpochRequest]
+) -> frozenset[str]:
+    """The topics that may not be described; other brokers may ask about all of them."""
+    authorization = context.authorization
+    if authorization.allows_on_cluster(request, AclOperation.CLUSTER_ACTION, quietly=True):
+        return frozenset()
+    names = (topic.topic for topic in request.body.topics)
+    return authorization.denied(request, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
 
 
 def _answer(

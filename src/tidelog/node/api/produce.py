@@ -18,6 +18,7 @@ from tidelog.model.ids import INTERNAL_TOPICS, TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import RecordsContext
 from tidelog.node.coordination.transactional_produce import OPEN, Gate
+from tidelog.node.core.authorization import TOPIC_DENIED
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.request import Later, Reply, Request
 from tidelog.node.core.runtime import Runtime
@@ -32,12 +33,18 @@ from tidelog.records.validation import NO_BATCH, RejectedBatch, misshapen
 from tidelog.replication.high_watermark import ParkedAnswer
 from tidelog.replication.leader import LeaderReplica
 from tidelog.replication.partition import Partition
+from tidelog.security.acls import AclOperation, ResourceType
 from tidelog.storage.transaction_verification import Verification
 
 ALL: Final = -1
 ACKS: Final = (ALL, 0, 1)
 ADMIN_CLIENT_ID: Final = "__admin_client"
 NO_OFFSET: Final = -1
+NOTHING_DENIED: Final[frozenset[str]] = frozenset()
+NO_TRANSACTION: Final = Refusal(
+    ErrorCode.transactional_id_authorization_failed,
+    "a transactional batch needs a transactional id that its producer may write with",
+)
 
 Answers: TypeAlias = list[tuple[str | None, UUID | None, list[ProducedPartition]]]
 
@@ -72,7 +79,10 @@ class PendingResult(NamedTuple):
 def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
     """Append every batch the request carries and answer partition by partition."""
     if request.body.transactional_id is not None:
-        later = context.transaction_gate.wait(request, partial(_produce, context))
+        if _refuse_request(context, request) is not None:
+            return _produce(context, request, OPEN)
+        denied = _denied_topics(context, request)
+        later = context.transaction_gate.wait(request, partial(_produce, context), denied)
         if later is not None:
             return later
     return _produce(context, request, OPEN)
@@ -83,14 +93,15 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
     answers: Answers = []
     pending: list[PendingResult] = []
     failed = False
-    whole_refused = _refuse_request(produce)
+    whole_refused = _refuse_request(context, request)
+    denied = _denied_topics(context, request)
     for topic in produce.topics:
         results: list[ProducedPartition] = []
         answers.append((topic.name, topic.topic_id, results))
         if whole_refused is not None:
             results += [_refused(index, whole_refused) for index, _ in topic.partitions]
         else:
-            _append_topic(context, request, produce.acks, topic, results, pending, gate)
+            _append_topic(context, request, topic, results, pending, gate, denied)
         failed = failed or any(result.error for result in results)
     if produce.acks == 0:
         return Later.HANG_UP if failed else Later.NO_REPLY
@@ -99,15 +110,32 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
     return [_encode(context, request, answers)]
 
 
-def _refuse_request(produce: ProduceRequest) -> Refusal | None:
-    if produce.transactional_id is None:
-        for topic in produce.topics:
-            for _, records in topic.partitions:
-                if records is not None and _is_transactional(records):
-                    return Refusal(
-                        ErrorCode.transactional_id_authorization_failed,
-                        "a transactional batch needs a transactional id",
-                    )
+def _denied_topics(context: RecordsContext, request: Request[ProduceRequest]) -> frozenset[str]:
+    """The topics that may not be written to now: batches that had to wait are judged again."""
+    authorization = context.authorization
+    if authorization.authorizer is None:
+        return NOTHING_DENIED
+    names = (
+        context.cluster.topic_name(topic.topic_id) if topic.topic_id is not None else topic.name
+        for topic in request.body.topics
+    )
+    known = (name for name in names if name is not None)
+    return authorization.denied(request, AclOperation.WRITE, ResourceType.TOPIC, known)
+
+
+def _refuse_request(context: RecordsContext, request: Request[ProduceRequest]) -> Refusal | None:
+    transactional_id, authorization = request.body.transactional_id, context.authorization
+    if transactional_id is not None and (
+        authorization.authorizer is None
+        or authorization.allows(
+            request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+        )
+    ):
+        return None
+    for topic in request.body.topics:
+        for _, records in topic.partitions:
+            if records is not None and _is_transactional(records):
+                return NO_TRANSACTION
     return None
 
 
@@ -122,15 +150,18 @@ def _is_transactional(records: memoryview) -> bool:
 def _append_topic(
     context: RecordsContext,
     request: Request[ProduceRequest],
-    acks: int,
     topic: ProduceTopic,
     results: list[ProducedPartition],
     pending: list[PendingResult],
     gate: Gate,
+    denied: frozenset[str],
 ) -> None:
-    name, topic_id = topic.name, topic.topic_id
+    acks, name, topic_id = request.body.acks, topic.name, topic.topic_id
     if topic_id is not None:
         name = context.cluster.topic_name(topic_id)
+    if name in denied:
+        results += [_refused(index, TOPIC_DENIED) for index, _ in topic.partitions]
+        return
     topic_refused = _refuse_topic(request, acks, name)
     for index, records in topic.partitions:
         target = None if name is None else TopicPartition(name, index)

@@ -7,6 +7,7 @@ from tidelog.model.errors import Refusal
 from tidelog.model.ids import ZERO_UUID
 from tidelog.node.api.add_raft_voter import wrong_cluster
 from tidelog.node.api.contexts import AdminContext
+from tidelog.node.core.authorization import CLUSTER_DENIED
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,
@@ -21,6 +22,8 @@ def handle(
 ) -> RemoveRaftVoterResponse | Later:
     """Answer when it is committed that the node does not vote, unless it is the only one."""
     body = request.body
+    if context.decides and not context.authorization.allows_whole(request):
+        return _answer(CLUSTER_DENIED)
     if body.cluster_id is not None and body.cluster_id != context.cluster.cluster_id:
         return _answer(wrong_cluster(body.cluster_id))
     change = RemoveVoter(ReplicaKey(body.voter_id, body.voter_directory_id or ZERO_UUID))

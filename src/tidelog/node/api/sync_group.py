@@ -10,6 +10,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.node.api.contexts import GroupsContext
 from tidelog.node.core.request import Later, Request
 from tidelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tidelog.security.acls import AclOperation, ResourceType
 
 PROTOCOL_SINCE: Final = 5
 """Members say which protocol they speak (KIP-559)."""
@@ -18,6 +19,10 @@ PROTOCOL_SINCE: Final = 5
 def handle(context: GroupsContext, request: Request[SyncGroupRequest]) -> SyncGroupResponse | Later:
     """Answer once the leader's assignment is stored."""
     body = request.body
+    if not context.authorization.allows(
+        request, AclOperation.READ, ResourceType.GROUP, body.group_id
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.group_authorization_failed)
     syncing = SyncGroup(
         group_id=body.group_id,
         generation=body.generation_id,

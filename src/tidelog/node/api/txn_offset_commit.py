@@ -19,7 +19,7 @@ from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.ids import TopicPartition
 from tidelog.model.time import Now
 from tidelog.node.api.contexts import TransactionsContext
-from tidelog.node.coordination.committed_offsets import CommittedOffsets
+from tidelog.node.coordination.committed_offsets import CommittedOffsets, denied_topics
 from tidelog.node.coordination.offset_verdicts import TopicVerdicts, answered_partitions
 from tidelog.node.coordination.transaction_joining import Verdicts
 from tidelog.node.core.request import Later, Request
@@ -30,6 +30,7 @@ from tidelog.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from tidelog.security.acls import AclOperation, ResourceType
 
 BY_ID_SINCE: Final = 6
 ADDS_SINCE: Final = 5
@@ -50,6 +51,9 @@ def handle(
     """Commit the offsets of partitions that exist, in the transaction."""
     body = request.body
     committed = _committed(context, request)
+    denied = _denied(context, request)
+    if denied is not None:
+        return _response(committed.refuse_all(denied))
     if not body.group_id:
         return _response(committed.refuse_all(ErrorCode.invalid_group_id))
     if not committed.offsets:
@@ -94,6 +98,19 @@ def handle(
     return later
 
 
+def _denied(
+    context: TransactionsContext, request: Request[TxnOffsetCommitRequest]
+) -> ErrorCode | None:
+    body, authorization = request.body, context.authorization
+    if not authorization.allows(
+        request, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id
+    ):
+        return ErrorCode.transactional_id_authorization_failed
+    if not authorization.allows(request, AclOperation.READ, ResourceType.GROUP, body.group_id):
+        return ErrorCode.group_authorization_failed
+    return None
+
+
 def _commit(
     context: TransactionsContext,
     request: Request[TxnOffsetCommitRequest],
@@ -101,6 +118,9 @@ def _commit(
 ) -> None:
     body = request.body
     committed = _committed(context, request)
+    if not committed.offsets:
+        request.answer(_response(committed.verdicts(())))
+        return
     commit = OffsetCommit(
         version=request.api_version,
         group_id=body.group_id,
@@ -122,8 +142,9 @@ def _commit(
 def _committed(
     context: TransactionsContext, request: Request[TxnOffsetCommitRequest]
 ) -> CommittedOffsets[TxnOffsetCommitRequestTopic]:
-    by_id = request.api_version >= BY_ID_SINCE
-    return CommittedOffsets(context.cluster, request.body.topics, by_id=by_id)
+    by_id, topics = request.api_version >= BY_ID_SINCE, request.body.topics
+    denied = denied_topics(context.authorization, context.cluster, request, topics, by_id)
+    return CommittedOffsets(context.cluster, topics, by_id=by_id, denied=denied)
 
 
 def _in_version(code: ErrorCode, version: int) -> ErrorCode:

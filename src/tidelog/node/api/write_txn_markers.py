@@ -23,12 +23,18 @@ from tidelog.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tidelog.replication.written_ends import TransactionEnd
+from tidelog.security.acls import AclOperation
 
 
 def handle(
     context: TransactionsContext, request: Request[WriteTxnMarkersRequest]
 ) -> WriteTxnMarkersResponse | Later:
     """Write every marker, and answer when the outcome of each is known."""
+    authorization = context.authorization
+    if not authorization.allows_on_cluster(
+        request, AclOperation.ALTER, quietly=True
+    ) and not authorization.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
+        return _response(request.body, _Denied())
     outcomes: dict[tuple[int, TopicPartition], ErrorCode] = {}
     wanted = {
         (at, TopicPartition(topic.name, index)): MarkerOrder(end, leader_epoch)
@@ -50,6 +56,13 @@ def handle(
         return _response(request.body, outcomes)
     waits = request.park()
     return waits
+
+
+class _Denied(dict[tuple[int, TopicPartition], ErrorCode]):
+    """The outcome of every marker where none may be written."""
+
+    def __missing__(self, place: tuple[int, TopicPartition]) -> ErrorCode:
+        return ErrorCode.cluster_authorization_failed
 
 
 def _end(marker: WritableTxnMarker) -> TransactionEnd:

@@ -24,6 +24,7 @@ from tidelog.model.time import Now
 from tidelog.node.control.calls.controller_call import ControllerCall
 from tidelog.node.control.decision_events import events_of
 from tidelog.node.control.periodic_tasks import PeriodicTasks
+from tidelog.node.core.authorization import CLUSTER_DENIED, Authorization
 from tidelog.node.core.request import Later, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
@@ -69,6 +70,7 @@ class ControlPlane:
         feed: MetadataFeed,
         bootstrap: tuple[MetadataRecord, ...],
         on_active: Callable[[Now], None],
+        authorization: Authorization,
     ) -> None:
         self._runtime = runtime
         self._cluster = cluster
@@ -76,6 +78,7 @@ class ControlPlane:
         self._feed = feed
         self._bootstrap = bootstrap
         self._on_active = on_active
+        self._authorization = authorization
         self._controller: Controller | None = None
         self._epoch = 0
         self._pending: deque[_Pending] = deque()
@@ -118,9 +121,12 @@ class ControlPlane:
     ) -> ResponseT | Later:
         """Let the controller decide on a request; answer it once the decision is committed.
 
+        What one permission is needed for is refused without it, whoever leads.
         `why` is told as the cause of what the decision does to brokers. When the lead is lost
         before, the request is refused, or `lost` sees to it.
         """
+        if not self._authorization.allows_whole(request):
+            return refused(CLUSTER_DENIED)
         controller = self._controller
         if controller is None:
             return refused(NOT_CONTROLLER)

@@ -6,7 +6,7 @@ Invariant  Only partitions that exist are for the coordinator; a topic is known 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -22,8 +22,11 @@ from tidelog.node.coordination.offset_verdicts import (
     TopicVerdicts,
     offset_verdicts,
 )
+from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.promise import Promise
+from tidelog.node.core.request import Request
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.security.acls import AclOperation, ResourceType
 
 
 class CommittedPartition(NamedPartition, Protocol):
@@ -58,8 +61,17 @@ TopicT = TypeVar("TopicT", bound=CommittedTopic)
 class CommittedOffsets(Generic[TopicT]):
     """The offsets of one request, sorted by whether the coordinator is to hear of them."""
 
-    def __init__(self, cluster: ClusterView, topics: Sequence[TopicT], *, by_id: bool) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        topics: Sequence[TopicT],
+        *,
+        by_id: bool,
+        denied: frozenset[str],
+    ) -> None:
+        """`denied` are the names of topics for which nothing may be committed."""
         self._topics = topics
+        self._denied = denied
         self._refused: list[ErrorCode | None] = []
         self.offsets: list[OffsetAndMetadata] = []
         """Those of partitions that exist."""
@@ -76,7 +88,9 @@ class CommittedOffsets(Generic[TopicT]):
             unknown = ErrorCode.unknown_topic_or_partition
         for partition in topic.partitions:
             index = partition.partition_index
-            if known is None:
+            if (topic.name if known is None else known.name) in self._denied:
+                self._refused.append(ErrorCode.topic_authorization_failed)
+            elif known is None:
                 self._refused.append(unknown)
             elif image.partition(known.name, index) is None:
                 self._refused.append(ErrorCode.unknown_topic_or_partition)
@@ -114,6 +128,23 @@ class CommittedOffsets(Generic[TopicT]):
         """The same verdict on all, whether they exist or not."""
         count = len(self._refused)
         return offset_verdicts(self._topics, _identity, [None] * count, [code] * count)
+
+
+def denied_topics(
+    authorization: Authorization,
+    cluster: ClusterView,
+    request: Request[object],
+    topics: Iterable[CommittedTopic],
+    by_id: bool,
+) -> frozenset[str]:
+    """The topics in a request that its client may not read."""
+    if authorization.authorizer is None:
+        return frozenset()
+    names = (
+        cluster.topic_name(topic.topic_id or ZERO_UUID) if by_id else topic.name for topic in topics
+    )
+    known = (name for name in names if name is not None)
+    return authorization.denied(request, AclOperation.READ, ResourceType.TOPIC, known)
 
 
 def _identity(topic: CommittedTopic) -> tuple[str, UUID | None]:

@@ -79,10 +79,16 @@ class TransactionGate:
         self,
         request: Request[ProduceRequest],
         produce: Callable[[Request[ProduceRequest], Gate], Reply],
+        denied: frozenset[str],
     ) -> Reply | None:
-        """Ask about the transactions that begin here, then `produce`; None when none begins."""
+        """Ask about the transactions that begin here, then `produce`; None when none begins.
+
+        Nothing is asked about topics that may not be written to.
+        """
         body = request.body
-        batches = self._transactional_batches(body)
+        batches = [
+            batch for batch in self._transactional_batches(body) if batch[0].topic not in denied
+        ]
         producers = {
             ProducerIdAndEpoch(header.producer_id, header.producer_epoch) for _, header in batches
         }

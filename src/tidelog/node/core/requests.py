@@ -1,13 +1,17 @@
 """From a frame to its handler and back: decode, handle, put the answer in its place.
 
 Invariant  A frame that cannot be read closes its own connection and touches nothing else.
+Invariant  Before a node knows who may do what, it serves those who may do everything; others are
+           hung up on, as if it were not there yet, and come again.
 """
 
 from __future__ import annotations
 
 from tidelog.model.time import Now
+from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
+from tidelog.node.core.permissions import OPEN_TO_ALL
 from tidelog.node.core.request import Later, Request, encode_answer
 from tidelog.node.core.request_meter import RequestMeter
 from tidelog.node.core.routes import BodyT, Routes
@@ -23,11 +27,13 @@ class Requests:
         self,
         runtime: Runtime,
         listeners: Listeners,
+        authorization: Authorization,
         of_brokers: Routes,
         of_controllers: Routes,
     ) -> None:
         self._runtime = runtime
         self._listeners = listeners
+        self._authorization = authorization
         self._of_brokers = of_brokers
         self._of_controllers = of_controllers
         self.meter = RequestMeter(runtime, {**of_brokers, **of_controllers})
@@ -41,6 +47,8 @@ class Requests:
         except MalformedRequest as error:
             self._drop(connection, error)
             return
+        if not self._authorization.is_loaded and not self._is_served_early(connection, header):
+            return
         reply = routes[header.api_key](self._request, now, connection, header, frame)
         if isinstance(reply, Later):
             if reply is Later.PARKED:
@@ -53,6 +61,16 @@ class Requests:
         else:
             connection.answer_now(encode_answer(reply, header.api_version, header.correlation_id))
         self.meter.times[header.api_key].at_once += 1
+
+    def _is_served_early(self, connection: Connection, header: RequestHeader) -> bool:
+        if header.api_key in OPEN_TO_ALL or self._authorization.is_ready_for(connection.principal):
+            return True
+        cause = (
+            f"{connection.principal} is no super user, and no metadata was read yet that says what "
+            "others may do; the nodes of a cluster belong into super.users"
+        )
+        self._hang_up(connection, cause)
+        return False
 
     def _request(
         self,
@@ -73,9 +91,12 @@ class Requests:
         return header
 
     def _drop(self, connection: Connection, error: MalformedRequest) -> None:
+        self._hang_up(connection, str(error))
+
+    def _hang_up(self, connection: Connection, cause: str) -> None:
         self._runtime.announce(
             ConnectionDropped(
-                listener=connection.listener, peer_host=connection.peer_host, cause=str(error)
+                listener=connection.listener, peer_host=connection.peer_host, cause=cause
             )
         )
-        connection.close(str(error))
+        connection.close(cause)

@@ -13,7 +13,8 @@ Invariant  A consumer that is ahead of a new leader, of its high watermark or of
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tidelog.model.errors import DiskError, ErrorCode, Refusal
@@ -43,6 +44,10 @@ SOON_OVER: Final = (ErrorCode.offset_not_available, ErrorCode.unknown_leader_epo
 LEADER_HINTED: Final = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
+MayRead: TypeAlias = Callable[[str | None], bool]
+"""Whether a topic may be read; one whose name is not known has none."""
+
+
 class ReadingContext(NamedTuple):
     """What reading for a fetch needs of the node."""
 
@@ -62,6 +67,7 @@ class FetchRead:
         "_context",
         "_fetch",
         "_heard",
+        "_may_read",
         "_patient",
         "_remaining",
         "_version",
@@ -79,11 +85,16 @@ class FetchRead:
         heard: Now | None,
         *,
         time_is_up: bool,
+        may_read: MayRead | None = None,
     ) -> None:
-        """`heard` is when a follower's fetch arrived; None for another look at a parked one."""
+        """`heard` is when a follower's fetch arrived; None for another look at a parked one.
+
+        Everything may be read unless `may_read` says otherwise.
+        """
         self._patient = not time_is_up and fetch.replica_id < 0 and fetch.min_bytes > 0
         self._context = context
         self._heard = heard
+        self._may_read = may_read
         self._fetch = fetch
         self._version = version
         self._remaining = min(fetch.max_bytes, context.fetch_max_bytes)
@@ -110,9 +121,15 @@ class FetchRead:
         """Read every ready partition, in order."""
         keeps_watch = context.is_session
         cluster, replicas = self._context.cluster, self._context.replicas
+        may_read = self._may_read
         for entry in list(context.ready):
             if entry.name is None:
                 entry.name = _known_name(cluster, entry.topic_id, entry.wanted.partition)
+            if may_read is not None and not may_read(entry.name and entry.name.topic):
+                entry.watch(None)
+                denied = ErrorCode.topic_authorization_failed
+                self.found.append((entry, self._refused(entry.wanted, entry.name, denied)))
+                continue
             hosted = replicas.locate(
                 cluster.image, entry.name, entry.topic_id, other_id=ErrorCode.inconsistent_topic_id
             )

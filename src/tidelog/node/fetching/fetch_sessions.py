@@ -140,6 +140,7 @@ class FetchContext:
     """The partitions of one fetch, or of one session."""
 
     __slots__ = (
+        "acl_generation",
         "by_topic_id",
         "created_ms",
         "is_incremental",
@@ -162,6 +163,8 @@ class FetchContext:
         reader_epoch: int = ANY_BROKER_EPOCH,
     ) -> None:
         self.session_id = session_id
+        self.acl_generation = 0
+        """Of the access control lists by which its partitions were last judged."""
         self.by_topic_id = by_topic_id
         self.reader = reader
         """The broker that follows; -1 for a consumer."""
@@ -211,6 +214,12 @@ class FetchContext:
         """Be told of news of every wanted partition: what a parked plain fetch needs."""
         for entry in self.partitions.values():
             entry.watch(None if entry.name is None else hosted_of(entry.name))
+
+    def judge_again(self, acl_generation: int) -> None:
+        """Look at every partition once more if access control lists have changed."""
+        if self.acl_generation != acl_generation:
+            self.acl_generation = acl_generation
+            self.ready = dict.fromkeys(self.partitions.values())
 
     def release(self) -> None:
         """Watch nothing any more."""

@@ -8,6 +8,7 @@ Invariant  A static member that comes back takes its old place under a new id, w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.coordinator.groups.classic.group import ClassicGroup, ClassicGroupState
@@ -45,6 +46,8 @@ class JoinGroup(NamedTuple):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: Protocols
+    may_describe: Callable[[str], bool] | None = None
+    """Of topics that expressions of other members match, those that count; None for all."""
 
 
 class Joins:

@@ -78,7 +78,9 @@ class ClassicMembers:
         before = update.group.members.get(member_id)
         update.write_member(member_id, _metadata(request, subscription))
         owned = by_id(subscription.owned_partitions, self._topics)
-        member = self._heartbeats.move_on(update, member_id, before, owned, now)
+        member = self._heartbeats.move_on(
+            update, member_id, before, owned, now, request.may_describe
+        )
         self._sessions.expects_no_more("join", group.group_id, member_id)
         self._sessions.heard_of(group.group_id, member, now)
         self._sessions.expects("sync", group.group_id, member, now)

@@ -11,7 +11,7 @@ Invariant  A static member's place is taken over only after it said that it woul
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -73,7 +73,7 @@ class Heartbeats:
             return refusal
         known = update.group.members.get(beat.member_id)
         update.write_member(beat.member_id, told(known, beat))
-        member = self.move_on(update, beat.member_id, known, beat.owned, now)
+        member = self.move_on(update, beat.member_id, known, beat.owned, now, beat.may_describe)
         self._sessions.heard_of(group.group_id, member, now)
         is_news = known is None or known.assigned.keys() != member.assigned.keys()
         interval_ms = self._times_of(group.group_id).heartbeat_interval_ms
@@ -96,9 +96,10 @@ class Heartbeats:
         known: ConsumerMember | None,
         owned: Collection[IdPartition] | None,
         now: Now,
+        may_describe: Callable[[str], bool] | None = None,
     ) -> ConsumerMember:
         """Raise the group epoch if something changed, renew the target, reconcile the member."""
-        if self._has_news(update, update.group.members[member_id], known, now):
+        if self._has_news(update, update.group.members[member_id], known, now, may_describe):
             update.raise_epoch(self._topics)
         is_old = update.group.epoch > update.group.target_epoch
         if is_old and self._target_due_in_ms(update.group, now) <= 0:
@@ -128,11 +129,12 @@ class Heartbeats:
         member: ConsumerMember,
         known: ConsumerMember | None,
         now: Now,
+        may_describe: Callable[[str], bool] | None,
     ) -> bool:
         had = None if known is None else _subscription(known)
         changed = _subscription(member) != had
         if changed or update.group.topics_seen != self._topics.version:
-            changed = resolve_all(update, self._topics, now) or changed
+            changed = resolve_all(update, self._topics, now, may_describe) or changed
         return update.note_topics(self._topics) or changed
 
     # -- who it is -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@ request must look like, whatever the group is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,6 +31,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     owned: frozenset[IdPartition] | None
     client_id: str
     client_host: str
+    may_describe: Callable[[str], bool] | None = None
+    """Of topics that an expression matches, those that count; None for all."""
 
     @property
     def tells_everything(self) -> bool:

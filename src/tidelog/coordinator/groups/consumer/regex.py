@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from tidelog.coordinator.groups.consumer.expressions import Expression, MalformedExpression
@@ -25,8 +26,16 @@ def malformed(expression: str) -> Refusal | None:
     return None
 
 
-def resolve_all(update: ConsumerGroupUpdate, topics: Topics, now: Now) -> bool:
-    """Look which topics the members' expressions match now; whether that is news."""
+def resolve_all(
+    update: ConsumerGroupUpdate,
+    topics: Topics,
+    now: Now,
+    may_describe: Callable[[str], bool] | None,
+) -> bool:
+    """Look which topics the members' expressions match now; whether that is news.
+
+    What the member that is heard may not describe is as if it were not there.
+    """
     group = update.group
     used = {
         member.metadata.subscribed_topic_regex
@@ -39,7 +48,13 @@ def resolve_all(update: ConsumerGroupUpdate, topics: Topics, now: Now) -> bool:
         news = True
     for expression in sorted(used):
         compiled = _compiled(expression)
-        matched = tuple(sorted(name for name in topics.names() if compiled.matches(name)))
+        matched = tuple(
+            sorted(
+                name
+                for name in topics.names()
+                if compiled.matches(name) and (may_describe is None or may_describe(name))
+            )
+        )
         known = group.resolved.get(expression)
         if known is None or known.topics != matched:
             value = ConsumerGroupRegularExpressionValue(
