@@ -73,6 +73,8 @@ from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.sole_voter import SoleVoter
 from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.node.metadata.voter_updates import VoterUpdates
+from tidelog.node.quotas.client_throttles import ClientThrottles
+from tidelog.node.quotas.mutation_throttles import MutationThrottles
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
 from tidelog.node.replicas.housekeeping import Housekeeping
@@ -102,6 +104,8 @@ class Base(NamedTuple):
     departures: Departures
     delayed_requests: DelayedRequests
     sessions: FetchSessions
+    throttles: ClientThrottles
+    mutations: MutationThrottles
 
 
 class MetadataRoom(NamedTuple):
@@ -189,6 +193,7 @@ def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: No
         )
     )
     metadata.image_changed.hear(inspection.watching.metadata_changed)
+    metadata.image_changed.hear(partial(_change_quotas, base, requests))
     return Rooms(base, metadata, control, replicas, coordination, parked, requests, inspection)
 
 
@@ -196,16 +201,19 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
     runtime = Runtime(config.node_id, files, entropy)
     sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
     incarnation = entropy.uuid()
+    listeners = Listeners(config)
     directories = open_directories(config, files, entropy)
     return Base(
         runtime,
-        Listeners(config),
+        listeners,
         ClusterView(config, directories[0].identity.cluster_id),
         directories,
         incarnation,
         Departures(runtime.deadlines, config.broker_disconnect_grace_ms),
         DelayedRequests(runtime.deadlines),
         sessions,
+        ClientThrottles(runtime, config, listeners.controller_names),
+        MutationThrottles(runtime, config, listeners.controller_names),
     )
 
 
@@ -389,6 +397,15 @@ def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now:
         runtime.effects.append(limits)
 
 
+def _change_quotas(base: Base, requests: Requests, delta: ImageDelta, now: Now) -> None:
+    """Quotas of clients may have changed: go by them, and measure requests if need be."""
+    if delta.quotas:
+        throttles, quotas = base.throttles, base.cluster.image.access.quotas
+        throttles.change(quotas)
+        base.mutations.change(quotas)
+        requests.meter.time_quota = throttles if throttles.bounds_time else None
+
+
 def _build_api(
     base: Base,
     metadata: MetadataRoom,
@@ -423,6 +440,7 @@ def _build_api(
         parked=parked,
         awaited=replicas.awaited,
         delayed_requests=base.delayed_requests,
+        throttles=base.throttles,
     )
     contexts = Contexts(
         records=records,
@@ -447,7 +465,9 @@ def _build_api(
             groups=coordination.groups,
             transactions=coordination.transactions,
         ),
-        admin=AdminContext(runtime, cluster, metadata.quorum, control.channel, plane),
+        admin=AdminContext(
+            runtime, cluster, metadata.quorum, control.channel, base.mutations, plane
+        ),
         controller=None if plane is None else ControllerContext(cluster, plane),
     )
     of_brokers = routes(contexts)

@@ -63,15 +63,11 @@ _BY_REASON: Final = {
     "nothing is throttled yet": """
     alter.log.dirs.replication.quota.window.num int 11 1.. read-only
     alter.log.dirs.replication.quota.window.size.seconds int 1 1.. read-only
-    controller.quota.window.num int 11 1.. read-only
-    controller.quota.window.size.seconds int 1 1.. read-only
     follower.replication.throttled.rate long 9223372036854775807 0.. cluster-wide hidden
     leader.replication.throttled.rate long 9223372036854775807 0.. cluster-wide hidden
     log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 .. cluster-wide
     max.connection.creation.rate int 2147483647 0.. cluster-wide
     max.connections.per.ip.overrides string "" .. cluster-wide
-    quota.window.num int 11 1.. read-only
-    quota.window.size.seconds int 1 1.. read-only
     replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. cluster-wide hidden
     replication.quota.window.num int 11 1.. read-only
     replication.quota.window.size.seconds int 1 1.. read-only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidelog.controller.partitions import NewPartitions
 from tidelog.model.errors import ErrorCode, Refusal
@@ -13,6 +14,9 @@ from tidelog.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+
+STRICT_SINCE: Final = 3
+"""The first version whose clients know that a quota can be exceeded."""
 
 
 def handle(
@@ -28,10 +32,13 @@ def handle(
         )
         for topic in body.topics
     ]
+    quota = context.mutations.of(request, strict_since=STRICT_SINCE)
     return context.control.decide(
         request,
-        lambda controller: controller.create_partitions(growing, validate_only=body.validate_only),
-        _answer,
+        lambda controller: controller.create_partitions(
+            growing, validate_only=body.validate_only, charge=quota.charge
+        ),
+        lambda outcome: quota.throttled(_answer(outcome)),
         lambda refusal: _answer([(each.topic, refusal) for each in growing]),
     )
 

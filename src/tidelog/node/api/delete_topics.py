@@ -18,6 +18,8 @@ from tidelog.protocol.messages.delete_topics import (
 )
 
 DELETION_DISABLED_SINCE: Final = 3
+STRICT_SINCE: Final = 5
+"""The first version whose clients know that a quota can be exceeded."""
 
 
 def handle(
@@ -30,10 +32,11 @@ def handle(
         *((name, ZERO_UUID) for name in body.topic_names),
     ]
     answer = partial(_answer, request.api_version)
+    quota = context.mutations.of(request, strict_since=STRICT_SINCE)
     return context.control.decide(
         request,
-        lambda controller: controller.delete_topics(named),
-        answer,
+        lambda controller: controller.delete_topics(named, quota.charge),
+        lambda outcome: quota.throttled(answer(outcome)),
         lambda refusal: answer([TopicDeletion(*each, refusal) for each in named]),
     )
 
