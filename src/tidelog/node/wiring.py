@@ -75,6 +75,7 @@ from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.node.metadata.voter_updates import VoterUpdates
 from tidelog.node.quotas.client_throttles import ClientThrottles
 from tidelog.node.quotas.mutation_throttles import MutationThrottles
+from tidelog.node.quotas.replication_throttle import ReplicationThrottles
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
 from tidelog.node.replicas.housekeeping import Housekeeping
@@ -106,6 +107,7 @@ class Base(NamedTuple):
     sessions: FetchSessions
     throttles: ClientThrottles
     mutations: MutationThrottles
+    replication_throttles: ReplicationThrottles
 
 
 class MetadataRoom(NamedTuple):
@@ -214,6 +216,7 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
         sessions,
         ClientThrottles(runtime, config, listeners.controller_names),
         MutationThrottles(runtime, config, listeners.controller_names),
+        ReplicationThrottles(runtime, config),
     )
 
 
@@ -275,7 +278,14 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
     flushes = Flushes(runtime.jobs)
     awaited = AwaitedFollowers(cluster.node_id, runtime.deadlines)
     fetchers = ReplicaFetchers(
-        FetcherContext(runtime, cluster, flushes, base.departures, base.delayed_requests)
+        FetcherContext(
+            runtime,
+            cluster,
+            flushes,
+            base.departures,
+            base.delayed_requests,
+            base.replication_throttles.follower,
+        )
     )
     hosting = Hosting(
         HostingContext(
@@ -367,6 +377,7 @@ def _connect(
     control.heartbeats_lost.hear(lifecycle.hung_up)
     metadata.image_changed.hear(partial(_reconfigure, base.runtime, base.cluster))
     if is_broker:
+        metadata.image_changed.hear(partial(_throttle_replication, base))
         metadata.image_changed.hear(hosting.apply)
         metadata.image_changed.hear(topics_deleted)
         metadata.image_changed.hear(lifecycle.metadata_changed)
@@ -395,6 +406,11 @@ def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now:
     limits = LimitConnections(config.max_connections_per_ip, config.max_connections)
     if limits != (before.max_connections_per_ip, before.max_connections):
         runtime.effects.append(limits)
+
+
+def _throttle_replication(base: Base, delta: ImageDelta, now: Now) -> None:
+    """Settings of brokers or topics may have changed: hold up replicas by them."""
+    base.replication_throttles.metadata_changed(base.cluster.image, base.cluster.config, delta)
 
 
 def _change_quotas(base: Base, requests: Requests, delta: ImageDelta, now: Now) -> None:
@@ -427,6 +443,7 @@ def _build_api(
         config.fetch_max_bytes,
         config.replica_selector_class is not None,
         runtime.watch,
+        base.replication_throttles.leader,
     )
     records = RecordsContext(
         runtime=runtime,

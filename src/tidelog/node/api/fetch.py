@@ -19,6 +19,7 @@ from tidelog.node.core.request import Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead
 from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
+from tidelog.node.quotas.replication_throttle import ReplicationThrottle
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchRequest,
@@ -100,11 +101,23 @@ def _encode(
         counters.bytes_out += look.size_bytes
     else:
         counters.replication_bytes_out += look.size_bytes
+        if context.reading.throttle.is_set:
+            _note_throttled(context.reading.throttle, look)
     for entry, answer in look.found:
         if watch.magnified and entry.name is not None and _is_news(session, entry, answer):
             _seen(context.runtime, entry.name, look.replica_id, answer)
         _remember(session, entry, answer)
     return parts
+
+
+def _note_throttled(throttle: ReplicationThrottle, look: FetchRead) -> None:
+    throttle.record(
+        sum(
+            part_length(answer.records)
+            for entry, answer in look.found
+            if answer.records is not None and entry.name is not None and throttle.covers(entry.name)
+        )
+    )
 
 
 def _written(
