@@ -20,6 +20,7 @@ from tidelog.node.core.effects import (
     Close,
     Effect,
     LimitConnections,
+    MeasureRequests,
     OpenListeners,
     PauseReading,
     ResumeReading,
@@ -91,6 +92,7 @@ class NodeBench:
         self.peers: dict[int, Peer] = {}
         self.listeners: tuple[str, ...] = ()
         self.limits: list[LimitConnections] = []
+        self.measures_requests = False
         self.stopped: Stopped | None = None
         self.holds_jobs = False
         """Jobs wait for `run_jobs` instead of running at once."""
@@ -196,6 +198,8 @@ class NodeBench:
                     self.listeners += names
                 case LimitConnections():
                     self.limits.append(effect)
+                case MeasureRequests(is_wanted):
+                    self.measures_requests = is_wanted
                 case Announce(event):
                     self.events.append(event)
                 case Stopped():

@@ -84,8 +84,12 @@ class AccessImage:
             del self.quotas[owner]
         return owner
 
+    def owners(self) -> list[QuotaOwner]:
+        """Whoever has a quota, in an order that is always the same."""
+        return sorted(self.quotas, key=lambda owner: [*map(_entity_order, owner)])
+
     def quota_records(self) -> Iterator[MetadataRecord]:
-        for owner in sorted(self.quotas, key=lambda owner: [*map(_entity_order, owner)]):
+        for owner in self.owners():
             for key, value in sorted(self.quotas[owner].items()):
                 yield ClientQuotaRecord(entity=owner, key=key, value=value)
 

@@ -22,6 +22,7 @@ from tidelog.controller import (
     activation,
     alter_partition,
     brokers,
+    client_quotas,
     configs,
     directories,
     elections,
@@ -36,7 +37,7 @@ from tidelog.controller import (
 from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import PartitionLeadership
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.result import ControllerResult
+from tidelog.controller.result import Charge, ControllerResult, free
 from tidelog.controller.sessions import BrokerSessions
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
@@ -82,22 +83,35 @@ class Controller:
     # -- topics --------------------------------------------------------------------------------
 
     def create_topics(
-        self, requests: Collection[topics.NewTopic], *, validate_only: bool = False
+        self,
+        requests: Collection[topics.NewTopic],
+        *,
+        validate_only: bool = False,
+        charge: Charge = free,
     ) -> ControllerResult[list[tuple[str, topics.CreatedTopic | Refusal]]]:
         return topics.create_topics(
-            self.image, self._entropy, self._config, requests, validate_only=validate_only
+            self.image,
+            self._entropy,
+            self._config,
+            requests,
+            validate_only=validate_only,
+            charge=charge,
         )
 
     def delete_topics(
-        self, requests: Collection[tuple[str | None, UUID]]
+        self, requests: Collection[tuple[str | None, UUID]], charge: Charge = free
     ) -> ControllerResult[list[topics.TopicDeletion]]:
-        return topics.delete_topics(self.image, self._config, requests)
+        return topics.delete_topics(self.image, self._config, requests, charge)
 
     def create_partitions(
-        self, requests: Collection[partitions.NewPartitions], *, validate_only: bool = False
+        self,
+        requests: Collection[partitions.NewPartitions],
+        *,
+        validate_only: bool = False,
+        charge: Charge = free,
     ) -> ControllerResult[list[tuple[str, Refusal | None]]]:
         return partitions.create_partitions(
-            self.image, self._entropy, requests, validate_only=validate_only
+            self.image, self._entropy, requests, validate_only=validate_only, charge=charge
         )
 
     # -- leaders, in-sync sets, replicas -------------------------------------------------------
@@ -173,6 +187,16 @@ class Controller:
     ) -> ControllerResult[dict[str, Refusal | None]]:
         return features.update_features(
             self.image, self._config, updates, validate_only=validate_only
+        )
+
+    def alter_client_quotas(
+        self,
+        alterations: Iterable[client_quotas.QuotaAlteration],
+        *,
+        validate_only: bool = False,
+    ) -> ControllerResult[client_quotas.AlteredQuotas]:
+        return client_quotas.alter_client_quotas(
+            self.image.access, alterations, validate_only=validate_only
         )
 
     # -- access control lists ------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tidelog.controller.image import ClusterImage
 from tidelog.controller.leadership import only_directory
 from tidelog.controller.placement import place, usable_brokers
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.result import ControllerResult, together
+from tidelog.controller.result import Charge, ControllerResult, free, together
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.protocol.stored.metadata import PartitionRecord
@@ -43,6 +43,7 @@ def create_partitions(
     requests: Collection[NewPartitions],
     *,
     validate_only: bool = False,
+    charge: Charge = free,
 ) -> ControllerResult[list[tuple[str, Refusal | None]]]:
     """Each topic for itself; the reply is in the order of the requests."""
     times_named = Counter(request.topic for request in requests)
@@ -53,7 +54,8 @@ def create_partitions(
             twice = Refusal(ErrorCode.invalid_request, "Duplicate topic name.")
             outcome.append((request.topic, twice))
             continue
-        added = _more_partitions(image, entropy, request, MAX_PARTITIONS_PER_REQUEST - len(records))
+        at_most = MAX_PARTITIONS_PER_REQUEST - len(records)
+        added = _more_partitions(image, entropy, request, at_most, charge)
         if isinstance(added, Refusal):
             outcome.append((request.topic, added))
         else:
@@ -63,7 +65,7 @@ def create_partitions(
 
 
 def _more_partitions(
-    image: ClusterImage, entropy: Entropy, request: NewPartitions, at_most: int
+    image: ClusterImage, entropy: Entropy, request: NewPartitions, at_most: int, charge: Charge
 ) -> list[PartitionRecord] | Refusal:
     topic = image.topics_by_name.get(request.topic)
     if topic is None:
@@ -81,6 +83,15 @@ def _more_partitions(
     if additional > at_most:
         return TOO_MANY
     replication_factor = len(topic.partitions[0].replicas)
+    if request.assignments is not None and len(request.assignments) != additional:
+        why = (
+            f"Attempted to add {additional} additional partition(s), but only "
+            f"{len(request.assignments)} assignment(s) were specified."
+        )
+        return Refusal(ErrorCode.invalid_replica_assignment, why)
+    too_fast = charge(additional)
+    if too_fast is not None:
+        return too_fast
     if request.assignments is None:
         placed = place(
             usable_brokers(image.brokers.values()), additional, replication_factor, entropy
@@ -88,12 +99,6 @@ def _more_partitions(
         if isinstance(placed, Refusal):
             return placed
         return new_partitions(image, topic.topic_id, placed, first=existing)
-    if len(request.assignments) != additional:
-        why = (
-            f"Attempted to add {additional} additional partition(s), but only "
-            f"{len(request.assignments)} assignment(s) were specified."
-        )
-        return Refusal(ErrorCode.invalid_replica_assignment, why)
     refusal = assignment_refused(image, request.assignments, replication_factor)
     if refusal is not None:
         return refusal

@@ -10,7 +10,7 @@ Invariant  Records that must take effect together do so, however many there are:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -18,12 +18,16 @@ from tidelog.controller.records import (
     MetadataRecord,
     encode_record,
 )
+from tidelog.model.errors import Refusal
 from tidelog.protocol.stored.metadata import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
 
 R = TypeVar("R")
+
+Charge: TypeAlias = Callable[[int], Refusal | None]
+"""Asked with a number of partitions before they are created or deleted; why they may not be."""
 
 ONE_BATCH_RECORDS: Final = 5_000
 ONE_BATCH_BYTES: Final = 4 << 20
@@ -70,6 +74,11 @@ class ControllerResult(Generic[R]):
     reply: R
     atomic: bool = True
     causes: tuple[Cause, ...] = ()
+
+
+def free(partitions: int) -> Refusal | None:
+    """What is changed is nobody's who has a quota."""
+    return None
 
 
 def together(

@@ -24,7 +24,7 @@ from tidelog.controller.partitions import (
 )
 from tidelog.controller.placement import place, usable_brokers
 from tidelog.controller.records import MetadataRecord
-from tidelog.controller.result import ControllerResult, together
+from tidelog.controller.result import Charge, ControllerResult, free, together
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, Refusal
@@ -76,6 +76,7 @@ def create_topics(
     requests: Collection[NewTopic],
     *,
     validate_only: bool = False,
+    charge: Charge = free,
 ) -> ControllerResult[list[tuple[str, CreatedTopic | Refusal]]]:
     """Each topic for itself; the reply is in the order of the requests."""
     if _total_partitions(requests, config) > MAX_PARTITIONS_PER_REQUEST:
@@ -89,6 +90,8 @@ def create_topics(
         assignments = refusal or _assignments(image, entropy, config, request)
         if not isinstance(assignments, Refusal):
             assignments = _configs_refused(image, config, request) or assignments
+        if not isinstance(assignments, Refusal):
+            assignments = charge(len(assignments)) or assignments
         if isinstance(assignments, Refusal):
             outcome.append((request.name, assignments))
             continue
@@ -215,6 +218,7 @@ def delete_topics(
     image: ClusterImage,
     config: NodeConfig,
     requests: Collection[tuple[str | None, UUID]],
+    charge: Charge = free,
 ) -> ControllerResult[list[TopicDeletion]]:
     """Each topic, given by name or by id, for itself; the reply is in the order of the requests."""
     found = [_find(image, name, topic_id) for name, topic_id in requests]
@@ -227,6 +231,8 @@ def delete_topics(
         elif isinstance(topic_id, UUID) and times_named[topic_id] > 1:
             why = "Duplicate topic name."
             topic_id = Refusal(ErrorCode.invalid_request, why)
+        if isinstance(topic_id, UUID):
+            topic_id = charge(len(image.topics_by_id[topic_id].partitions)) or topic_id
         if isinstance(topic_id, Refusal):
             outcome.append(TopicDeletion(name, asked_id, topic_id))
             continue

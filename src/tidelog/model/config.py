@@ -25,6 +25,7 @@ from tidelog.model.settings.endpoints import (
 )
 from tidelog.model.settings.network import PLAINTEXT, NetworkSettings
 from tidelog.model.settings.quorum import QuorumSettings
+from tidelog.model.settings.quotas import QuotaSettings
 from tidelog.model.settings.replication import ReplicationSettings
 from tidelog.model.settings.setting import Scope, Setting, unknown_key
 from tidelog.model.settings.storage import StorageSettings
@@ -50,6 +51,7 @@ _ORDERED: Final = (
 class NodeConfig(
     NetworkSettings,
     QuorumSettings,
+    QuotaSettings,
     ReplicationSettings,
     TopicDefaults,
     StorageSettings,

@@ -27,6 +27,7 @@ from tidelog.node.core.inputs import (
     LinkClosed,
     LinkFrame,
     LinkOpened,
+    RequestTook,
     StopRequested,
     TickEnded,
     TimePassed,
@@ -175,6 +176,8 @@ class Node:
                     plane = rooms.control.plane
                     if plane is not None and plane.periodic_tasks is not None:
                         plane.periodic_tasks.connection_closed(connection, happened.now)
+            case RequestTook():
+                rooms.base.throttles.took(happened.nanoseconds)
             case LinkOpened():
                 runtime.links.opened(happened)
             case LinkClosed():

@@ -76,6 +76,9 @@ from tidelog.node.metadata.quorum_member import QuorumMember
 from tidelog.node.metadata.sole_voter import SoleVoter
 from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.node.metadata.voter_updates import VoterUpdates
+from tidelog.node.quotas.client_throttles import ClientThrottles
+from tidelog.node.quotas.mutation_throttles import MutationThrottles
+from tidelog.node.quotas.replication_throttle import ReplicationThrottles
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.hosting import Hosting, HostingContext
 from tidelog.node.replicas.housekeeping import Housekeeping
@@ -107,6 +110,9 @@ class Base(NamedTuple):
     delayed_requests: DelayedRequests
     sessions: FetchSessions
     authorization: Authorization
+    throttles: ClientThrottles
+    mutations: MutationThrottles
+    replication_throttles: ReplicationThrottles
 
 
 class MetadataRoom(NamedTuple):
@@ -194,6 +200,7 @@ def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: No
         )
     )
     metadata.image_changed.hear(inspection.watching.metadata_changed)
+    metadata.image_changed.hear(partial(_change_quotas, base, requests))
     return Rooms(base, metadata, control, replicas, coordination, parked, requests, inspection)
 
 
@@ -201,10 +208,11 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
     runtime = Runtime(config.node_id, files, entropy)
     sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
     incarnation = entropy.uuid()
+    listeners = Listeners(config)
     directories = open_directories(config, files, entropy)
     return Base(
         runtime,
-        Listeners(config),
+        listeners,
         ClusterView(config, directories[0].identity.cluster_id),
         directories,
         incarnation,
@@ -212,6 +220,9 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
         DelayedRequests(runtime.deadlines),
         sessions,
         Authorization(runtime, _authorizer(config)),
+        ClientThrottles(runtime, config, listeners.controller_names),
+        MutationThrottles(runtime, config, listeners.controller_names),
+        ReplicationThrottles(runtime, config),
     )
 
 
@@ -295,7 +306,14 @@ def _build_replicas(base: Base, metadata: MetadataRoom, control: ControlRoom) ->
     flushes = Flushes(runtime.jobs)
     awaited = AwaitedFollowers(cluster.node_id, runtime.deadlines)
     fetchers = ReplicaFetchers(
-        FetcherContext(runtime, cluster, flushes, base.departures, base.delayed_requests)
+        FetcherContext(
+            runtime,
+            cluster,
+            flushes,
+            base.departures,
+            base.delayed_requests,
+            base.replication_throttles.follower,
+        )
     )
     hosting = Hosting(
         HostingContext(
@@ -387,6 +405,7 @@ def _connect(
     control.heartbeats_lost.hear(lifecycle.hung_up)
     metadata.image_changed.hear(partial(_reconfigure, base.runtime, base.cluster))
     if is_broker:
+        metadata.image_changed.hear(partial(_throttle_replication, base))
         metadata.image_changed.hear(hosting.apply)
         metadata.image_changed.hear(topics_deleted)
         metadata.image_changed.hear(lifecycle.metadata_changed)
@@ -417,6 +436,20 @@ def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now:
         runtime.effects.append(limits)
 
 
+def _throttle_replication(base: Base, delta: ImageDelta, now: Now) -> None:
+    """Settings of brokers or topics may have changed: hold up replicas by them."""
+    base.replication_throttles.metadata_changed(base.cluster.image, base.cluster.config, delta)
+
+
+def _change_quotas(base: Base, requests: Requests, delta: ImageDelta, now: Now) -> None:
+    """Quotas of clients may have changed: go by them, and measure requests if need be."""
+    if delta.quotas:
+        throttles, quotas = base.throttles, base.cluster.image.access.quotas
+        throttles.change(quotas)
+        base.mutations.change(quotas)
+        requests.meter.time_quota = throttles if throttles.bounds_time else None
+
+
 def _build_api(
     base: Base,
     metadata: MetadataRoom,
@@ -438,6 +471,7 @@ def _build_api(
         config.fetch_max_bytes,
         config.replica_selector_class is not None,
         runtime.watch,
+        base.replication_throttles.leader,
     )
     records = RecordsContext(
         authorization=authorization,
@@ -452,6 +486,7 @@ def _build_api(
         parked=parked,
         awaited=replicas.awaited,
         delayed_requests=base.delayed_requests,
+        throttles=base.throttles,
     )
     contexts = Contexts(
         records=records,
@@ -479,7 +514,13 @@ def _build_api(
             transactions=coordination.transactions,
         ),
         admin=AdminContext(
-            authorization, runtime, cluster, metadata.quorum, control.channel, plane
+            authorization,
+            runtime,
+            cluster,
+            metadata.quorum,
+            control.channel,
+            base.mutations,
+            plane,
         ),
         controller=None if plane is None else ControllerContext(authorization, cluster, plane),
     )

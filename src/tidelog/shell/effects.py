@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol, assert_never
@@ -22,6 +23,7 @@ from tidelog.node.core.effects import (
     CloseLink,
     Effect,
     LimitConnections,
+    MeasureRequests,
     OpenLink,
     OpenListeners,
     PauseReading,
@@ -37,6 +39,7 @@ from tidelog.node.core.inputs import (
     FrameArrived,
     Input,
     JobFinished,
+    RequestTook,
     StopRequested,
     TickEnded,
     TimePassed,
@@ -123,6 +126,7 @@ class NodeDriver:
         self._connections: dict[int, Connection] = {}
         self._per_host: Counter[str] = Counter()
         self._last_connection = 0
+        self._measures_requests = False
         self._unflushed: list[Connection] = []
         self._now: Now | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -193,7 +197,12 @@ class NodeDriver:
         connection.start()
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
+        if not self._measures_requests:
+            self._happened(FrameArrived(self.now, peer.connection, frame))
+            return
+        begun_ns = time.perf_counter_ns()
         self._happened(FrameArrived(self.now, peer.connection, frame))
+        self._happened(RequestTook(self.now, time.perf_counter_ns() - begun_ns))
 
     def connection_dropped(self, peer: Peer, cause: str) -> None:
         self._announce(ConnectionDropped(listener=peer.listener, peer_host=peer.host, cause=cause))
@@ -273,6 +282,8 @@ class NodeDriver:
                     self._world.open_listeners(names)
                 case LimitConnections(per_host, in_all):
                     self._limits = self._limits._replace(per_host=per_host, in_all=in_all)
+                case MeasureRequests(is_wanted):
+                    self._measures_requests = is_wanted
                 case Stopped(failure):
                     self._node = _StoppedNode()
                     self._world.stopped(failure)

@@ -24,6 +24,8 @@ from tidelog.node.core.effects import (
     Effect,
     OpenLink,
     OpenListeners,
+    PauseReading,
+    ResumeReading,
     RunJob,
     Send,
     SendOnLink,
@@ -88,6 +90,7 @@ class Client:
         self._cluster = cluster
         self.frames: list[bytes] = []
         self.closed: str | None = None
+        self.is_read = True
         self.wire = cluster.connect(self, 0, machine, listener)
         self._correlation_id = 0
 
@@ -276,6 +279,12 @@ class Machine:
                     )
                     if wire is not None:
                         self.cluster.hang_up(wire, self)
+                case PauseReading(connection) | ResumeReading(connection):
+                    wire = self._wire(
+                        lambda each: each.callee is self and each.number == connection
+                    )
+                    if wire is not None and isinstance(wire.caller, Client):
+                        wire.caller.is_read = isinstance(effect, ResumeReading)
                 case OpenListeners(names):
                     self.listeners += names
                 case Announce(event):

@@ -59,21 +59,10 @@ _BY_REASON: Final = {
     producer.purgatory.purge.interval.requests int 1000 .. read-only
     share.fetch.purgatory.purge.interval.requests int 1000 .. read-only
     """,
-    "nothing is throttled yet": """
+    "logs are not moved between directories of a broker": """
     alter.log.dirs.replication.quota.window.num int 11 1.. read-only
     alter.log.dirs.replication.quota.window.size.seconds int 1 1.. read-only
-    controller.quota.window.num int 11 1.. read-only
-    controller.quota.window.size.seconds int 1 1.. read-only
-    follower.replication.throttled.rate long 9223372036854775807 0.. cluster-wide hidden
-    leader.replication.throttled.rate long 9223372036854775807 0.. cluster-wide hidden
-    log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 .. cluster-wide
-    max.connection.creation.rate int 2147483647 0.. cluster-wide
-    max.connections.per.ip.overrides string "" .. cluster-wide
-    quota.window.num int 11 1.. read-only
-    quota.window.size.seconds int 1 1.. read-only
     replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. cluster-wide hidden
-    replication.quota.window.num int 11 1.. read-only
-    replication.quota.window.size.seconds int 1 1.. read-only
     """,
     "there are no metrics of the JVM, and nothing reports them": """
     controller.performance.always.log.threshold.ms long 2000 0.. read-only hidden
@@ -174,6 +163,13 @@ _BY_REASON: Final = {
     remote.log.storage.manager.class.name string null .. read-only
     remote.log.storage.manager.class.path string null .. read-only
     remote.log.storage.manager.impl.prefix string rsm.config. .. read-only
+    """,
+    "every address has the same limit, and any rate": """
+    max.connection.creation.rate int 2147483647 0.. cluster-wide
+    max.connections.per.ip.overrides string "" .. cluster-wide
+    """,
+    "cleaning takes turns with everything else": """
+    log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 .. cluster-wide
     """,
     "it is done in another way": """
     controller.quorum.append.linger.ms int 25 0.. read-only

@@ -10,6 +10,7 @@ from tidelog.node.api import (
     add_partitions_to_txn,
     add_raft_voter,
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -26,6 +27,7 @@ from tidelog.node.api import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -83,6 +85,7 @@ from tidelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tidelog.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from tidelog.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from tidelog.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from tidelog.protocol.messages.alter_configs import AlterConfigsRequest
 from tidelog.protocol.messages.alter_partition import AlterPartitionRequest
 from tidelog.protocol.messages.alter_partition_reassignments import (
@@ -106,6 +109,7 @@ from tidelog.protocol.messages.delete_groups import DeleteGroupsRequest
 from tidelog.protocol.messages.delete_records import DeleteRecordsRequest
 from tidelog.protocol.messages.delete_topics import DeleteTopicsRequest
 from tidelog.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from tidelog.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from tidelog.protocol.messages.describe_cluster import DescribeClusterRequest
 from tidelog.protocol.messages.describe_configs import DescribeConfigsRequest
 from tidelog.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -207,6 +211,11 @@ def _cluster_apis(context: ClusterContext) -> Routes:
             DescribeAclsRequest, guarded(door, acls.describe, DescribeAclsResponse), context
         ),
         ApiKey.DESCRIBE_CONFIGS: route(DescribeConfigsRequest, describe_configs.handle, context),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: route(
+            DescribeClientQuotasRequest,
+            guarded(door, describe_client_quotas.handle, describe_client_quotas.refused),
+            context,
+        ),
         ApiKey.DESCRIBE_CLUSTER: route(DescribeClusterRequest, describe_cluster.handle, context),
         ApiKey.FIND_COORDINATOR: route(FindCoordinatorRequest, find_coordinator.handle, context),
         ApiKey.LIST_CONFIG_RESOURCES: route(
@@ -226,6 +235,9 @@ def _admin_apis(context: AdminContext) -> Routes:
         ApiKey.DELETE_ACLS: route(DeleteAclsRequest, acls.delete, context),
         ApiKey.CREATE_TOPICS: route(CreateTopicsRequest, create_topics.handle, context),
         ApiKey.DELETE_TOPICS: route(DeleteTopicsRequest, delete_topics.handle, context),
+        ApiKey.ALTER_CLIENT_QUOTAS: route(
+            AlterClientQuotasRequest, alter_client_quotas.handle, context
+        ),
         ApiKey.ALTER_CONFIGS: route(AlterConfigsRequest, alter_configs.handle, context),
         ApiKey.CREATE_PARTITIONS: route(CreatePartitionsRequest, create_partitions.handle, context),
         ApiKey.ELECT_LEADERS: route(ElectLeadersRequest, elect_leaders.handle, context),

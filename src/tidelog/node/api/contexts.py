@@ -28,6 +28,8 @@ from tidelog.node.fetching.fetch_sessions import FetchSessions, ParkedFetches
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
 from tidelog.node.metadata.encoded_topics import EncodedTopics
+from tidelog.node.quotas.client_throttles import ClientThrottles
+from tidelog.node.quotas.mutation_throttles import MutationThrottles
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.quorum.quorum import Quorum
@@ -49,6 +51,7 @@ class RecordsContext(NamedTuple):
     parked: ParkedFetches
     awaited: AwaitedFollowers
     delayed_requests: DelayedRequests
+    throttles: ClientThrottles
 
 
 class GroupsContext(NamedTuple):
@@ -96,6 +99,7 @@ class AdminContext(NamedTuple):
     cluster: ClusterView
     quorum: Quorum[MetadataRecord]
     control: ControllerChannel
+    mutations: MutationThrottles
     plane: ControlPlane | None
     """The controller of this node, if it has one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.partitions import NewPartitions
@@ -20,6 +21,9 @@ from tidelog.protocol.messages.create_partitions import (
 )
 from tidelog.security.acls import AclOperation, ResourceType
 
+STRICT_SINCE: Final = 3
+"""The first version whose clients know that a quota can be exceeded."""
+
 
 def handle(
     context: AdminContext, request: Request[CreatePartitionsRequest]
@@ -34,6 +38,7 @@ def handle(
         )
         for topic in body.topics
     ]
+    quota = context.mutations.of(request, strict_since=STRICT_SINCE)
     times = Counter(each.topic for each in growing)
 
     def decide(controller: Controller) -> ControllerResult[list[tuple[str, Refusal | None]]]:
@@ -44,14 +49,16 @@ def handle(
             (name for name, count in times.items() if count == 1),
         )
         allowed = [each for each in growing if each.topic not in denied]
-        decision = controller.create_partitions(allowed, validate_only=body.validate_only)
+        decision = controller.create_partitions(
+            allowed, validate_only=body.validate_only, charge=quota.charge
+        )
         refused = [(name, TOPIC_DENIED) for name in denied]
         return replace(decision, reply=[*decision.reply, *refused])
 
     return context.control.decide(
         request,
         decide,
-        _answer,
+        lambda outcome: quota.throttled(_answer(outcome)),
         lambda refusal: _answer([(each.topic, refusal) for each in growing]),
     )
 

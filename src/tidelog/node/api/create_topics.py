@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from tidelog.controller.controller import Controller
 from tidelog.controller.result import ControllerResult
@@ -20,12 +21,16 @@ from tidelog.protocol.messages.create_topics import (
 )
 from tidelog.security.acls import AclOperation, ResourceType
 
+STRICT_SINCE: Final = 6
+"""The first version whose clients know that a quota can be exceeded."""
+
 
 def handle(
     context: AdminContext, request: Request[CreateTopicsRequest]
 ) -> CreateTopicsResponse | Later:
     """Create every topic that can be created; the others get their refusal."""
     call = CreateTopicsCall.asked_in(request.body)
+    quota = context.mutations.of(request, strict_since=STRICT_SINCE)
     hidden: frozenset[str] = frozenset()
 
     def decide(controller: Controller) -> ControllerResult[CreatedTopics]:
@@ -33,12 +38,17 @@ def handle(
         denied = _denied(context, request, call)
         hidden = _hidden(context, request, call)
         topics = [topic for topic in call.topics if topic.name not in denied]
-        decision = controller.create_topics(topics, validate_only=call.validate_only)
+        decision = controller.create_topics(
+            topics, validate_only=call.validate_only, charge=quota.charge
+        )
         refused = [(name, TOPIC_DENIED) for name in denied]
         return replace(decision, reply=[*decision.reply, *refused])
 
     return context.control.decide(
-        request, decide, lambda outcome: _shown(call.answer(outcome), hidden), call.answer
+        request,
+        decide,
+        lambda outcome: quota.throttled(_shown(call.answer(outcome), hidden)),
+        call.answer,
     )
 
 

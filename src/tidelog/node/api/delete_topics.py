@@ -24,6 +24,8 @@ from tidelog.protocol.messages.delete_topics import (
 from tidelog.security.acls import AclOperation, ResourceType
 
 DELETION_DISABLED_SINCE: Final = 3
+STRICT_SINCE: Final = 5
+"""The first version whose clients know that a quota can be exceeded."""
 
 
 def handle(
@@ -36,19 +38,20 @@ def handle(
         *((name, ZERO_UUID) for name in body.topic_names),
     ]
     answer = partial(_answer, request.api_version)
+    quota = context.mutations.of(request, strict_since=STRICT_SINCE)
 
     def decide(controller: Controller) -> ControllerResult[list[TopicDeletion]]:
         if not context.cluster.config.delete_topic_enable:
-            return controller.delete_topics(named)
+            return controller.delete_topics(named, quota.charge)
         denied = _denied(context, request, controller, named)
         allowed = [each for each in named if each not in denied]
-        decision = controller.delete_topics(allowed)
+        decision = controller.delete_topics(allowed, quota.charge)
         return replace(decision, reply=[*decision.reply, *denied.values()])
 
     return context.control.decide(
         request,
         decide,
-        answer,
+        lambda outcome: quota.throttled(answer(outcome)),
         lambda refusal: answer([TopicDeletion(*each, refusal) for each in named]),
     )
 

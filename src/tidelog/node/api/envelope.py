@@ -20,6 +20,7 @@ from tidelog.model.principal import Principal
 from tidelog.model.time import Now
 from tidelog.node.control.control_plane import ControlPlane
 from tidelog.node.core.connections import Connection
+from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.request import Answer, Later, Request, encode_answer
 from tidelog.node.core.routes import Routes
 from tidelog.protocol.apis import FORWARDED
@@ -70,8 +71,15 @@ class EnclosedRequest(Request[BodyT_co]):
     def client_host(self) -> str:
         return self._client_host
 
+    @property
+    def is_enclosed(self) -> bool:
+        return True
+
     def park(self) -> Later:
         return self._outer.park()
+
+    def throttle(self, now: Now, time_ms: int, deadlines: Deadlines) -> None:
+        """The answer says it; whoever passed the request on stops reading its client."""
 
     def answer(self, reply: Answer) -> None:
         self._outer.answer(_enclosed(reply, self.api_version, self.correlation_id))

@@ -2,6 +2,9 @@
 
 A fetch is answered at once when it has enough bytes, an error or a divergence to report, or no
 patience; otherwise it is parked until news or its deadline.
+
+Invariant  A consumer that is over its quota is answered with nothing, and nothing counts as told to
+           it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from tidelog.node.core.request import Reply, Request
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.fetching.fetch_reading import NO_REPLICA, FetchRead, MayRead
 from tidelog.node.fetching.fetch_sessions import FetchContext, ParkedFetch, WantedPartition
+from tidelog.node.quotas.replication_throttle import ReplicationThrottle
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchRequest,
@@ -24,6 +28,7 @@ from tidelog.protocol.fetch import (
     Part,
     encode_fetch_response,
 )
+from tidelog.protocol.parts import part_length
 from tidelog.security.acls import AclOperation, ResourceType
 
 TOPIC_IDS_SINCE: Final = 13
@@ -41,6 +46,8 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
         )
     if session.parked is not None:
         retry(context, session.parked, request.now, time_is_up=True)
+    if context.throttles.are_set:
+        fetch = _within_quota(context, request, fetch)
     has_time = fetch.max_wait_ms > 0
     _judge_again(context, session)
     look = FetchRead(
@@ -127,23 +134,61 @@ def _judge_again(context: RecordsContext, session: FetchContext) -> None:
         session.judge_again(context.authorization.authorizer.generation)
 
 
+def _within_quota(
+    context: RecordsContext, request: Request[FetchRequest], fetch: FetchRequest
+) -> FetchRequest:
+    """Ask for no more than what a consumer could get without being throttled for it alone."""
+    if fetch.replica_id >= 0:
+        context.throttles.is_follower()
+        return fetch
+    most = context.throttles.most_to_fetch(request)
+    return fetch if most is None else fetch._replace(max_bytes=min(fetch.max_bytes, most))
+
+
 def _encode(
     context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: FetchRead
 ) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
-    topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
-    leaders: list[int] = []
-    current: object = None
+    parts = _written(context, request, session, look)
+    is_consumer = look.replica_id < 0
+    if context.throttles.are_set and is_consumer:
+        time_ms = context.throttles.fetched(request, sum(map(part_length, parts)))
+        if time_ms > 0:
+            return _nothing(context, request, session, time_ms)
     watch, counters = context.runtime.watch, context.runtime.counters
-    if look.replica_id < 0:
+    if is_consumer:
         counters.bytes_out += look.size_bytes
     else:
         counters.replication_bytes_out += look.size_bytes
+        if context.reading.throttle.is_set:
+            _note_throttled(context.reading.throttle, look)
     for entry, answer in look.found:
-        if not _remember(session, entry, answer):
-            continue
-        if watch.magnified and entry.name is not None:
+        if watch.magnified and entry.name is not None and _is_news(session, entry, answer):
             _seen(context.runtime, entry.name, look.replica_id, answer)
+        _remember(session, entry, answer)
+    return parts
+
+
+def _note_throttled(throttle: ReplicationThrottle, look: FetchRead) -> None:
+    throttle.record(
+        sum(
+            part_length(answer.records)
+            for entry, answer in look.found
+            if answer.records is not None and entry.name is not None and throttle.covers(entry.name)
+        )
+    )
+
+
+def _written(
+    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: FetchRead
+) -> list[Part]:
+    """What there is to tell, as bytes and stretches of files."""
+    topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
+    leaders: list[int] = []
+    current: object = None
+    for entry, answer in look.found:
+        if not _is_news(session, entry, answer):
+            continue
         topic = entry.key[0]
         if topic != current:
             current = topic
@@ -160,6 +205,23 @@ def _encode(
         topics,
         context.cluster.leader_endpoints(leaders, request.connection.listener),
         0,
+    )
+
+
+def _nothing(
+    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, time_ms: int
+) -> list[Part]:
+    """For a consumer over its quota. A session that would begin like this does not begin."""
+    if session.is_session and not session.is_incremental:
+        context.sessions.end(session)
+    return encode_fetch_response(
+        request.api_version,
+        request.correlation_id,
+        ErrorCode.none,
+        session.session_id,
+        [],
+        [],
+        time_ms,
     )
 
 
@@ -180,25 +242,31 @@ def _seen(
     )
 
 
-def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
-    """Note what the reader now knows; False when there is nothing it does not know already."""
-    says_something = (
+def _is_news(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
+    """Whether the reader does not know it already."""
+    return (
+        not session.is_incremental
+        or _says_something(answer)
+        or answer.high_watermark != entry.told_high_watermark
+        or answer.log_start_offset != entry.told_log_start
+    )
+
+
+def _says_something(answer: FetchedPartition) -> bool:
+    return (
         bool(answer.error)
         or answer.records is not None
         or answer.diverging_epoch is not None
         or answer.preferred_read_replica != NO_REPLICA
     )
-    is_news = (
-        says_something
-        or not session.is_incremental
-        or answer.high_watermark != entry.told_high_watermark
-        or answer.log_start_offset != entry.told_log_start
-    )
+
+
+def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> None:
+    """Note what the reader now knows."""
     entry.told_high_watermark = answer.high_watermark
     entry.told_log_start = answer.log_start_offset
     if answer.records is not None:  # to the end of the line, so that nobody starves behind it
         session.ready.pop(entry, None)
         session.ready[entry] = None
-    elif not (says_something or entry.may_have_more or entry.must_be_heard):
+    elif not (_says_something(answer) or entry.may_have_more or entry.must_be_heard):
         session.ready.pop(entry, None)
-    return is_news

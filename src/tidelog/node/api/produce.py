@@ -104,6 +104,8 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
             _append_topic(context, request, topic, results, pending, gate, denied)
         failed = failed or any(result.error for result in results)
     if produce.acks == 0:
+        if context.throttles.are_set:
+            context.throttles.produced(request, is_answered=False)
         return Later.HANG_UP if failed else Later.NO_REPLY
     if pending:
         return _answer_later(context, request, answers, pending, produce.timeout_ms)
@@ -331,6 +333,7 @@ def _seen(
 
 
 def _encode(context: RecordsContext, request: Request[ProduceRequest], answers: Answers) -> bytes:
+    throttles = context.throttles
     leaders = [
         result.current_leader[0]
         for _, _, results in answers
@@ -342,5 +345,5 @@ def _encode(context: RecordsContext, request: Request[ProduceRequest], answers: 
         request.correlation_id,
         answers,
         context.cluster.leader_endpoints(leaders, request.connection.listener),
-        0,
+        throttles.produced(request, is_answered=True) if throttles.are_set else 0,
     )

@@ -26,6 +26,7 @@ from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.forwarded_principal import principal_bytes
 from tidelog.protocol.message import ResponseMessage
 from tidelog.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from tidelog.protocol.throttle_time import read_throttle_time
 
 ENVELOPE_VERSION: Final = 0
 PURPOSE: Final = "forward"
@@ -139,7 +140,11 @@ class Forwarded:
             why = f"the controller answered {answer.error_code.name}"
             self._refuse(Refusal(ErrorCode.unknown_server_error, why))
         else:
-            self._request.answer([answer.response_data])
+            request, passed_on = self._request, answer.response_data
+            time_ms = read_throttle_time(request.api_key, request.api_version, passed_on)
+            if time_ms > 0:
+                request.throttle(now, time_ms, self._runtime.deadlines)
+            request.answer([passed_on])
 
     def _refuse(self, refusal: Refusal) -> None:
         self._request.answer(self._refused(refusal))

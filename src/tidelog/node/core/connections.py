@@ -8,6 +8,7 @@ Invariant  At most `UNANSWERED_MAX` requests of one connection wait; then its pe
 Invariant  What requests take in memory while another node is asked about them is bounded in bytes,
            for a connection and for the node: who is at the bound is not read, answers or none. One
            request is always let in, however large it is.
+Invariant  A peer that is throttled gets its answers, and is not read until its time is over.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections import deque
 from typing import Final, Protocol
 
 from tidelog.model.principal import ANONYMOUS, Principal
+from tidelog.model.time import Now
+from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
 
@@ -93,6 +96,7 @@ class Connection:
     __slots__ = (
         "_effects",
         "_slots",
+        "_throttled_until_ms",
         "closed",
         "heartbeats_of",
         "id",
@@ -121,6 +125,9 @@ class Connection:
         self.heartbeats_of: int | None = None
         """The broker that says on this connection that it lives."""
         self.paused = False
+        """Whether there is too much under way."""
+        self._throttled_until_ms = 0
+        """0 while it is not throttled."""
         self.waiting: dict[Waiting, None] = {}
         self._slots: deque[Slot] = deque()
         self._effects = effects
@@ -163,11 +170,30 @@ class Connection:
             is_too_much = queued >= memory.most_of_one or memory.is_full
             if slots >= UNANSWERED_MAX or (queued and is_too_much):
                 self.paused = True
-                self._effects.append(PauseReading(self.id))
+                if not self._throttled_until_ms:
+                    self._effects.append(PauseReading(self.id))
         elif slots < RESUME_BELOW and (
             queued == 0 or (queued * 2 < memory.most_of_one and memory.total * 2 < memory.most)
         ):
             self.paused = False
+            if not self._throttled_until_ms:
+                self._effects.append(ResumeReading(self.id))
+
+    def throttle(self, now: Now, time_ms: int, deadlines: Deadlines) -> None:
+        """Do not read the peer for this time; the longest counts if there are several."""
+        until_ms = now.monotonic_ms + time_ms
+        if self.closed or until_ms <= self._throttled_until_ms:
+            return
+        if not (self.paused or self._throttled_until_ms):
+            self._effects.append(PauseReading(self.id))
+        self._throttled_until_ms = until_ms
+        deadlines.at(until_ms, self._throttle_ends)
+
+    def _throttle_ends(self, now: Now) -> None:
+        if self.closed or now.monotonic_ms < self._throttled_until_ms:
+            return
+        self._throttled_until_ms = 0
+        if not self.paused:
             self._effects.append(ResumeReading(self.id))
 
     def close(self, reason: str) -> None:

@@ -29,7 +29,7 @@ class Close(NamedTuple):
 
 
 class PauseReading(NamedTuple):
-    """Too many unanswered requests: take no more bytes from this peer."""
+    """Too many unanswered requests, or more than a quota allows: take no more from this peer."""
 
     connection: int
 
@@ -78,6 +78,12 @@ class LimitConnections(NamedTuple):
     in_all: int
 
 
+class MeasureRequests(NamedTuple):
+    """From now on report how long the step of each request took, or report it no more."""
+
+    is_wanted: bool
+
+
 class Lane(Enum):
     """Which jobs run one after the other; those of different lanes do not wait for each other."""
 
@@ -124,6 +130,7 @@ Effect: TypeAlias = (
     | CloseLink
     | OpenListeners
     | LimitConnections
+    | MeasureRequests
     | RunJob
     | Announce
     | Stopped

@@ -31,6 +31,13 @@ class FrameArrived(NamedTuple):
     frame: memoryview
 
 
+class RequestTook(NamedTuple):
+    """So long the step of the `FrameArrived` before took, if `MeasureRequests` asked for it."""
+
+    now: Now
+    nanoseconds: int
+
+
 class ConnectionClosed(NamedTuple):
     """The peer went away, or the shell closed the connection."""
 
@@ -94,6 +101,7 @@ class StopRequested(NamedTuple):
 Input: TypeAlias = (
     ConnectionOpened
     | FrameArrived
+    | RequestTook
     | ConnectionClosed
     | LinkOpened
     | LinkFrame

@@ -24,6 +24,8 @@ ON_CLUSTER: Final[Mapping[ApiKey, AclOperation]] = MappingProxyType(
         ApiKey.DELETE_ACLS: _ALTER,
         ApiKey.DESCRIBE_LOG_DIRS: _DESCRIBE,
         ApiKey.ELECT_LEADERS: _ALTER,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: AclOperation.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CLIENT_QUOTAS: AclOperation.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _ALTER,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE,
         ApiKey.VOTE: _ACTION,

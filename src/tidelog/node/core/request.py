@@ -10,12 +10,15 @@ from tidelog.model.errors import Refusal
 from tidelog.model.principal import Principal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, Slot
+from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.promise import Promise
-from tidelog.node.core.request_meter import RequestMeter
+from tidelog.node.core.request_meter import RequestMeter, RequestTimeQuota
+from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.codec import encode_response
 from tidelog.protocol.fetch import Part
 from tidelog.protocol.frame import RequestHeader
 from tidelog.protocol.message import ResponseMessage
+from tidelog.protocol.throttle_time import encoded_with_throttle_time, with_throttle_time
 
 
 class Later(Enum):
@@ -40,6 +43,13 @@ def encode_answer(answer: Answer, version: int, correlation_id: int) -> list[Par
     return [encode_response(answer, version, correlation_id)]
 
 
+def throttled_answer(answer: Answer, api_key: ApiKey, version: int, time_ms: int) -> Answer:
+    """The answer that tells its client to wait."""
+    if isinstance(answer, list):
+        return encoded_with_throttle_time(api_key, version, answer, time_ms)
+    return with_throttle_time(answer, time_ms)
+
+
 class Request(Generic[BodyT_co]):
     """A decoded request: who sent it, when, and its place in the queue of answers."""
 
@@ -55,6 +65,7 @@ class Request(Generic[BodyT_co]):
         "connection",
         "correlation_id",
         "frame",
+        "frame_bytes",
         "now",
     )
 
@@ -78,6 +89,8 @@ class Request(Generic[BodyT_co]):
         self.body = body
         self.frame = frame
         """As it came, if it may have to be passed on; gone when its handler returns."""
+        self.frame_bytes = 0
+        """How large it was when it came."""
         self._slot: Slot | None = None
         self._queued_bytes = 0
         self._meter = meter
@@ -93,6 +106,11 @@ class Request(Generic[BodyT_co]):
         """Where he asks from."""
         return self.connection.peer_host
 
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether a broker passed it on in an envelope."""
+        return False
+
     def park(self) -> Later:
         """Keep the place of the answer, once; `answer` fills it."""
         if self._slot is None:
@@ -107,11 +125,23 @@ class Request(Generic[BodyT_co]):
         """Answer a parked request."""
         self.release_bytes()
         if self._slot is not None and not self.connection.closed:
+            if self._meter is not None and self._meter.time_quota is not None:
+                reply = self._in_time(reply, self._meter.time_quota)
             encoded = encode_answer(reply, self.api_version, self.correlation_id)
             self.connection.fill(self._slot, encoded)
             self._slot = None
             if self._meter is not None:
                 self._meter.answered(self.api_key, self.arrived)
+
+    def _in_time(self, reply: Answer, quota: RequestTimeQuota) -> Answer:
+        time_ms = quota.throttle(self.connection, self.api_key, self.client_id)
+        if time_ms == 0:
+            return reply
+        return throttled_answer(reply, self.api_key, self.api_version, time_ms)
+
+    def throttle(self, now: Now, time_ms: int, deadlines: Deadlines) -> None:
+        """Whoever asked is not read for this time."""
+        self.connection.throttle(now, time_ms, deadlines)
 
     def answer_with(self, promise: Promise[AnswerT]) -> Later:
         """Answer once the promise is settled, with what it is then."""

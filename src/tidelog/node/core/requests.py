@@ -12,7 +12,7 @@ from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.permissions import OPEN_TO_ALL
-from tidelog.node.core.request import Later, Request, encode_answer
+from tidelog.node.core.request import Later, Request, encode_answer, throttled_answer
 from tidelog.node.core.request_meter import RequestMeter
 from tidelog.node.core.routes import BodyT, Routes
 from tidelog.node.core.runtime import Runtime
@@ -49,6 +49,9 @@ class Requests:
             return
         if not self._authorization.is_loaded and not self._is_served_early(connection, header):
             return
+        quota = self.meter.time_quota
+        if quota is not None:
+            quota.begins(connection, header)
         reply = routes[header.api_key](self._request, now, connection, header, frame)
         if isinstance(reply, Later):
             if reply is Later.PARKED:
@@ -59,6 +62,10 @@ class Requests:
             self._drop(connection, reply)
             return
         else:
+            if quota is not None:
+                time_ms = quota.throttle(connection, header.api_key, header.client_id)
+                if time_ms:
+                    reply = throttled_answer(reply, header.api_key, header.api_version, time_ms)
             connection.answer_now(encode_answer(reply, header.api_version, header.correlation_id))
         self.meter.times[header.api_key].at_once += 1
 

@@ -81,6 +81,7 @@ def decoded_route(
             return error
         as_it_came = frame if header.api_key in FORWARDED else _NO_FRAME
         request = make(now, connection, header, body, as_it_came)
+        request.frame_bytes = len(frame)
         reply = handle(context, request)
         request.frame = _NO_FRAME
         return reply

@@ -5,6 +5,7 @@ limits say; later ones give what fits into the rest.
 
 Invariant  No consumer gets an offset at or above the high watermark, or, reading committed
            transactions only, at or above the last stable offset; a follower reads to the end (D11).
+Invariant  A follower that is throttled gets no records, but everything else that a leader tells.
 Invariant  An epoch is fenced before anything else is said about a partition (D13).
 Invariant  A consumer that is ahead of a new leader, of its high watermark or of the epoch it knows,
            waits here as long as its fetch may wait; the error comes when that time is up. Clients
@@ -23,6 +24,7 @@ from tidelog.model.time import Now
 from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_sessions import FetchContext, WantedPartition
 from tidelog.node.metadata.cluster_view import ClusterView
+from tidelog.node.quotas.replication_throttle import ReplicationThrottle
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.live_watch import LiveWatch
 from tidelog.protocol.fetch import FetchedPartition, FetchPartition, FetchRequest, FileRegion
@@ -58,6 +60,8 @@ class ReadingContext(NamedTuple):
     selects_by_rack: bool
     """Whether consumers are sent to a replica in their own rack."""
     watch: LiveWatch
+    throttle: ReplicationThrottle
+    """Of what is sent to followers."""
 
 
 class FetchRead:
@@ -179,7 +183,7 @@ class FetchRead:
             nearer = self._nearer_replica(partition, offset)
         if diverging is not None or nearer is not None:
             self.urgent = True
-        else:
+        elif not (is_follower and self._context.throttle.is_set and self._is_held_up(partition)):
             limit = log.end_offset if is_follower else stable if committed_only else high_watermark
             try:
                 records = self._records(partition, wanted, limit)
@@ -199,6 +203,16 @@ class FetchRead:
             NO_REPLICA if nearer is None else nearer,
             records,
             diverging,
+        )
+
+    def _is_held_up(self, partition: Partition) -> bool:
+        """Whether a follower gets nothing of this partition before replication is slow again."""
+        throttle, leader = self._context.throttle, partition.leading
+        return (
+            throttle.covers(partition.name)
+            and leader is not None
+            and leader.is_out_of_sync(self._fetch.replica_id)
+            and throttle.is_exceeded
         )
 
     def _seen(self, name: TopicPartition, wanted: FetchPartition, heard: Now) -> None:

@@ -273,14 +273,14 @@ class FetchSessions:
         session.next_epoch = session.next_epoch + 1 if session.next_epoch < EPOCH_MAX else 1
         session.used_ms = now_ms
         if not session.partitions:
-            self._end(session)
+            self.end(session)
         return session
 
     def of_follower(self, follower: int) -> Iterable[FetchContext]:
         """The sessions of a follower."""
         return tuple(self._of_follower.get(follower, {}).values())
 
-    def _end(self, session: FetchContext) -> None:
+    def end(self, session: FetchContext) -> None:
         """A fetch still parked in the session goes on as a plain one, and its answer tells so."""
         del self._sessions[session.session_id]
         if session.privileged:
@@ -296,7 +296,7 @@ class FetchSessions:
         """A reader begins anew where it had a session; nobody ends one of somebody else."""
         session = self._sessions.get(session_id)
         if session is not None and session.reader == reader:
-            self._end(session)
+            self.end(session)
 
     def _try_to_keep(self, context: FetchContext, now_ms: int) -> None:
         if context.privileged and not self._succeeds(context):
@@ -322,7 +322,7 @@ class FetchSessions:
             return False
         for session in siblings:
             if _is_of_earlier_process(session, newcomer):
-                self._end(session)
+                self.end(session)
         self._end_others_with(newcomer.partitions, newcomer)
         return True
 
@@ -330,14 +330,14 @@ class FetchSessions:
         """Partially ended, a session would leave its reader waiting for what it no longer holds."""
         for other in self.of_follower(session.reader):
             if other is not session and not other.partitions.keys().isdisjoint(keys):
-                self._end(other)
+                self.end(other)
 
     def _evict_for(self, newcomer: FetchContext, now_ms: int) -> bool:
         """Make room: an idle session goes first, then a lesser one that had its time."""
         victim = self._idle(now_ms) or self._lesser(newcomer, now_ms)
         if victim is None:
             return False
-        self._end(victim)
+        self.end(victim)
         return True
 
     def _idle(self, now_ms: int) -> FetchContext | None:

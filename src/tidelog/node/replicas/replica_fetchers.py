@@ -4,6 +4,7 @@ Invariant  A partition is fetched from the leader of its own known epoch, by one
            one whose directory failed is not fetched at all.
 Invariant  One fetch of a fetcher is under way at a time; a partition that rests or has failed is
            left out of it and never holds up the others (L12).
+Invariant  A partition that is throttled rests until the rate is kept, unless it has caught up.
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
            and begun anew.
 Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet. The
@@ -26,11 +27,13 @@ from tidelog.node.core.links import Link, LinkLost
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.departures import Departures
+from tidelog.node.quotas.replication_throttle import ReplicationThrottle
 from tidelog.node.replicas.fetcher_session import FetcherSession
 from tidelog.node.replicas.flushes import Flushes
 from tidelog.node.replicas.offset_questions import OffsetQuestion
 from tidelog.observe.replication_events import FetcherStuck
 from tidelog.protocol.fetch import FetchedPartition, FetchResponse
+from tidelog.protocol.parts import part_length
 from tidelog.replication.messages import (
     BackOff,
     Dropped,
@@ -61,6 +64,8 @@ class FetcherContext(NamedTuple):
     flushes: Flushes
     departures: Departures
     delayed_requests: DelayedRequests
+    throttle: ReplicationThrottle
+    """Of what is fetched."""
 
 
 class ReplicaFetcher:
@@ -78,6 +83,8 @@ class ReplicaFetcher:
         """Partitions whose leader is being asked for its offsets."""
         self._held: dict[TopicPartition, object] = {}
         """Partitions whose next fetch waits for the disk."""
+        self._caught_up: set[TopicPartition] = set()
+        """Of the throttled partitions those that held all that was committed when last heard of."""
         self._session = FetcherSession()
         self._link: Link | None = None
         self._incarnation: tuple[int, tuple[str, int]] | None = None
@@ -102,6 +109,7 @@ class ReplicaFetcher:
         self._resting.pop(name, None)
         self._asking.pop(name, None)
         self._held.pop(name, None)
+        self._caught_up.discard(name)
         self._changed[name] = None
 
     def tell(self, name: TopicPartition) -> None:
@@ -167,6 +175,7 @@ class ReplicaFetcher:
             or name in self._asking
             or name in self._held
             or self._resting.get(name, 0) > now.monotonic_ms
+            or (self._context.throttle.is_set and self._is_held_up(name, now))
         ):
             self._session.leave(name)
         else:
@@ -174,6 +183,15 @@ class ReplicaFetcher:
             if self._context.runtime.watch.magnified:
                 self._seen(name, state, now)
             self._session.want(name, partition.log.topic_id, state)
+
+    def _is_held_up(self, name: TopicPartition, now: Now) -> bool:
+        """Whether a throttled partition has to rest; it does so from now on."""
+        throttle = self._context.throttle
+        if name in self._caught_up or not (throttle.covers(name) and throttle.is_exceeded):
+            return False
+        pause_ms = throttle.wait_ms(self._context.cluster.config.replica_fetch_backoff_ms)
+        self._rest(name, now.monotonic_ms + pause_ms)
+        return True
 
     def _seen(self, name: TopicPartition, state: FetchState, now: Now) -> None:
         """For those who look."""
@@ -238,7 +256,19 @@ class ReplicaFetcher:
         )
         follower = partition.following
         step = Dropped() if follower is None else follower.fetched(answer, now)
+        if self._context.throttle.is_set:
+            self._note_throttled(partition, fetched)
         self._after(partition, state, step, now)
+
+    def _note_throttled(self, partition: Partition, fetched: FetchedPartition) -> None:
+        if not self._context.throttle.covers(partition.name):
+            return
+        if fetched.records is not None:
+            self._context.throttle.record(part_length(fetched.records))
+        if partition.log.end_offset >= fetched.high_watermark:
+            self._caught_up.add(partition.name)
+        else:
+            self._caught_up.discard(partition.name)
 
     def _after(self, partition: Partition, state: FetchState, step: FollowerStep, now: Now) -> None:
         name = partition.name

@@ -24,6 +24,7 @@ from tidelog.node.core.effects import (
     Effect,
     Lane,
     LimitConnections,
+    MeasureRequests,
     OpenLink,
     OpenListeners,
     PauseReading,
@@ -320,6 +321,8 @@ class Process:
                     self._open(names)
                 case LimitConnections():
                     pass  # nobody here opens so many
+                case MeasureRequests():
+                    pass  # a step takes no time here
                 case Stopped():
                     self._stopped = effect
                 case _:

@@ -18,6 +18,7 @@ from tidelog.node.core.inputs import (
     LinkClosed,
     LinkFrame,
     LinkOpened,
+    RequestTook,
     StopRequested,
     TickEnded,
     TimePassed,
@@ -46,6 +47,8 @@ def step_text(happened: Input) -> str:
             return f"+ link {link}"
         case LinkClosed(_, link, reason):
             return f"- link {link} {reason}"
+        case RequestTook(_, nanoseconds):
+            return f"the request took {nanoseconds} ns"
         case JobFinished(_, job_id, error):
             return f"job {job_id} {error or 'done'}"
         case StopRequested(_, reason):
