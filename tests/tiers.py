@@ -43,6 +43,7 @@ FOLDERS: Final = {
     "records": Tier.QUICK,
     "replication": Tier.QUICK,
     "scenarios": Tier.QUICK,
+    "security": Tier.QUICK,
     "shell": Tier.QUICK,
     "simulator": Tier.QUICK,
     "soak": Tier.SOAK,
@@ -50,6 +51,7 @@ FOLDERS: Final = {
     "storage": Tier.QUICK,
     "testing": Tier.QUICK,
     "tidiness": Tier.QUICK,
+    "tls": Tier.QUICK,
     "view": Tier.QUICK,
 }
 """The first tier that runs a folder of `tests/`. Real clients, JVMs and Spark are not quick."""

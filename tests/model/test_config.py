@@ -7,7 +7,9 @@ import pytest
 from tidelog.model.config import BROKER_SETTINGS, NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.principal import Principal, principals
+from tidelog.model.settings.describe import describe_broker
 from tidelog.model.settings.endpoints import Endpoint, QuorumVoter
+from tidelog.model.settings.security import SecurityProtocol
 from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
 COMBINED = {
@@ -133,13 +135,13 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
         ("connections.max.reauth.ms", "3600000", "there is no access control"),
         ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
         ("group.coordinator.rebalance.protocols", "classic", "which cannot be turned off"),
-        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN", "is PLAINTEXT"),
+        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN", "not a setting of one"),
         ("max.connection.creation.rate", "10", "the rate of new connections is not limited"),
         ("max.connections.per.ip.overrides", "127.0.0.1:5", "every address has the same limit"),
         ("remote.log.storage.system.enable", "true", "no tiered storage"),
-        ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "is PLAINTEXT"),
-        ("security.inter.broker.protocol", "SSL", "PLAINTEXT, the only protocol"),
-        ("ssl.keystore.location", "/etc/keys", "is PLAINTEXT"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "there is no SASL"),
+        ("listener.name.other.ssl.client.auth", "required", "neither has nor connects to"),
+        ("ssl.engine.factory.class", "org.example.Engine", "it would never be asked"),
         ("super.users", "User:admin", "only with access control: give authorizer.class.name"),
         ("zookeeper.connect", "localhost:2181", "controllers keep the metadata"),
     ],
@@ -316,9 +318,54 @@ def test_a_named_listener_needs_a_protocol_it_speaks() -> None:
 
     assert config.inter_broker_name == "CLIENTS"
     assert "NAME:PROTOCOL" in refusal(listener_security_protocol_map="CLIENTS:TLS")
-    for name in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+    for name in ("SASL_PLAINTEXT", "SASL_SSL"):
         told = refusal(listeners=f"{name}://:1,CONTROLLER://:2", inter_broker_listener_name=name)
-        assert f"{name} speaks {name}, and there is neither TLS nor SASL" in told
+        assert f"{name} speaks {name}, and there is no SASL" in told
+
+
+def test_a_listener_with_tls_needs_a_certificate() -> None:
+    listeners = "SSL://:1,CONTROLLER://:2"
+    assert "the listener SSL speaks SSL and has no certificate" in refusal(listeners=listeners)
+    config = node(listeners=listeners, ssl_keystore_location="/etc/node.pem")
+    assert config.security_protocol_of("SSL") is SecurityProtocol.SSL
+    assert config.security_protocol_of("CONTROLLER") is SecurityProtocol.PLAINTEXT
+
+
+def test_what_is_said_for_one_listener_counts_there_before_what_is_said_for_all() -> None:
+    config = node(
+        **{
+            "listeners": "INNER://:1,OUTER://:2,CONTROLLER://:3",
+            "listener.security.protocol.map": "INNER:SSL,OUTER:SSL,CONTROLLER:SSL",
+            "ssl.keystore.location": "/etc/all.pem",
+            "ssl.client.auth": "required",
+            "listener.name.outer.ssl.keystore.location": "/etc/outer.pem",
+            "listener.name.outer.ssl.client.auth": "none",
+        }
+    )
+    inner, outer = config.security_of("INNER"), config.security_of("OUTER")
+    assert (inner.ssl_keystore_location, inner.ssl_client_auth) == ("/etc/all.pem", "required")
+    assert (outer.ssl_keystore_location, outer.ssl_client_auth) == ("/etc/outer.pem", "none")
+    assert "must be one of" in refusal(**{"listener.name.plaintext.ssl.client.auth": "maybe"})
+
+
+def test_brokers_find_each_other_by_the_name_of_a_protocol_or_of_a_listener() -> None:
+    listeners = {
+        "listeners": "PLAINTEXT://:1,SSL://:2,CONTROLLER://:3",
+        "ssl.keystore.location": "/etc/node.pem",
+    }
+    config = node(**listeners, security_inter_broker_protocol="SSL")
+    assert config.inter_broker_name == "SSL"
+    assert config.names_to_connect_to == ("CONTROLLER", "SSL")
+    assert "say the same" in refusal(
+        **listeners, security_inter_broker_protocol="SSL", inter_broker_listener_name="SSL"
+    )
+
+
+def test_secrets_are_not_shown() -> None:
+    config = node(**{"ssl.keystore.password": "sesame", "ssl.key.password": "sesame"})
+    assert "sesame" not in repr(config)
+    for entry in describe_broker({}, {}, config):
+        assert "sesame" not in repr(entry)
 
 
 @pytest.mark.parametrize(

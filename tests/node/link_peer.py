@@ -10,7 +10,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Effect, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
-from tidelog.node.core.links import Link, LinkLost, Links
+from tidelog.node.core.links import Link, LinkListeners, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
@@ -27,11 +27,11 @@ class Peer:
         self.now = Now(1_000, 5_000)
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
-        self.links = Links(self.effects, self.deadlines, "broker-101")
+        self.links = Links(self.effects, self.deadlines, "broker-101", LinkListeners("", ""))
         self.heard: list[tuple[str, Any]] = []
 
     def link(self, purpose: str = "control") -> Link:
-        return self.links.to(PEER, purpose)
+        return self.links.to_broker(PEER, purpose)
 
     def ask(self, name: str, link: Link | None = None, timeout_ms: int = 1_000) -> None:
         """Ask for the description of a cluster; the answer is kept under `name`."""

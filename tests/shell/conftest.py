@@ -16,6 +16,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.effects import Effect, Send
 from tidelog.node.core.inputs import ConnectionClosed, FrameArrived, Input
 from tidelog.observe.events import Event
+from tidelog.shell.certificates import NodeCertificates
 from tidelog.shell.effects import ConnectionLimits, NodeDriver, World
 from tidelog.shell.links import LinkLimits
 from tidelog.shell.listener import Listener, SocketOptions
@@ -116,6 +117,7 @@ class Shell:
         transfer: Transfer | None = None,
         options: SocketOptions | None = None,
         link_limits: LinkLimits | None = None,
+        certificates: NodeCertificates | None = None,
     ) -> None:
         self.loop = uvloop.new_event_loop()
         self.node = ScriptedNode()
@@ -126,7 +128,13 @@ class Shell:
         self.loop.set_exception_handler(self._note_failure)
         world = World(self._announce, self.opened.extend, self.stopped.append)
         self.driver = NodeDriver(
-            self.loop, self.node, world, limits or ConnectionLimits(), transfer, link_limits
+            self.loop,
+            self.node,
+            world,
+            limits or ConnectionLimits(),
+            transfer,
+            link_limits,
+            certificates,
         )
         self.listener = Listener(Endpoint("PLAIN", "127.0.0.1", 0), options or SocketOptions())
         self.listener.open(self.loop, self.driver.accept, self.events.append)
@@ -177,8 +185,9 @@ def make_shell() -> Iterator[Callable[..., Shell]]:
         transfer: Transfer | None = None,
         options: SocketOptions | None = None,
         link_limits: LinkLimits | None = None,
+        certificates: NodeCertificates | None = None,
     ) -> Shell:
-        made.append(Shell(limits, transfer, options, link_limits))
+        made.append(Shell(limits, transfer, options, link_limits, certificates))
         return made[-1]
 
     yield make

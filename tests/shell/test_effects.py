@@ -39,7 +39,7 @@ def test_the_node_hears_who_connected_and_to_what(shell: Shell) -> None:
     shell.run(scenario())
     opened = shell.node.inputs[0]
     assert isinstance(opened, ConnectionOpened)
-    assert opened[1:] == (1, "PLAIN", "127.0.0.1")
+    assert opened[1:] == (1, "PLAIN", "127.0.0.1", None)
 
 
 def test_a_tick_with_inputs_ends_once_and_has_one_time(shell: Shell) -> None:

@@ -19,7 +19,7 @@ from tidelog.node.core.inputs import (
     StopRequested,
     TimePassed,
 )
-from tidelog.node.core.links import LinkLost, Links
+from tidelog.node.core.links import LinkListeners, LinkLost, Links
 from tidelog.protocol.frame import read_request_header
 from tidelog.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -461,7 +461,7 @@ def test_a_peer_that_comes_up_late_is_asked_then(
 ) -> None:
     effects: list[Effect] = []
     deadlines = Deadlines()
-    links = Links(effects, deadlines, "broker-101")
+    links = Links(effects, deadlines, "broker-101", LinkListeners("", ""))
     port = free_port()
     refused: list[str] = []
     answered: list[str] = []
@@ -482,7 +482,7 @@ def test_a_peer_that_comes_up_late_is_asked_then(
         return taken
 
     def ask(now: Now) -> None:
-        link = links.to(("127.0.0.1", port), "control")
+        link = links.to_broker(("127.0.0.1", port), "control")
         link.ask(now, DescribeClusterRequest(), 0, then, timeout_ms=10_000)
 
     def then(answer: DescribeClusterResponse | LinkLost, now: Now) -> None:

@@ -23,16 +23,18 @@ from tidelog.model.settings.endpoints import (
     parse_listener,
     parse_voter,
 )
-from tidelog.model.settings.network import PLAINTEXT, NetworkSettings
+from tidelog.model.settings.network import NetworkSettings
 from tidelog.model.settings.quorum import QuorumSettings
 from tidelog.model.settings.quotas import QuotaSettings
 from tidelog.model.settings.replication import ReplicationSettings
+from tidelog.model.settings.security import ListenerSecurity, SecurityProtocol
 from tidelog.model.settings.setting import Scope, Setting, unknown_key
 from tidelog.model.settings.storage import StorageSettings
 from tidelog.model.settings.topic import TopicSettings
 from tidelog.model.settings.topic_defaults import TopicDefaults
 from tidelog.model.settings.without_effect import WITHOUT_EFFECT, refused_key
 
+LISTENER_PREFIX: Final = "listener.name."
 _ORDERED: Final = (
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
@@ -58,6 +60,7 @@ class NodeConfig(
     GroupSettings,
     TransactionSettings,
     AccessSettings,
+    ListenerSecurity,
 ):
     """The settings of one node, with Kafka's names and defaults."""
 
@@ -195,9 +198,43 @@ class NodeConfig(
     @property
     def inter_broker_name(self) -> str:
         """The name of the listener brokers use among themselves."""
-        if self.inter_broker_listener_name is not None:
-            return self.inter_broker_listener_name.upper()
+        given = self.inter_broker_listener_name or self.security_inter_broker_protocol
+        if given is not None:
+            return given.upper()
         return next((endpoint.name for endpoint in self.broker_endpoints), "PLAINTEXT")
+
+    @property
+    def names_to_connect_to(self) -> tuple[str, ...]:
+        """The names of other nodes' listeners that this one connects to."""
+        of_controllers = self.controller_names[:1]
+        return (*of_controllers, self.inter_broker_name) if self.is_broker else of_controllers
+
+    def security_protocol_of(self, listener: str) -> SecurityProtocol:
+        """How a listener of this name is spoken to, here and at other nodes."""
+        return self._protocols[listener]
+
+    def security_of(self, listener: str) -> ListenerSecurity:
+        """What counts for a listener: its own settings, else those for all of them."""
+        values = {name: self.value(name) for name in ListenerSecurity.known()}
+        own = {
+            name: text
+            for key, text in self.given.items()
+            for of, name in (_listener_key(key),)
+            if of == listener
+        }
+        if self.security_protocol_of(listener).uses_sasl:
+            values["ssl.client.auth"] = ListenerSecurity.ssl_client_auth.default
+        for name, text in own.items():
+            values[name] = ListenerSecurity.declaration(name).parse(text)
+        return ListenerSecurity(values)
+
+    @property
+    def _protocols(self) -> dict[str, SecurityProtocol]:
+        pairs = (pair.partition(":") for pair in self.listener_security_protocol_map)
+        mapped = {name.upper(): SecurityProtocol[protocol] for name, _, protocol in pairs}
+        if "listener.security.protocol.map" in self.given:
+            return mapped
+        return dict.fromkeys(self.controller_names, SecurityProtocol.PLAINTEXT) | mapped
 
     @property
     def quorum_voters(self) -> tuple[QuorumVoter, ...]:
@@ -219,8 +256,23 @@ BROKER_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(
 TOPIC_SETTINGS: Final[Mapping[str, Setting[Any]]] = MappingProxyType(TopicSettings.known())
 
 
+def _listener_key(name: str) -> tuple[str, str]:
+    """The listener and the key of `listener.name.<listener>.<key>`; no listener for other keys."""
+    if not name.startswith(LISTENER_PREFIX):
+        return "", name
+    listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return listener.upper(), key
+
+
 def _declared(name: str) -> Setting[Any]:
-    refused = refused_key(name)
+    listener, key = _listener_key(name)
+    if listener:
+        if key in ListenerSecurity.known():
+            return ListenerSecurity.declaration(key)
+        raise ConfigError(
+            f"{name} cannot be kept here: {key or 'it'} is not a setting of one listener"
+        )
+    refused = None if name in BROKER_SETTINGS else refused_key(name)
     if refused is not None:
         raise ConfigError(refused)
     if name in TOPIC_SETTINGS and name not in BROKER_SETTINGS:
@@ -283,24 +335,13 @@ def _check_listeners(config: NodeConfig) -> None:
     names = [endpoint.name for endpoint in config.endpoints]
     if len(set(names)) != len(names):
         _refuse("listeners gives one name to two addresses")
-    pairs = (pair.partition(":") for pair in config.listener_security_protocol_map)
-    mapped = {name.upper(): protocol for name, _, protocol in pairs}
-    if "listener.security.protocol.map" not in config.given:
-        mapped = dict.fromkeys(config.controller_names, PLAINTEXT) | mapped
-    for name in names:
-        if name not in mapped:
-            _refuse(f"listener.security.protocol.map has no protocol for the listener {name}")
-        if mapped[name] != PLAINTEXT:
-            _refuse(
-                f"listeners: {name} speaks {mapped[name]}, and there is neither TLS nor SASL; the "
-                f"only protocol is {PLAINTEXT}"
-            )
     if config.is_controller and not config.controller_endpoints:
         _refuse("listeners must hold one of controller.listener.names on a controller")
     if not config.is_controller and config.controller_endpoints:
         _refuse("listeners must not hold any of controller.listener.names on a mere broker")
     _check_advertised(config, names)
     if not config.is_broker:
+        _check_security(config, names)
         return
     if not config.broker_endpoints:
         _refuse("listeners must hold one that is not among controller.listener.names on a broker")
@@ -309,6 +350,32 @@ def _check_listeners(config: NodeConfig) -> None:
         _refuse(
             f"inter.broker.listener.name {config.inter_broker_name} is not among the advertised "
             "listeners"
+        )
+    _check_security(config, names)
+
+
+def _check_security(config: NodeConfig, names: list[str]) -> None:
+    protocols = config._protocols
+    for name in dict.fromkeys((*names, *config.names_to_connect_to)):
+        if name not in protocols:
+            _refuse(f"listener.security.protocol.map has no protocol for the listener {name}")
+        if protocols[name].uses_sasl:
+            _refuse(f"listeners: {name} speaks {protocols[name].name}, and there is no SASL")
+        security = config.security_of(name)
+        if protocols[name].uses_tls and name in names and not security.has_key_store:
+            _refuse(
+                f"the listener {name} speaks {protocols[name].name} and has no certificate: name "
+                f"one with ssl.keystore.location or listener.name.{name.lower()}.ssl.keystore"
+                ".location"
+            )
+    for key in config.given:
+        listener = _listener_key(key)[0]
+        if listener and listener not in (*names, *config.names_to_connect_to):
+            _refuse(f"{key} is for a listener that this node neither has nor connects to")
+    if config.inter_broker_listener_name and config.security_inter_broker_protocol:
+        _refuse(
+            "inter.broker.listener.name and security.inter.broker.protocol say the same: leave "
+            "one of them out"
         )
 
 

@@ -119,7 +119,9 @@ class Lifecycle:
             broker_id=self._cluster.node_id,
             cluster_id=self._cluster.cluster_id,
             incarnation_id=self.incarnation,
-            endpoints=registered_endpoints(self._cluster.config.advertised_endpoints),
+            endpoints=registered_endpoints(
+                self._cluster.config, self._cluster.config.advertised_endpoints
+            ),
             features=supported_features(),
             rack=self._cluster.config.broker_rack,
             log_dirs=tuple(

@@ -15,6 +15,7 @@ from tidelog.controller.records import MetadataRecord
 from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import InvariantBroken
+from tidelog.model.principal import Principal
 from tidelog.model.time import Now
 from tidelog.node.core.connections import Connection, QueuedBytes
 from tidelog.node.core.effects import Effect, Lane, OpenListeners, Stopped
@@ -36,7 +37,7 @@ from tidelog.node.inspection.inspection import Inspection
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.node.wiring import Rooms, build_rooms
-from tidelog.observe.events import NodeStarted, NodeStopped
+from tidelog.observe.events import ConnectionDropped, NodeStarted, NodeStopped
 from tidelog.quorum.quorum import Quorum
 from tidelog.storage.filesystem import FileSystem
 
@@ -162,13 +163,7 @@ class Node:
                 runtime.jobs.finished(happened.job_id, happened.now, happened.error)
                 self._stop_if_asked_and_idle()
             case ConnectionOpened():
-                self._connections[happened.connection] = Connection(
-                    happened.connection,
-                    happened.listener,
-                    happened.peer_host,
-                    runtime.effects,
-                    self._memory,
-                )
+                self._connection_opened(rooms, happened)
             case ConnectionClosed():
                 connection = self._connections.pop(happened.connection, None)
                 if connection is not None:
@@ -186,6 +181,24 @@ class Node:
                 rooms.replicas.lifecycle.leave(
                     happened.now, lambda later: self._leave_quorum(happened.reason, later)
                 )
+
+    def _connection_opened(self, rooms: Rooms, happened: ConnectionOpened) -> None:
+        runtime = rooms.base.runtime
+        connection = self._connections[happened.connection] = Connection(
+            happened.connection,
+            happened.listener,
+            happened.peer_host,
+            runtime.effects,
+            self._memory,
+        )
+        who = rooms.base.listeners.principal_of(happened.listener, happened.certificate)
+        if isinstance(who, Principal):
+            connection.principal = who
+            return
+        runtime.announce(
+            ConnectionDropped(listener=happened.listener, peer_host=happened.peer_host, cause=who)
+        )
+        connection.close(who)
 
     def _end_tick(self, rooms: Rooms, now: Now) -> None:
         control, replicas = rooms.control, rooms.replicas

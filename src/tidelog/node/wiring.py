@@ -205,7 +205,7 @@ def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: No
 
 
 def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base:
-    runtime = Runtime(config.node_id, files, entropy)
+    runtime = Runtime(config, files, entropy)
     sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, entropy)
     incarnation = entropy.uuid()
     listeners = Listeners(config)

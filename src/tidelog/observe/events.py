@@ -208,6 +208,28 @@ class AcceptingPaused:
         return f"listener {self.listener} accepts again in {self.retry_ms} ms"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificatesReloaded:
+    """A listener shows and trusts what its files say now; connections that are there stay."""
+
+    listener: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"certificates of listener {self.listener} read again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificatesKept:
+    """The files of a listener have changed and are no good: it goes on with what it had."""
+
+    listener: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"certificates of listener {self.listener} kept as they were"
+
+
 Event: TypeAlias = (
     ControllerActivated
     | ControllerDeactivated
@@ -246,6 +268,8 @@ Event: TypeAlias = (
     | AcceptingPaused
     | AccessDenied
     | AccessDeniedToMany
+    | CertificatesReloaded
+    | CertificatesKept
 )
 
 OF_THE_NODE_ITSELF: Final = (

@@ -37,6 +37,8 @@ __all__ = [
     "read_request_header",
 ]
 
+_TLS_GREETING: Final = 0x160301
+"""How the first message of a client with TLS begins, read as a length."""
 FRAME_LIMIT: Final = 104_857_600
 """Default of `socket.request.max.bytes`."""
 
@@ -69,6 +71,8 @@ def frame_length(buffer: Buffer, start: int, limit: int = FRAME_LIMIT) -> int:
     (length,) = INT32.unpack_from(buffer, start)
     if 0 < length <= limit:
         return int(length)
+    if length >> 8 == _TLS_GREETING:
+        raise MalformedRequest("the peer speaks TLS, which this listener does not")
     raise MalformedRequest(f"a frame of {length} bytes is not allowed, the limit is {limit}")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -45,11 +46,13 @@ from tidelog.node.core.inputs import (
     TimePassed,
 )
 from tidelog.observe.events import ConnectionDropped, ConnectionRefused, Event
+from tidelog.shell.certificates import NodeCertificates
 from tidelog.shell.clock import read_clock
 from tidelog.shell.connection import Connection, Peer
 from tidelog.shell.jobs import Jobs
 from tidelog.shell.links import LinkLimits, OutgoingLinks
 from tidelog.shell.slabs import SlabPool
+from tidelog.shell.tls_connection import HANDSHAKE_WITHIN_S, TlsConnection
 from tidelog.shell.transfer import Transfer, best_transfer
 
 _CLOSE_WITHIN_MS: Final = 10_000
@@ -83,6 +86,7 @@ class ConnectionLimits(NamedTuple):
     idle_ms: int = 600_000
     per_host: int = 2_147_483_647
     in_all: int = 2_147_483_647
+    handshake_within_s: float = HANDSHAKE_WITHIN_S
     unlimited: frozenset[str] = frozenset()
     """Listeners whose connections are not counted: without its controllers a cluster could neither
     start nor take a limit back."""
@@ -107,6 +111,7 @@ class NodeDriver:
         limits: ConnectionLimits,
         transfer: Transfer | None = None,
         link_limits: LinkLimits | None = None,
+        certificates: NodeCertificates | None = None,
     ) -> None:
         self._loop = loop
         self._node = node
@@ -115,6 +120,7 @@ class NodeDriver:
         self._transfer = transfer or best_transfer()
         self._pool = SlabPool()
         self._jobs = Jobs(loop, self._job_finished)
+        self._certificates = certificates
         self._links = OutgoingLinks(
             loop,
             lambda: self.now,
@@ -122,6 +128,7 @@ class NodeDriver:
             self._pool,
             self._transfer,
             link_limits or LinkLimits(),
+            self._context_towards,
         )
         self._connections: dict[int, Connection] = {}
         self._per_host: Counter[str] = Counter()
@@ -179,22 +186,22 @@ class NodeDriver:
             return
         self._last_connection += 1
         peer = Peer(self._last_connection, listener, peer_host)
-        connection = Connection(
-            self._loop,
-            self,
-            peer,
-            peer_socket,
-            self._pool,
-            self._transfer,
-            self._limits.frame_bytes,
-        )
         now = self.now
+        connection = self._connection(peer, peer_socket)
+        if connection is None:
+            return
         connection.idle_since_ms = now.monotonic_ms
         self._connections[peer.connection] = connection
         if listener not in self._limits.unlimited:
             self._per_host[peer_host] += 1
-        self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
+        if not isinstance(connection, TlsConnection):  # which is opened once it is secured
+            self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
         connection.start()
+
+    def connection_secured(self, peer: Peer, certificate: bytes | None) -> None:
+        self._happened(
+            ConnectionOpened(self.now, peer.connection, peer.listener, peer.host, certificate)
+        )
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
         if not self._measures_requests:
@@ -225,6 +232,36 @@ class NodeDriver:
         for connection in list(self._connections.values()):
             connection.flush()
             connection.abandon("the node stopped")
+
+    def _connection(self, peer: Peer, peer_socket: socket.socket) -> Connection | None:
+        frame_limit = self._limits.frame_bytes
+        context = None
+        if self._certificates is not None:
+            now_ms = self.now.monotonic_ms
+            context = self._certificates.of_listener(peer.listener, now_ms, self._announce)
+        if context is None:
+            return Connection(
+                self._loop, self, peer, peer_socket, self._pool, self._transfer, frame_limit
+            )
+        try:
+            return TlsConnection(
+                self._loop,
+                self,
+                peer,
+                peer_socket,
+                self._pool,
+                frame_limit,
+                context,
+                handshake_within_s=self._limits.handshake_within_s,
+            )
+        except OSError:  # the peer has hung up already
+            peer_socket.close()
+            return None
+
+    def _context_towards(self, listener: str) -> ssl.SSLContext | None:
+        if self._certificates is None:
+            return None
+        return self._certificates.towards(listener, self.now.monotonic_ms, self._announce)
 
     def _refusal(self, listener: str, peer_host: str) -> str | None:
         limits = self._limits
@@ -257,8 +294,8 @@ class NodeDriver:
                     if connection is not None:
                         connection.send(parts)
                         self._flush_later(connection)
-                case OpenLink(link, host, port):
-                    self._links.open(link, host, port)
+                case OpenLink(link, host, port, listener):
+                    self._links.open(link, host, port, listener)
                 case CloseLink(link, reason):
                     self._links.close(link, reason)
                 case Close(identity, reason):

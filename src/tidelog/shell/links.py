@@ -15,6 +15,7 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -24,6 +25,7 @@ from tidelog.node.core.inputs import Input, LinkClosed, LinkFrame, LinkOpened
 from tidelog.shell.connection import ALWAYS_READ, SILENT, Connection, Peer
 from tidelog.shell.host_names import HostNames, SocketAddress
 from tidelog.shell.slabs import SlabPool
+from tidelog.shell.tls_connection import TlsConnection
 from tidelog.shell.transfer import Transfer
 
 _UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK})
@@ -49,7 +51,10 @@ class OutgoingLinks:
         pool: SlabPool,
         transfer: Transfer,
         limits: LinkLimits,
+        context_towards: Callable[[str], ssl.SSLContext | None],
     ) -> None:
+        """`context_towards` says how listeners of a name are spoken to; None is as it is."""
+        self._context_towards = context_towards
         self._loop = loop
         self._clock = clock
         self._happened = happened
@@ -60,9 +65,9 @@ class OutgoingLinks:
         self._attempts: dict[int, _Attempt] = {}
         self.connections: Final[dict[int, Connection]] = {}
 
-    def open(self, link: int, host: str, port: int) -> None:
+    def open(self, link: int, host: str, port: int, listener: str) -> None:
         """Connect; `LinkOpened` or `LinkClosed` follows."""
-        attempt = _Attempt(self._loop, self, Peer(link, "link", host), self._limits)
+        attempt = _Attempt(self._loop, self, Peer(link, listener, host), self._limits)
         self._attempts[link] = attempt
         attempt.start(self._names, port)
 
@@ -86,6 +91,10 @@ class OutgoingLinks:
 
     def connected(self, peer: Peer, peer_socket: socket.socket) -> None:
         """An attempt succeeded."""
+        context = self._context_towards(peer.listener)
+        if context is not None:
+            self._secure(peer, peer_socket, context)
+            return
         del self._attempts[peer.connection]
         connection = self.connections[peer.connection] = Connection(
             self._loop,
@@ -100,10 +109,34 @@ class OutgoingLinks:
         self._happened(LinkOpened(self._clock(), peer.connection))
         connection.start()
 
+    def connection_secured(self, peer: Peer, certificate: bytes | None) -> None:
+        self._happened(LinkOpened(self._clock(), peer.connection))
+
     def not_connected(self, peer: Peer, reason: str, by_peer: bool) -> None:
         """An attempt failed."""
         del self._attempts[peer.connection]
         self._happened(LinkClosed(self._clock(), peer.connection, reason, by_peer))
+
+    def _secure(self, peer: Peer, peer_socket: socket.socket, context: ssl.SSLContext) -> None:
+        try:
+            connection = TlsConnection(
+                self._loop,
+                self,
+                peer,
+                peer_socket,
+                self._pool,
+                self._limits.frame_bytes,
+                context,
+                server_hostname=peer.host,
+                stop_reading_above=ALWAYS_READ,
+            )
+        except (OSError, ValueError) as error:
+            peer_socket.close()
+            self.not_connected(peer, f"cannot speak TLS: {error}", by_peer=False)
+            return
+        del self._attempts[peer.connection]
+        self.connections[peer.connection] = connection
+        connection.start()
 
     def frame_arrived(self, peer: Peer, frame: memoryview) -> None:
         self._happened(LinkFrame(self._clock(), peer.connection, frame))

@@ -27,6 +27,7 @@ from tidelog.node.core.effects import Effect
 from tidelog.node.inspection.inspection import Inspection
 from tidelog.observe.events import Event
 from tidelog.protocol.frame import FRAME_LIMIT
+from tidelog.shell.certificates import NodeCertificates
 from tidelog.shell.clock import read_clock
 from tidelog.shell.descriptors import raise_descriptor_limit
 from tidelog.shell.directory_lock import DirectoryLock
@@ -100,6 +101,7 @@ def run_node(
         cleanup.callback(journal.close)
         loop = uvloop.new_event_loop()
         cleanup.callback(loop.close)
+        certificates = NodeCertificates(config)
         listeners = _bind_listeners(config, loop, cleanup)
         for setting in config.without_effect:
             why = setting.doc[0].lower() + setting.doc[1:]
@@ -108,7 +110,7 @@ def run_node(
         # Half of the descriptors for files, the rest for connections.
         files = OsFileSystem(max_descriptors=max(64, descriptors // 2))
         node = build_node(_with_real_ports(config, listeners), files, SystemEntropy())
-        process = _Process(loop, config, node, listeners, journal, tell_ending)
+        process = _Process(loop, config, node, listeners, certificates, journal, tell_ending)
         if http is not None:
             process.answer_questions(http, journal_path)
         cleanup.callback(process.close)
@@ -124,6 +126,7 @@ class _Process:
         config: NodeConfig,
         node: DrivenNode,
         listeners: dict[str, Listener],
+        certificates: NodeCertificates,
         journal: EventJournal,
         tell_ending: TellEnding | None,
     ) -> None:
@@ -138,7 +141,12 @@ class _Process:
         world = World(journal.write, self._open_listeners, self._stopped)
         self._http: NodeHttp | None = None
         self._driver = NodeDriver(
-            loop, node, world, connection_limits(config), link_limits=link_limits(config)
+            loop,
+            node,
+            world,
+            connection_limits(config),
+            link_limits=link_limits(config),
+            certificates=certificates,
         )
         loop.set_exception_handler(self._fail)
 

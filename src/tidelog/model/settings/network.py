@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidelog.model.settings.security import SecurityProtocol
 from tidelog.model.settings.setting import (
     MAX_INT,
     ConfigType,
@@ -13,10 +14,10 @@ from tidelog.model.settings.setting import (
     Settings,
     at_least,
     each_of,
+    one_of,
 )
 
-PLAINTEXT: Final = "PLAINTEXT"
-PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS: Final = tuple(protocol.name for protocol in SecurityProtocol)
 _BUFFER = Limit("at least 1, or -1 for the operating system's choice", lambda v: v == -1 or v >= 1)
 
 
@@ -59,8 +60,8 @@ class NetworkSettings(Settings):
     listener_security_protocol_map = Setting[tuple[str, ...]](
         ConfigType.LIST,
         tuple(f"{protocol}:{protocol}" for protocol in PROTOCOLS),
-        "Security protocol of each listener name, as NAME:PROTOCOL; listeners that are used must "
-        "speak PLAINTEXT.",
+        "Security protocol of each listener name, as NAME:PROTOCOL; unset, a name that is none is "
+        "PLAINTEXT for controllers' listeners and unknown for others.",
         Limit(
             f"a list of NAME:PROTOCOL pairs, each protocol one of {', '.join(PROTOCOLS)}",
             lambda pairs: all(
@@ -87,6 +88,13 @@ class NetworkSettings(Settings):
         "Connections one address may hold at a time, those of controllers' listeners apart.",
         at_least(0),
         scope=Scope.CLUSTER_WIDE,
+    )
+    security_inter_broker_protocol = Setting[str | None](
+        ConfigType.STRING,
+        None,
+        "The name of the listener brokers use among themselves, where it is that of a protocol; "
+        "not together with inter.broker.listener.name.",
+        one_of(*PROTOCOLS),
     )
     node_id = Setting(
         ConfigType.INT,

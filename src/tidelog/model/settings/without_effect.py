@@ -30,7 +30,6 @@ from tidelog.model.settings.topic import ONLY_FALSE
 _BY_REASON: Final = {
     "this is the only value there is": """
     remote.log.storage.system.enable boolean false .. read-only
-    security.inter.broker.protocol string PLAINTEXT .. read-only
     """,
     "a node is one event loop; start more brokers to use more cores": """
     background.threads int 10 1.. cluster-wide
@@ -52,6 +51,10 @@ _BY_REASON: Final = {
     sasl.login.refresh.min.period.seconds short 60 0..900 per-broker
     sasl.login.refresh.window.factor double 0.8 0.5..1.0 per-broker
     sasl.login.refresh.window.jitter double 0.05 0.0..0.25 per-broker
+    """,
+    "OpenSSL has its own": """
+    ssl.keymanager.algorithm string SunX509 .. read-only
+    ssl.trustmanager.algorithm string PKIX .. read-only
     """,
     "what waits is taken off the list when it is done": """
     delete.records.purgatory.purge.interval.requests int 1 .. read-only
@@ -212,15 +215,13 @@ _LIMITS: Final = {
     ),
     "metrics.recording.level": one_of("INFO", "DEBUG", "TRACE"),
     "remote.log.storage.system.enable": ONLY_FALSE,
-    "security.inter.broker.protocol": Limit(
-        "PLAINTEXT, the only protocol spoken", lambda protocol: protocol == "PLAINTEXT"
-    ),
 }
 
-_PLAINTEXT_ONLY: Final = "the only protocol spoken is PLAINTEXT"
+_NO_SASL: Final = "there is no SASL"
 _NO_ACCESS_CONTROL: Final = "there is no access control"
 _NO_PLUG_INS: Final = "classes of Java cannot be loaded, so it would never be asked"
 _NO_ZOOKEEPER: Final = "controllers keep the metadata; see controller.quorum.bootstrap.servers"
+_ANY_CERTIFICATE: Final = "a certificate is taken as it is when its file changes"
 _GONE: Final = "Apache Kafka dropped it with version 4.0"
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
@@ -233,12 +234,15 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "create.topic.policy.class.name": _NO_PLUG_INS,
         "delegation.token.*": _NO_ACCESS_CONTROL,
         "inter.broker.protocol.version": _GONE,
-        "listener.name.*": _PLAINTEXT_ONLY,
         "log.message.format.version": _GONE,
         "principal.builder.class": _NO_ACCESS_CONTROL,
-        "sasl.*": _PLAINTEXT_ONLY,
-        "security.providers": _PLAINTEXT_ONLY,
-        "ssl.*": _PLAINTEXT_ONLY,
+        "sasl.*": _NO_SASL,
+        "security.providers": _NO_PLUG_INS,
+        "ssl.allow.dn.changes": _ANY_CERTIFICATE,
+        "ssl.allow.san.changes": _ANY_CERTIFICATE,
+        "ssl.engine.factory.class": _NO_PLUG_INS,
+        "ssl.provider": _NO_PLUG_INS,
+        "ssl.secure.random.implementation": _NO_PLUG_INS,
         "zookeeper.*": _NO_ZOOKEEPER,
     }
 )

@@ -60,7 +60,7 @@ def handle(
         if not isinstance(outcome, Later):
             request.answer(outcome)
 
-    context.runtime.links.to(address, PURPOSE).ask(
+    context.runtime.links.to_controller(address, PURPOSE).ask(
         request.now,
         ApiVersionsRequest(client_software_name="tidelog", client_software_version=__version__),
         PROBE_VERSION,

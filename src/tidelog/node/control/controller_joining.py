@@ -45,7 +45,7 @@ class ControllersJoining:
         self._joining = RegisterController(
             cluster.node_id,
             incarnation,
-            registered_endpoints(endpoints),
+            registered_endpoints(cluster.config, endpoints),
             supported_features(),
         )
         self._again: Deadline | None = None

@@ -119,7 +119,7 @@ class Forwarded:
             return
         # It has a link of its own, since its impatience costs whatever else waits on the link.
         purpose = PURPOSE_OF_DESCRIPTIONS if asks_for_quorum else PURPOSE
-        self._runtime.links.to(address, purpose).ask(
+        self._runtime.links.to_controller(address, purpose).ask(
             now,
             self._envelope,
             ENVELOPE_VERSION,

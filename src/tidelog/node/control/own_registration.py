@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from tidelog.controller.features import NODE_FEATURES
+from tidelog.model.config import NodeConfig
 from tidelog.model.settings.endpoints import Endpoint as Listener
 from tidelog.protocol.stored.metadata import (
     RegisteredEndpoint,
@@ -13,11 +13,9 @@ from tidelog.protocol.stored.metadata import (
 )
 from tidelog.quorum.control_records import VoterEndpoint
 
-PLAINTEXT: Final = 0
-
 
 def registered_endpoints(
-    endpoints: Iterable[Listener | VoterEndpoint],
+    config: NodeConfig, endpoints: Iterable[Listener | VoterEndpoint]
 ) -> tuple[RegisteredEndpoint, ...]:
     """Where others find the listeners of this node."""
     return tuple(
@@ -25,7 +23,7 @@ def registered_endpoints(
             name=endpoint.name,
             host=endpoint.host or "localhost",
             port=endpoint.port,
-            security_protocol=PLAINTEXT,
+            security_protocol=config.security_protocol_of(endpoint.name),
         )
         for endpoint in endpoints
     )

@@ -80,7 +80,9 @@ class RemoteController:
 
         if call.IS_OF_BROKER:
             self._address = address
-        link = self._runtime.links.to(address, HEARTBEAT if call.IS_SIGN_OF_LIFE else CONTROL)
+        link = self._runtime.links.to_controller(
+            address, HEARTBEAT if call.IS_SIGN_OF_LIFE else CONTROL
+        )
         timeout_ms = self._timeout_ms
         if call.IS_SIGN_OF_LIFE:
             link.on_lost = self._hung_up.tell
@@ -104,4 +106,6 @@ class RemoteController:
         if before is not None and address is not None and before != address:
             self._address = address
             for purpose in (HEARTBEAT, CONTROL):
-                self._runtime.links.to(before, purpose).close(now, "another controller leads")
+                self._runtime.links.to_controller(before, purpose).close(
+                    now, "another controller leads"
+                )

@@ -145,7 +145,7 @@ class TransactionJoining:
                 for topic, numbers in by_topic(asked.partitions).items()
             ],
         )
-        self._runtime.links.to(address, "transactions").ask(
+        self._runtime.links.to_broker(address, "transactions").ask(
             now,
             AddPartitionsToTxnRequest(transactions=[transaction]),
             ADD_PARTITIONS_VERSION,

@@ -136,7 +136,7 @@ class TransactionMarkers:
             self._again_later(now)
             return
         markers = [self._marker(pending.ended, names) for pending, names in orders]
-        self._runtime.links.to(address, "transaction markers").ask(
+        self._runtime.links.to_broker(address, "transaction markers").ask(
             now,
             WriteTxnMarkersRequest(markers=markers),
             WRITE_MARKERS_VERSION,

@@ -46,6 +46,8 @@ class OpenLink(NamedTuple):
     link: int
     host: str
     port: int
+    listener: str = ""
+    """The name of the listener there, which says how it is spoken to; empty, as it is."""
 
 
 class SendOnLink(NamedTuple):

@@ -21,6 +21,8 @@ class ConnectionOpened(NamedTuple):
     connection: int
     listener: str
     peer_host: str
+    certificate: bytes | None = None
+    """What the peer has shown of itself and was found good, in DER."""
 
 
 class FrameArrived(NamedTuple):

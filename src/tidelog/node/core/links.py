@@ -3,7 +3,7 @@
 A link is a connection whenever it has to be and a promise all the time: whatever is asked of it is
 answered once, be it with the news that the peer could not be asked.
 
-    link = links.to((host, port), "fetch")
+    link = links.to_broker((host, port), "fetch")
     link.ask_fetch(now, 17, request, then, timeout_ms=30_000)
     ...                                 then(FetchResponse | LinkLost, now)
 
@@ -71,22 +71,43 @@ class _Question(NamedTuple):
     lost: Callable[[LinkLost, Now], None]
 
 
+class LinkListeners(NamedTuple):
+    """The names of the listeners that links lead to."""
+
+    of_brokers: str
+    of_controllers: str
+
+
 class Links:
     """All links of a node, and the way from the shell's news to the link they are about."""
 
-    def __init__(self, effects: list[Effect], deadlines: Deadlines, client_id: str) -> None:
+    def __init__(
+        self,
+        effects: list[Effect],
+        deadlines: Deadlines,
+        client_id: str,
+        listeners: LinkListeners,
+    ) -> None:
         self.effects: Final = effects
         self.deadlines: Final = deadlines
         self.client_id: Final = client_id
+        self._listeners = listeners
         self._numbers = count(1)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}
         self._connected: dict[int, Link] = {}
 
-    def to(self, address: tuple[str, int], purpose: str) -> Link:
-        """The link to a host and port; what has another purpose has a connection of its own."""
+    def to_broker(self, address: tuple[str, int], purpose: str) -> Link:
+        """The link to a broker; what has another purpose has a connection of its own."""
+        return self._to(address, purpose, self._listeners.of_brokers)
+
+    def to_controller(self, address: tuple[str, int], purpose: str) -> Link:
+        """The same, to a member of the quorum."""
+        return self._to(address, purpose, self._listeners.of_controllers)
+
+    def _to(self, address: tuple[str, int], purpose: str, listener: str) -> Link:
         link = self._links.get((address, purpose))
         if link is None:
-            link = self._links[address, purpose] = Link(self, address, purpose)
+            link = self._links[address, purpose] = Link(self, address, purpose, listener)
         return link
 
     def opened(self, happened: LinkOpened) -> None:
@@ -108,7 +129,7 @@ class Links:
         """Ask for a new connection; its number."""
         number = next(self._numbers)
         self._connected[number] = link
-        self.effects.append(OpenLink(number, *link.address))
+        self.effects.append(OpenLink(number, *link.address, link.listener))
         return number
 
     def disconnect(self, number: int, reason: str) -> None:
@@ -136,14 +157,17 @@ class Link:
         "_watch",
         "address",
         "is_open",
+        "listener",
         "on_lost",
         "purpose",
         "speaks_for_us",
     )
 
-    def __init__(self, links: Links, address: tuple[str, int], purpose: str) -> None:
+    def __init__(self, links: Links, address: tuple[str, int], purpose: str, listener: str) -> None:
         self._links = links
         self.address = address
+        self.listener = listener
+        """The name of the peer's listener, which says how it is spoken to."""
         self.purpose = purpose
         self.is_open = False
         self.on_lost: Callable[[Now], None] | None = None

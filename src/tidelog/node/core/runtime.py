@@ -7,12 +7,13 @@ Invariant  `now` is the time of the input that is worked on; what is decided goe
 
 from __future__ import annotations
 
+from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Announce, Effect
 from tidelog.node.core.jobs import Jobs
-from tidelog.node.core.links import Links
+from tidelog.node.core.links import LinkListeners, Links
 from tidelog.observe.counters import ElectionCounters, ReplicationCounters
 from tidelog.observe.events import Event
 from tidelog.observe.live_watch import LiveWatch
@@ -35,7 +36,7 @@ class Runtime:
         "watch",
     )
 
-    def __init__(self, node_id: int, files: FileSystem, entropy: Entropy) -> None:
+    def __init__(self, config: NodeConfig, files: FileSystem, entropy: Entropy) -> None:
         self.files = files
         self.entropy = entropy
         self.now = Now(0, 0)
@@ -45,7 +46,12 @@ class Runtime:
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
         self.jobs = Jobs(self.effects)
-        self.links = Links(self.effects, self.deadlines, f"broker-{node_id}")
+        self.links = Links(
+            self.effects,
+            self.deadlines,
+            f"broker-{config.node_id}",
+            LinkListeners(config.inter_broker_name, config.controller_names[0]),
+        )
 
     def announce(self, event: Event) -> None:
         """Let people see that something happened."""

@@ -98,7 +98,7 @@ class MetadataFollower:
         # Who does not know the leader wants to hear of it, not to wait for records.
         longest_ms = longest_wait_ms(config)
         max_wait_ms = longest_ms if address == self._quorum.leader_address else 0
-        self._runtime.links.to(address, PURPOSE).ask_fetch(
+        self._runtime.links.to_controller(address, PURPOSE).ask_fetch(
             now,
             FETCH_VERSION,
             fetch_request(asked, self._cluster.cluster_id, max_wait_ms),
@@ -190,7 +190,7 @@ class MetadataFollower:
 
     def _fetch_piece(self, question: _UnderWay, download: SnapshotDownload, now: Now) -> None:
         config = self._cluster.config
-        self._runtime.links.to(question.address, PURPOSE).ask(
+        self._runtime.links.to_controller(question.address, PURPOSE).ask(
             now,
             snapshot_request(
                 download,

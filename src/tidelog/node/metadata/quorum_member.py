@@ -197,7 +197,7 @@ class QuorumMember:
             )
             return
         ask_voter(
-            self._runtime.links.to(address, PURPOSE),
+            self._runtime.links.to_controller(address, PURPOSE),
             outbound,
             self._cluster.cluster_id,
             self._listener,

@@ -70,7 +70,7 @@ class SoleVoter:
             high_watermark=self._quorum.replica.high_watermark,
             max_bytes=1,
         )
-        self._runtime.links.to(address, PURPOSE).ask_fetch(
+        self._runtime.links.to_controller(address, PURPOSE).ask_fetch(
             now,
             FETCH_VERSION,
             fetch_request(asked, self._cluster.cluster_id, 0),

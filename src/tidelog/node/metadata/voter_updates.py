@@ -67,7 +67,7 @@ class VoterUpdates:
     ) -> None:
         config = self._cluster.config
         self._next_ms = now.monotonic_ms + config.controller_quorum_fetch_timeout_ms
-        self._runtime.links.to(address, PURPOSE).ask(
+        self._runtime.links.to_controller(address, PURPOSE).ask(
             now,
             request,
             version,

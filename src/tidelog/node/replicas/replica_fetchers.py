@@ -128,7 +128,7 @@ class ReplicaFetcher:
             self.close(now, "the leader is another process by now")
             self._incarnation = found
             if found is not None:
-                self._link = self._context.runtime.links.to(found[1], "replication")
+                self._link = self._context.runtime.links.to_broker(found[1], "replication")
 
     def close(self, now: Now, reason: str) -> None:
         """Hang up; what is under way fails, which tells nothing about the leader."""
