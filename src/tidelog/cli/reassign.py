@@ -18,6 +18,7 @@ import typer
 from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.files import text_of
 from tidelog.cli.names import known_topics, partitions_of
 from tidelog.cli.options import (
     AsJson,
@@ -124,7 +125,7 @@ def reassign(
     with answering():
         from tidelog.client.reassignment_plan import read_plan
 
-        given = None if plan is None else read_plan(plan.read_text(encoding="utf-8"))
+        given = None if plan is None else read_plan(text_of(plan))
         with deciding(bootstrap, data) as client:  # who else would know what moves
             if status:
                 _show_status(client, given, chosen, as_json)
