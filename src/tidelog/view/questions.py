@@ -18,7 +18,7 @@ from tidelog.client.blocking import Client
 from tidelog.client.consumer import ConsumedRecord, Consumer
 from tidelog.client.groups import Groups
 from tidelog.client.offsets import EARLIEST, LATEST, BoundsSurvey, Isolation, find_offsets
-from tidelog.client.reassignment_plan import Plan, spread, write_plan
+from tidelog.client.reassignment_plan import Plan, write_plan
 from tidelog.client.reassignments import Reassignments
 from tidelog.client.transactions import Transactions
 from tidelog.http.messages import json_text
@@ -216,17 +216,9 @@ class KafkaQuestions:
 
 def plan_for(client: Client, topic: str, brokers: list[int]) -> Plan:
     """The plan that spreads a topic over brokers that are there."""
-    admin = Admin(client)
-    view = admin.topics([topic])
-    _, _, registered = admin.describe_cluster()
-    racks = {each.node_id: each.rack for each in registered}
-    if unknown := sorted(set(brokers) - set(racks)):
-        raise ConfigError(f"there is no broker {unknown[0]}")
-    present = {
-        TopicPartition(topic, each.partition): each.replicas
-        for each in view.topic(topic).partitions
-    }
-    return spread(present, brokers, racks)
+    partitions = Admin(client).topics([topic]).topic(topic).partitions
+    names = [TopicPartition(topic, each.partition) for each in partitions]
+    return Reassignments(client).spread_over(names, brokers)
 
 
 def preview_of(client: Client, plan: Plan) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from tidelog.local.links import LinkFault
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.model.errors import ConfigError, TidelogError
 from tidelog.model.ids import TopicPartition
-from tidelog.view.actions import Actions, command_of
+from tidelog.view.actions import Actions, Commands
 from tidelog.view.cluster_picture import NodeProcessState
 from tidelog.view.cluster_watch import MOST_MICROSCOPES, ClusterWatch
 from tidelog.view.guard import Guard
@@ -74,6 +74,15 @@ class ViewedCluster(NamedTuple):
     cluster_id: str | None = None
     """Where it is known beforehand; else the first node that answers says it."""
 
+    @property
+    def other_bootstrap(self) -> str | None:
+        """Where the brokers are found, unless the directory says it."""
+        if self.directory is not None:
+            with suppress(TidelogError, OSError):
+                if LocalCluster.open(self.directory).bootstrap == self.bootstrap:
+                    return None
+        return self.bootstrap
+
 
 class ViewServer:
     """Serves browsers until it is closed."""
@@ -82,8 +91,9 @@ class ViewServer:
         self._viewed = viewed
         self._questions = KafkaQuestions(viewed.bootstrap)
         self._actions = None
+        self._commands = Commands(viewed.directory, viewed.other_bootstrap)
         if viewed.token is not None and viewed.directory is not None:
-            self._actions = Actions(viewed.directory, self._questions)
+            self._actions = Actions(viewed.directory, self._questions, self._commands)
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="view")
         self._report = report
         self.watch = ClusterWatch(
@@ -172,8 +182,7 @@ class ViewServer:
         return self._questions.messages(_json_object(request))
 
     def _command(self, request: HttpRequest) -> Any:
-        directory = self._viewed.directory or Path("DIR")
-        return {"command": command_of(_json_object(request), directory)}
+        return {"command": self._commands.of(_json_object(request))}
 
     def _act(self, request: HttpRequest) -> Any:
         if self._actions is None:
