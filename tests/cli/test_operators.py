@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tidelog.cli.main import app
 from tidelog.testing.cluster import Cluster
+from tidelog.view.questions import KafkaQuestions
 
 pytestmark = pytest.mark.long
 
@@ -120,6 +121,14 @@ def test_a_move_that_cannot_end_is_shown_with_what_is_left_and_cancelled(
     assert moving["bytes_left"] >= Path(__file__).stat().st_size
     assert "stuck-0" in fine(cluster, "partitions", "reassign", "--status").stdout
     assert "takes the place of that" in fine(cluster, *wanted).stderr
+    other = ("partitions", "reassign", "--topic", "stuck", "--brokers", "100,102")
+    (planned,) = objects(fine(cluster, *other, "--json"))
+    assert (planned["before"], planned["after"]) == ([100, 101], [100, 102])
+    assert (planned["adding"], planned["removing"]) == ([102], [101, 103])
+    (seen,) = KafkaQuestions(cluster.bootstrap).preview("stuck", [100, 102])["moves"]
+    shown = ("before", "after", "adding", "removing")
+    assert {each: list(seen[each]) for each in shown} == {each: planned[each] for each in shown}
+    assert seen["bytes"] == planned["bytes_to_copy"] == moving["bytes_left"]
 
     cancelled = fine(cluster, "partitions", "reassign", "--cancel", "--topic", "stuck")
     assert "stuck-0 stays where it was" in cancelled.stderr

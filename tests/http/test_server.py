@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import math
 import socket
 import struct
 import threading
@@ -23,6 +24,7 @@ from tidelog.http.messages import (
     HttpResponse,
     Routes,
     json_response,
+    strict_json,
     text_response,
 )
 from tidelog.http.server import HttpServer
@@ -162,6 +164,52 @@ def test_unknown_paths_and_methods_are_refused_in_words(served: Served) -> None:
     assert (status, json.loads(body)) == (404, {"error": "there is no /nothing; see /"})
     status, headers, body = served.get("/", "DELETE")
     assert (status, headers["Allow"]) == (405, "GET")
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [("//[", "//["), ("//[::1/echo", "//[::1/echo"), ("//echo", "//echo"), ("/[?[", "/["),
+     ("/%", "/%"), ("http://[", "/"), ("http://localhost/nothing?a=1", "/nothing"), ("*", "/"),
+     ("/nothing#[", "/nothing")],
+)  # fmt: skip
+def test_whatever_is_asked_for_is_answered(served: Served, target: str, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as peer:
+        peer.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answer = http.client.HTTPResponse(peer)
+        answer.begin()
+        body = answer.read()
+
+    if path == "/":
+        assert (answer.status, body) == (200, b"hello")
+    else:
+        assert (answer.status, json.loads(body)["error"]) == (404, f"there is no {path}; see /")
+    assert served.reports == []
+
+
+def test_what_is_sent_is_json_to_a_browser() -> None:
+    answer = json_response({"half of a pair": "\ud83d", "whole": "😀"})
+
+    assert isinstance(answer.body, bytes)
+    assert answer.body.decode("utf-8") == '{"half of a pair":"\\ud83d","whole":"😀"}\n'
+    assert event_text('"\ud83d"', "said") == b'event: said\ndata: "\\ud83d"\n\n'
+    for number in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="JSON"):
+            json_response(number)
+    for text in ("NaN", "-Infinity", '{"a": NaN}'):
+        with pytest.raises(ValueError, match="is no JSON"):
+            strict_json(text)
+
+
+def test_who_is_hung_up_on_at_once_is_not_left_open() -> None:
+    async def hang_up() -> None:
+        server = HttpServer(asyncio.get_running_loop(), {}, print, LIMITS)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            server.take(theirs)
+            await server.close()
+            assert theirs.fileno() < 0
+
+    asyncio.run(hang_up())
 
 
 def test_a_handler_that_fails_is_reported_and_its_connection_goes_on(served: Served) -> None:

@@ -24,6 +24,7 @@ def test_every_event_reads_the_same_from_its_journal(kind: type) -> None:
     assert found == told(event, 100, AT_MS, 7)
     assert found.entry() == json.loads(line)
     assert found.line(with_cause=True) == as_line(event, 100, AT_MS)
+    assert as_line(event, 100, AT_MS).endswith(found.sentence)
     assert found.line(with_cause=False) == as_line(event, 100, AT_MS).removesuffix(": text")
 
 
@@ -42,7 +43,24 @@ def test_an_event_of_a_later_version_is_told_as_plainly_as_it_came() -> None:
     )
 
 
-@pytest.mark.parametrize("line", ["", "{", "7", "{}", '{"seq":1}', '{"seq":"x","at":"x"}'])
+def test_an_event_with_fields_of_another_kind_is_told_plainly() -> None:
+    line = (
+        '{"seq":3,"at":"2026-11-16T10:00:00.250Z","node":101,"event":"NodeStarted",'
+        '"cluster_id":"c","roles":7,"cause":""}'
+    )
+
+    found = read_event(line)
+
+    assert found is not None
+    assert found.sentence == "NodeStarted cluster_id=c roles=7"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "{", "7", "{}", '{"seq":1}', '{"seq":"x","at":"x"}', "[" * 10_000,
+     '{"seq":1,"at":"2026-11-16T10:00:00Z","node":1,"event":"MoonRose","level":NaN}',
+     '{"seq":1e999,"at":"2026-11-16T10:00:00Z","node":1,"event":"MoonRose"}'],
+)  # fmt: skip
 def test_a_line_that_is_no_event_is_passed_over(line: str) -> None:
     assert read_event(line) is None
 

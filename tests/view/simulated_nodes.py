@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, json_text
+from tidelog.http.questions import NodeListener
 from tidelog.http.server import HttpServer
 from tidelog.http.server_sent_events import event_stream, event_text
-from tidelog.view.node_streams import NodeAddress
 
 _AT_ONCE = 256
 _INTERVAL_S = 0.25
@@ -43,6 +43,8 @@ class SimulatedCluster:
             for index in range(count)
         ]
         self.events: list[dict[str, Any]] = []
+        self.oddities: list[tuple[int, str, str]] = []
+        self.cluster_ids = dict.fromkeys(node_ids, "c")
         self.urgent: list[dict[str, Any]] = []
         self.watchers = 0
 
@@ -59,6 +61,10 @@ class SimulatedCluster:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         about = {"seq": len(self.events) + 1, "at": moment, "node": node, "event": event}
         self.events.append({**about, **fields})
+
+    def blurt(self, node: int, path: str, name: str, data: str) -> None:
+        """Let a node say something in one of its streams, whatever it is."""
+        self.oddities.append((node, path, event_text(data, name).decode()))
 
     def replica(self, node_id: int, partition: Mapping[str, Any]) -> dict[str, Any]:
         """What one node knows of a partition."""
@@ -89,19 +95,30 @@ class _Node:
         return event_stream(self._told(int(request.query.get("after", "0"))))
 
     async def _told(self, after: int) -> Chunks:
+        odd = 0
         while True:
+            for text in self._odd("/events", odd):
+                yield text
+            odd = len(self._cluster.oddities)
             for each in [each for each in self._cluster.events if each["seq"] > after]:
                 after = each["seq"]
                 if each["node"] == self._node_id:
                     yield event_text(json_text(each), event_id=after)
             await asyncio.sleep(0.02)
 
+    def _odd(self, path: str, known: int) -> list[bytes]:
+        new = self._cluster.oddities[known:]
+        return [
+            text.encode() for node, where, text in new if (node, where) == (self._node_id, path)
+        ]
+
     async def _watched(self, *, wants_metadata: bool) -> Chunks:
         cluster = self._cluster
         cluster.watchers += 1
         told = len(cluster.urgent)
         try:
-            yield self._event("hello", node=self._node_id, version="0", cluster_id="c",
+            yield self._event("hello", node=self._node_id, version="0",
+                              cluster_id=cluster.cluster_ids[self._node_id],
                               roles=["broker", "controller"], interval_ms=250,
                               partitions=len(cluster.partitions))  # fmt: skip
             yield self._event(
@@ -110,9 +127,12 @@ class _Node:
             for name in ("partitions", *(["metadata"] if wants_metadata else [])):
                 for chunk in self._snapshot(name):
                     yield chunk
-            place = 0
+            place = odd = 0
             while True:
                 await asyncio.sleep(_INTERVAL_S)
+                for text in self._odd("/watch", odd):
+                    yield text
+                odd = len(cluster.oddities)
                 some = cluster.partitions[place : place + _AT_ONCE]
                 place = (place + _AT_ONCE) % max(1, len(cluster.partitions))
                 if self._node_id == cluster.node_ids[0]:
@@ -157,11 +177,11 @@ class _Node:
 
 
 @contextmanager
-def running(cluster: SimulatedCluster) -> Iterator[list[NodeAddress]]:
+def running(cluster: SimulatedCluster) -> Iterator[list[NodeListener]]:
     """The nodes, each on a port of its own, in a thread."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in cluster.node_ids]
     addresses = [
-        NodeAddress("127.0.0.1", listener.getsockname()[1], node_id)
+        NodeListener("127.0.0.1", listener.getsockname()[1], node_id=node_id)
         for listener, node_id in zip(listeners, cluster.node_ids, strict=True)
     ]
     loop = asyncio.new_event_loop()

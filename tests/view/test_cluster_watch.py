@@ -1,38 +1,127 @@
-"""Events that come as JSON get back the sentence that the node wrote into its log."""
+"""Streams of nodes that say what nobody expects: it is told, and everything else goes on."""
 
 from __future__ import annotations
 
-from tidelog.model.ids import TopicPartition
-from tidelog.observe.cluster_events import LeaderElected
-from tidelog.observe.events import NodeStarted
-from tidelog.observe.journal import as_dict, as_line
-from tidelog.view.cluster_watch import event_sentence
+import asyncio
+import json
+from collections.abc import Mapping
 
-ELECTED = LeaderElected(
-    partition=TopicPartition("orders", 0),
-    leader=102,
-    leader_before=100,
-    leader_epoch=5,
-    unclean=False,
-    unclean_elections=0,
-    may_lose="",
-    cause="broker 100 closed its connection",
+import pytest
+from tests.view.simulated_nodes import SimulatedCluster, running
+from tests.view.test_server import Stream, serving
+
+from tidelog.http.questions import NodeListener
+from tidelog.view.cluster_picture import NodeProcessState
+from tidelog.view.cluster_watch import ClusterWatch
+from tidelog.view.server import ViewedCluster
+
+PIECE = '{"at_ms":1,"snapshot":false,"left":0,"partitions":%s}'
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "data", "words"),
+    [
+        ("/watch", "partitions", "{", "partitions of /watch: JSONDecodeError"),
+        ("/watch", "partitions", "[" * 5000, "partitions of /watch: RecursionError"),
+        ("/watch", "partitions", "7", "partitions is no object"),
+        ("/watch", "partitions", '{"partitions":NaN}', "NaN is no JSON"),
+        ("/watch", "partitions", "{}", "partitions is missing"),
+        ("/watch", "partitions", PIECE % "[7]", "an entry of partitions is 7"),
+        ("/watch", "partitions", PIECE % '[{"topic":"orders","partition":0}]', "leader is missing"),
+        ("/watch", "metadata", PIECE % '[{"topic":"orders","partition":"0"}]', "partition is '0'"),
+        ("/watch", "cluster", '{"brokers":[{"id":1}],"directories":[]}', "fenced is missing"),
+        ("/watch", "cluster", '{"brokers":[],"directories":[],"quorum":[]}', "quorum is []"),
+        ("/watch", "microscope", '{"epochs":[]}', "microscope of /watch: AttributeError"),
+        ("/watch", "microscope", "{}", "microscope of /watch: KeyError"),
+        ("/events", "message", "{}", "/events: {}"),
+        ("/events", "message", '{"seq":1,"at":"soon","node":1,"event":"X"}', "soon"),
+    ],
 )
+def test_what_a_node_tells_unexpectedly_is_a_problem_and_its_stream_goes_on(
+    path: str, name: str, data: str, words: str
+) -> None:
+    cluster = SimulatedCluster({"orders": 2})
+    said: list[str] = []
+    viewed = running(cluster)
+    with viewed as listeners, serving(ViewedCluster(tuple(listeners), "x:1"), said.append) as port:
+        browser = Stream(port, "/stream?microscope=orders-0")
+        browser.wait_for("partitions", lambda told: len(told["rows"]) == 2)
+        cluster.blurt(100, path, name, data)
+        told = browser.wait_for("cluster", lambda told: told["problems"])
+        (problem,) = (each["sentence"] for each in told["problems"])
+        assert problem.startswith("Node 100 tells what this view does not understand: ")
+        assert words in problem
+
+        cluster.change(1, leader=102, leader_epoch=1)
+        browser.wait_for("partitions", lambda told: told["rows"] and told["rows"][0][3] == 102)
+        cluster.announce(100, "BrokerFenced", broker_id=101, broker_epoch=7, cause="it is gone")
+        browser.wait_for("events")
+        browser.leave()
+
+    assert len(said) == 1
+    assert words in said[0]
 
 
-def test_the_sentence_is_the_one_of_the_log() -> None:
-    entry = as_dict(ELECTED, 101, 0, 1)
+def test_a_node_of_another_cluster_is_named_and_nothing_that_it_tells_counts() -> None:
+    cluster = SimulatedCluster({"orders": 1})
+    cluster.cluster_ids[102] = "other"
+    with running(cluster) as listeners:
+        viewed = ViewedCluster(tuple(listeners), "x:1", cluster_id="c")
+        with serving(viewed) as port:
+            browser = Stream(port, "/stream?microscope=orders-0")
+            browser.wait_for("partitions", lambda told: told["rows"])
+            told = browser.wait_for(
+                "cluster", lambda told: any(each["why"] for each in told["nodes"])
+            )
+            cluster.announce(102, "BrokerFenced", broker_id=100, broker_epoch=7, cause="elsewhere")
+            cluster.announce(100, "BrokerFenced", broker_id=101, broker_epoch=7, cause="here")
+            heard = browser.wait_for("events")
+            browser.leave()
 
-    assert as_line(ELECTED, 101, 0).endswith(f"node 101: {event_sentence(entry)}")
+    assert [each["sentence"] for each in told["problems"]] == [
+        "Node 102 does not answer over HTTP: it is of cluster other, and this is c."
+    ]
+    assert [each["cause"] for each in heard] == ["here"]
 
 
-def test_what_happened_to_the_node_itself_names_it() -> None:
-    started = NodeStarted(cluster_id="c", roles=("broker",), cause="unfenced")
+def test_a_stranger_that_does_not_say_who_it_is_is_asked_again() -> None:
+    cluster = SimulatedCluster({"orders": 1}, node_ids=(100,))
+    cluster.cluster_ids[100] = 7  # type: ignore[assignment]
+    with running(cluster) as listeners, serving(ViewedCluster(tuple(listeners), "x:1")) as port:
+        browser = Stream(port)
+        told = browser.wait_for("cluster", lambda told: "who it is" in told["nodes"][0]["why"])
+        assert not told["nodes"][0]["connected"]
 
-    assert event_sentence(as_dict(started, 7, 0, 1)) == "node 7 started as broker of c: unfenced"
+        cluster.cluster_ids[100] = "c"
+        told = browser.wait_for("cluster", lambda told: told["nodes"][0]["connected"])
+        browser.leave()
+
+    assert told["problems"] == []
 
 
-def test_an_event_of_another_version_keeps_its_name_and_cause() -> None:
-    entry = {"seq": 1, "at": "", "node": 1, "event": "MoonRose", "cause": "it was night"}
+def test_a_task_that_fails_is_told_and_begins_anew() -> None:
+    said: list[str] = []
+    failures = [OSError("the disk hiccups"), ZeroDivisionError("a mistake of ours")]
 
-    assert event_sentence(entry) == "MoonRose: it was night"
+    def processes() -> Mapping[str, NodeProcessState]:
+        if failures:
+            raise failures.pop(0)
+        return {"127.0.0.1:1": NodeProcessState("stopped", "killed")}
+
+    async def look() -> None:
+        nodes = [NodeListener("127.0.0.1", 1, node_id=100)]
+        watch = ClusterWatch(nodes, {}, said.append, processes=processes)
+        async for chunk in watch.look():
+            text = chunk.decode()
+            if text.startswith("event: cluster"):
+                told = json.loads(text.split("data: ")[1])
+                if told["nodes"][0]["process"] is not None:
+                    break
+        await watch.end()
+
+    asyncio.run(asyncio.wait_for(look(), 10))
+
+    assert said == [
+        "the view goes on after OSError: the disk hiccups",
+        "the view goes on after ZeroDivisionError: a mistake of ours",
+    ]

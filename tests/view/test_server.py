@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from tests.view.simulated_nodes import SimulatedCluster, running
 
+from tidelog.http.questions import EventParser, NodeListener
 from tidelog.local.view_process import ViewProcess
-from tidelog.view.node_streams import EventParser, NodeAddress, NodeSilent, StreamedEvent
 from tidelog.view.server import ViewedCluster, ViewServer, listening_socket
 
 TOKEN = "a-token-of-this-test"
 
 
 @contextmanager
-def serving(viewed: ViewedCluster) -> Iterator[int]:
+def serving(viewed: ViewedCluster, report: Callable[[str], None] = print) -> Iterator[int]:
     """A view in a thread; its port."""
     listener = listening_socket(0, or_next_free=False)
     loop = asyncio.new_event_loop()
@@ -31,7 +31,7 @@ def serving(viewed: ViewedCluster) -> Iterator[int]:
     started = threading.Event()
 
     async def serve() -> None:
-        tasks.append(loop.create_task(ViewServer(viewed, print).serve(listener)))
+        tasks.append(loop.create_task(ViewServer(viewed, report).serve(listener)))
         started.set()
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -73,15 +73,18 @@ class Stream:
         self._connection.request("GET", path)
         self._response = self._connection.getresponse()
         self._parser = EventParser()
-        self._heard: list[StreamedEvent] = []
+        self._heard: list[tuple[str, Any]] = []
 
-    def wait_for(self, name: str, fits: Any = lambda _: True) -> Any:
+    def wait_for(self, name: str, fits: Any = lambda _: True, within_s: float = 20.0) -> Any:
+        deadline = time.monotonic() + within_s
         while True:
-            for index, event in enumerate(self._heard):
-                if event.name == name and fits(event.data):
+            assert time.monotonic() < deadline, self._heard[-5:]
+            for index, (heard, told) in enumerate(self._heard):
+                if heard == name and fits(told):
                     del self._heard[: index + 1]
-                    return event.data
-            self._heard += self._parser.receive(self._response.read1(65_536))
+                    return told
+            events = self._parser.receive(self._response.read1(65_536))
+            self._heard += [(each.name, json.loads(each.data)) for each in events]
 
     def leave(self) -> None:
         self._response.close()
@@ -134,7 +137,7 @@ def test_a_lost_leader_becomes_a_problem_first() -> None:
 
 
 def test_nobody_acts_on_a_cluster_that_is_not_for_development() -> None:
-    with serving(ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", Path("/nowhere"))) as port:
+    with serving(ViewedCluster((NodeListener("127.0.0.1", 1),), "x:1", Path("/nowhere"))) as port:
         own = {"Origin": f"http://127.0.0.1:{port}", "X_Tidelog_Token": TOKEN}
         status, _, body = asked(port, "POST", "/api/act", **own)
 
@@ -151,7 +154,7 @@ def test_only_its_own_page_with_the_token_acts(
     origin: str | None, token: str, tmp_path: Path
 ) -> None:
     ViewProcess(tmp_path).allow_acting(True)
-    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
+    viewed = ViewedCluster((NodeListener("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
     with serving(viewed) as port:
         headers = {"X_Tidelog_Token": token}
         if origin is not None:
@@ -167,7 +170,7 @@ def test_only_its_own_page_with_the_token_acts(
 def test_nobody_acts_on_a_cluster_that_was_started_again_for_other_ends(tmp_path: Path) -> None:
     development = ViewProcess(tmp_path)
     development.allow_acting(True)
-    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
+    viewed = ViewedCluster((NodeListener("127.0.0.1", 1),), "x:1", tmp_path, TOKEN)
     with serving(viewed) as port:
         development.allow_acting(False)
         own = {"Origin": f"http://127.0.0.1:{port}", "X_Tidelog_Token": TOKEN}
@@ -177,7 +180,7 @@ def test_nobody_acts_on_a_cluster_that_was_started_again_for_other_ends(tmp_path
 
 
 def test_other_sites_and_other_names_read_nothing() -> None:
-    with serving(ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1")) as port:
+    with serving(ViewedCluster((NodeListener("127.0.0.1", 1),), "x:1")) as port:
         assert asked(port, "GET", "/api/groups", Origin="http://evil.example")[0] == 403
         assert asked(port, "GET", "/stream", Sec_Fetch_Site="cross-site")[0] == 403
         assert asked(port, "GET", "/", Host="evil.example")[0] == 421
@@ -188,7 +191,7 @@ def test_other_sites_and_other_names_read_nothing() -> None:
 
 
 def test_a_page_may_load_nothing_from_elsewhere_and_holds_no_secret() -> None:
-    viewed = ViewedCluster((NodeAddress("127.0.0.1", 1),), "x:1", Path("/nowhere"), TOKEN)
+    viewed = ViewedCluster((NodeListener("127.0.0.1", 1),), "x:1", Path("/nowhere"), TOKEN)
     with serving(viewed) as port:
         _, response, body = asked(port, "GET", "/")
 
@@ -199,22 +202,9 @@ def test_a_page_may_load_nothing_from_elsewhere_and_holds_no_secret() -> None:
 
 
 def test_what_was_asked_wrongly_is_answered_in_words() -> None:
-    with serving(ViewedCluster((NodeAddress("127.0.0.1", 1),), "127.0.0.1:1")) as port:
+    with serving(ViewedCluster((NodeListener("127.0.0.1", 1),), "127.0.0.1:1")) as port:
         assert asked(port, "GET", "/api/topic")[::2] == (400, b'{"error":"name is missing"}\n')
         assert asked(port, "GET", "/stream?microscope=orders")[0] == 400
         status, _, body = asked(port, "GET", "/api/groups")
 
     assert (status, b"cannot reach 127.0.0.1:1" in body) == (409, True)
-
-
-def test_events_are_read_whole_however_they_are_cut() -> None:
-    parser = EventParser()
-    text = b': still here\n\nid: 7\nevent: hello\ndata: {"node":1}\n\n'
-
-    heard = [
-        event for index in range(len(text)) for event in parser.receive(text[index : index + 1])
-    ]
-
-    assert heard == [StreamedEvent("hello", "7", {"node": 1})]
-    with pytest.raises(NodeSilent, match="not JSON"):
-        parser.receive(b"data: {\n\n")

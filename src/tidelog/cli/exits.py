@@ -56,6 +56,9 @@ def answering() -> Iterator[None]:
     except TidelogError as error:
         say(str(error), style="red")
         raise typer.Exit(ExitCode.REFUSED) from error
+    except UnicodeEncodeError as error:
+        say(f"{ascii(error.object)[:80]} is not text in UTF-8", style="red")
+        raise typer.Exit(ExitCode.REFUSED) from error
     except KeyboardInterrupt as error:
         raise typer.Exit(ExitCode.INTERRUPTED) from error
     except BrokenPipeError as error:

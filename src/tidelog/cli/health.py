@@ -73,7 +73,8 @@ def health(
 def look(cluster: Observed) -> ClusterSnapshot:
     """One look; who does not answer within seconds counts as silent."""
     from tidelog.client.blocking import Client
-    from tidelog.monitor.looking import PATIENCE_S, Onlooker
+    from tidelog.monitor.looking import Onlooker
+    from tidelog.monitor.node_survey import PATIENCE_S
 
     with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
         return Onlooker(client, cluster.listeners, cluster.local).look()

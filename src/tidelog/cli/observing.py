@@ -39,8 +39,7 @@ class Observed(NamedTuple):
     """The cluster at hand."""
 
     bootstrap: str
-    listeners: dict[NodeListener, int | None]
-    """Of nodes, with their ids where those are known."""
+    listeners: tuple[NodeListener, ...]
     local: LocalCluster | None
 
 
@@ -50,21 +49,22 @@ def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -
     local = None
     if data is not None or (bootstrap is None and BOOTSTRAP_VARIABLE not in os.environ):
         local = _local(data, where)
-    return Observed(where, listeners_of(http) or _local_listeners(local), local)
+    listeners = listeners_of(http)
+    if not listeners and local is not None:
+        listeners = local_listeners(local)
+    return Observed(where, listeners, local)
 
 
-def listeners_of(http: list[str] | None) -> dict[NodeListener, int | None]:
+def listeners_of(http: list[str] | None) -> tuple[NodeListener, ...]:
     """The nodes that --http names; their ids are to be learnt."""
     from tidelog.http.questions import parse_listener
     from tidelog.model.errors import ConfigError
 
-    found: dict[NodeListener, int | None] = {}
-    for text in [part for each in http or () for part in each.split(",") if part.strip()]:
-        try:
-            found[parse_listener(text.strip())] = None
-        except ConfigError as error:
-            raise typer.BadParameter(str(error), param_hint="--http") from error
-    return found
+    texts = [part.strip() for each in http or () for part in each.split(",")]
+    try:
+        return tuple(dict.fromkeys(parse_listener(each) for each in texts))
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--http") from error
 
 
 def _local(data: Path | None, bootstrap: str) -> LocalCluster | None:
@@ -84,12 +84,12 @@ def _local(data: Path | None, bootstrap: str) -> LocalCluster | None:
     return found if bootstrap in found.bootstrap.split(",") else None
 
 
-def _local_listeners(local: LocalCluster | None) -> dict[NodeListener, int | None]:
+def local_listeners(cluster: LocalCluster) -> tuple[NodeListener, ...]:
+    """Where the nodes of a cluster on this machine answer over HTTP."""
     from tidelog.http.questions import parse_listener
 
-    described = [] if local is None else local.descriptions.values()
-    return {
-        parse_listener(each.http_listener): each.node_id
-        for each in described
+    return tuple(
+        parse_listener(each.http_listener)._replace(node_id=each.node_id)
+        for each in cluster.descriptions.values()
         if each.http_listener is not None
-    }
+    )

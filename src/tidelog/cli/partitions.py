@@ -92,7 +92,9 @@ def elect(
 def _not_preferred(
     there: Mapping[TopicPartition, PartitionView],
 ) -> dict[TopicPartition, PartitionView]:
-    voting = {name: each for name, each in there.items() if each.leader != each.replicas[0]}
+    from tidelog.client.elections import not_led_as_preferred
+
+    voting = not_led_as_preferred(there)
     if not voting:
         whose = counted(len(there), "partition")
         say(f"the preferred leader leads already: {whose}")

@@ -1,4 +1,4 @@
-"""`tidelog produce`: lines in, records out.
+"""`tidelog produce`: lines in, records out; or one record, as it stands in the command.
 
 Invariant  A record waits for company only while more input is at hand: when reading would block,
            what was read is sent first. So a slow pipe or a person sees each line arrive at once.
@@ -57,6 +57,11 @@ def produce(
         Path | None,
         typer.Option("--file", metavar="FILE", exists=True, dir_okay=False, help="Not stdin."),
     ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Not lines of the input, but one record: this."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Of every record.")] = None,
     key_separator: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="What stands before it in a line is the key."),
@@ -78,12 +83,25 @@ def produce(
     bootstrap: Bootstrap = None,
     data: OfLocalCluster = None,
 ) -> None:
-    """Write each line of the input as one record."""
+    """Write each line of the input as one record.
+
+    Examples:
+
+    tidelog produce orders --file orders.jsonl
+
+    tidelog produce orders --key 17 --value '{"order": 17}'
+    """
     pairs = key_values(headers or [], "--headers")
     if key_separator == "":
         raise typer.BadParameter("must not be empty", param_hint="--key-separator")
+    if key_separator is not None and (key is not None or value is not None):
+        raise typer.BadParameter(
+            "splits lines; --key and --value do not", param_hint="--key-separator"
+        )
+    if value is not None and file is not None:
+        raise typer.BadParameter("--value and --file contradict each other", param_hint="--value")
     # Python leaves it out when the shell has closed it (`<&-`).
-    if file is None and sys.stdin is None:
+    if value is None and file is None and sys.stdin is None:
         raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
     with answering():
         from tidelog.client.admin import Admin
@@ -105,13 +123,27 @@ def produce(
                 after_failure=Admin(client).require_controller,
             )
             progress = _Progress()
-            with sys.stdin.buffer if file is None else file.open("rb") as source:
-                for line in _lines(source.fileno(), producer):
-                    key, value = _split(line, separator)
-                    producer.send(value, key=key, headers=fixed_headers, partition=partition)
-                    progress.note(len(line))
+            fixed_key = None if key is None else os.fsencode(key)
+            for line in _input(value, file, producer):
+                own_key, content = _split(line, separator)
+                producer.send(
+                    content,
+                    key=fixed_key if own_key is None else own_key,
+                    headers=fixed_headers,
+                    partition=partition,
+                )
+                progress.note(len(line))
             producer.flush()
             progress.finish(topic)
+
+
+def _input(value: str | None, file: Path | None, producer: Producer) -> Iterator[bytes]:
+    """What is to be written: the one record of the command, else lines."""
+    if value is not None:
+        yield os.fsencode(value)
+        return
+    with sys.stdin.buffer if file is None else file.open("rb") as source:
+        yield from _lines(source.fileno(), producer)
 
 
 def _lines(source: int, producer: Producer) -> Iterator[bytes]:

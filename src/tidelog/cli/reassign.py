@@ -18,6 +18,7 @@ import typer
 from tidelog.cli.completion import topic_names
 from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.files import text_of
 from tidelog.cli.names import known_topics, partitions_of
 from tidelog.cli.options import (
     AsJson,
@@ -30,7 +31,6 @@ from tidelog.cli.options import (
 from tidelog.cli.output import counted, print_json, print_table, say, size_text
 
 if TYPE_CHECKING:
-    from tidelog.client.admin import BrokerEntry
     from tidelog.client.blocking import Client
     from tidelog.client.reassignment_plan import Plan
     from tidelog.client.reassignments import MoveUnderWay, PlannedMove, Reassignments
@@ -123,8 +123,9 @@ def reassign(
     _check_usage(plan, chosen, targets, execute or yes, status=status, cancel=cancel)
     with answering():
         from tidelog.client.reassignment_plan import read_plan
+        from tidelog.client.reassignments import Reassignments
 
-        given = None if plan is None else read_plan(plan.read_text(encoding="utf-8"))
+        given = None if plan is None else read_plan(text_of(plan))
         with deciding(bootstrap, data) as client:  # who else would know what moves
             if status:
                 _show_status(client, given, chosen, as_json)
@@ -132,7 +133,9 @@ def reassign(
             if cancel:
                 _cancel(client, given, chosen, yes)
                 return
-            wanted = given or _made(client, chosen, targets, replication_factor)
+            wanted = given or Reassignments(client).spread_over(
+                partitions_of(client, chosen), targets, replication_factor
+            )
             moves = _previewed(client, wanted, as_json)
             _save(save_plan, {each.name: each.after for each in moves})
             _save(save_current, {each.name: each.before for each in moves})
@@ -172,37 +175,12 @@ def _check_usage(
         raise typer.BadParameter("say what to move: --plan FILE, or --topic TOPIC --brokers ID,ID")
 
 
-def _made(
-    client: Client,
-    chosen: Mapping[str, list[int] | None],
-    targets: list[int],
-    replication_factor: int | None,
-) -> Plan:
-    """A plan for some topics."""
-    from tidelog.client.admin import Admin
-    from tidelog.client.reassignment_plan import spread
-    from tidelog.client.reassignments import Reassignments
-
-    present = partitions_of(client, chosen)
-    moving = {each.name: each for each in Reassignments(client).under_way(list(present))}
-    settled = {
-        name: tuple(
-            each for each in view.replicas if name not in moving or each not in moving[name].adding
-        )
-        for name, view in present.items()
-    }
-    _, _, registered = Admin(client).describe_cluster()
-    racks = {each.node_id: each.rack for each in registered}
-    return spread(settled, targets, racks, replication_factor)
-
-
 def _previewed(client: Client, plan: Plan, as_json: bool) -> list[PlannedMove]:
     """Show what a plan would do; refuse one that cannot be carried out."""
     from tidelog.client.reassignments import Reassignments
 
     with known_topics(client, sorted({each.topic for each in plan})):
         moves = Reassignments(client).preview(plan)
-    brokers = _known_brokers(client, moves)
     if as_json:
         for each in moves:
             print_json(
@@ -224,7 +202,7 @@ def _previewed(client: Client, plan: Plan, as_json: bool) -> list[PlannedMove]:
                 for each in moves
             ],
         )
-    _say_doubts(client, brokers, moves)
+    _say_doubts(client, moves)
     _say_summary(moves)
     return moves
 
@@ -253,34 +231,22 @@ def _say_summary(moves: Iterable[PlannedMove]) -> None:
             say(f"{each.name} goes from {fewer}", style="yellow")
 
 
-def _known_brokers(client: Client, moves: Iterable[PlannedMove]) -> dict[int, BrokerEntry]:
-    """The brokers of the cluster; a plan that names another one is refused."""
-    from tidelog.client.admin import Admin
-
-    _, _, registered = Admin(client).describe_cluster()
-    known = {each.node_id: each for each in registered}
-    for move in moves:
-        for broker in move.after:
-            if broker not in known:
-                there = ", ".join(map(str, known))
-                refuse(f"{move.name}: there is no broker {broker}; this cluster has {there}")
-    return known
-
-
-def _say_doubts(
-    client: Client, known: Mapping[int, BrokerEntry], moves: Iterable[PlannedMove]
-) -> None:
+def _say_doubts(client: Client, moves: Iterable[PlannedMove]) -> None:
     """Brokers that do not live, or have no room."""
+    from tidelog.client.admin import Admin
     from tidelog.client.log_directories import broker_disks
 
+    _, _, registered = Admin(client).describe_cluster()
+    fenced = {each.node_id for each in registered if each.fenced}
     coming: dict[int, int] = {}
     for move in moves:
         for broker in move.adding:
-            coming[broker] = coming.get(broker, 0) + (move.size_bytes or 0)
+            left = max(0, (move.size_bytes or 0) - move.coming.get(broker, 0))
+            coming[broker] = coming.get(broker, 0) + left
     for broker in sorted(coming):
-        if known[broker].fenced:
+        if broker in fenced:
             say(f"broker {broker} does not live: its replicas wait until it does", style="yellow")
-    disks = broker_disks(client, [each for each in coming if not known[each].fenced], [])
+    disks = broker_disks(client, [each for each in coming if each not in fenced], [])
     for broker, disk in disks.items():
         if disk.usable_bytes is not None and coming[broker] > disk.usable_bytes:
             say(

@@ -16,6 +16,7 @@ import typer
 from tidelog.cli import completion
 from tidelog.cli.connecting import connected
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.files import text_of
 from tidelog.cli.moments import duration_ms, moment_ms
 from tidelog.cli.names import group_names, known_topics, no_such
 from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, chosen_partitions
@@ -185,20 +186,21 @@ def _partitions_of(
 def _read_offsets(path: Path, group: str) -> dict[TopicPartition, int]:
     """Lines of topic, partition and offset; of those with a group in front, the group's own."""
     found: dict[TopicPartition, int] = {}
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        for number, row in enumerate(csv.reader(lines), 1):
-            of_other_group = len(row) == 4 and row[0] != group
-            if not row or of_other_group:
-                continue
-            fields = row[1:] if len(row) == 4 else row
-            if len(fields) != 3 or not all(
-                each.isascii() and each.isdigit() for each in fields[1:]
-            ):
-                raise typer.BadParameter(
-                    f"line {number} of {path} is not TOPIC,PARTITION,OFFSET of group {group}",
-                    param_hint="--from-file",
-                )
-            found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    try:
+        rows = list(csv.reader(text_of(path).splitlines()))
+    except csv.Error as error:
+        raise typer.BadParameter(f"{path} is no CSV: {error}", param_hint="--from-file") from error
+    for number, row in enumerate(rows, 1):
+        of_other_group = len(row) == 4 and row[0] != group
+        if not row or of_other_group:
+            continue
+        fields = row[1:] if len(row) == 4 else row
+        if len(fields) != 3 or not all(each.isascii() and each.isdigit() for each in fields[1:]):
+            raise typer.BadParameter(
+                f"line {number} of {path} is not TOPIC,PARTITION,OFFSET of group {group}",
+                param_hint="--from-file",
+            )
+        found[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
     if not found:
         raise typer.BadParameter(
             f"{path} has no line TOPIC,PARTITION,OFFSET of group {group}", param_hint="--from-file"

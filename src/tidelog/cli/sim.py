@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.files import text_of
 from tidelog.cli.options import AsJson
 from tidelog.cli.output import print_json, print_line, say
 from tidelog.cli.pages import Open, Output, write_page
@@ -188,7 +189,7 @@ def _scenario(name: str) -> tuple[Path | None, str]:
     if file.is_dir():
         refuse(f"{name} is a directory, not a scenario")
     if file.exists():
-        return file, _text_of(file)
+        return file, text_of(file)
     try:
         return None, scenario_text(name)
     except ConfigError as error:
@@ -245,14 +246,6 @@ def _with_clients(
         with_groups=groups,
         with_compaction=compaction,
     )
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        refuse(f"{file}:{line}: not UTF-8: save it as such")
 
 
 def _tell(

@@ -98,10 +98,11 @@ class HealthWatch:
 def ask_brokers(cluster: Observed) -> Health:
     """One look at what brokers tell."""
     from tidelog.client.blocking import Client
-    from tidelog.monitor.looking import PATIENCE_S, Onlooker
+    from tidelog.monitor.looking import Onlooker
+    from tidelog.monitor.node_survey import PATIENCE_S
 
     with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
-        seen = Onlooker(client, {}, cluster.local).look()
+        seen = Onlooker(client, (), cluster.local).look()
         return Health(seen, _committed(client))
 
 

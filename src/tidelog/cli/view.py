@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import os
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidelog.cli.exits import answering, refuse
+from tidelog.cli.observing import HttpListeners, listeners_of, local_listeners
 from tidelog.cli.options import Bootstrap, DataDirectory, bootstrap_of, cluster_directory
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
+    from tidelog.http.questions import NodeListener
     from tidelog.view.server import ViewedCluster
 
 
 def view(
+    context: typer.Context,
     data: DataDirectory = None,
-    http: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--http",
-            metavar="URL",
-            help="A node's http.listener; may be repeated. Not with --data.",
-        ),
-    ] = None,
+    http: HttpListeners = None,
     bootstrap: Bootstrap = None,
     port: Annotated[
         int | None,
@@ -49,39 +49,70 @@ def view(
     Examples: `tidelog view --open`, or for nodes elsewhere
     `tidelog view --http 10.0.0.1:8100 --http 10.0.0.2:8100 --bootstrap 10.0.0.1:9092`.
     """
+    listeners = listeners_of(http)
+    if listeners and _was_given(context, "data"):
+        raise typer.BadParameter("--http and --data contradict each other", param_hint="--http")
     with answering():
-        if http and data is not None:
-            raise typer.BadParameter("--http and --data contradict each other", param_hint="--http")
         pipelines = tuple(path.absolute() for path in pipeline or [])
-        viewed = _elsewhere(http, bootstrap) if http else _on_this_machine(data, bootstrap)
+        viewed = (
+            _elsewhere(listeners, bootstrap) if listeners else _on_this_machine(data, bootstrap)
+        )
         _serve(viewed._replace(pipelines=pipelines), port, open_browser=open_browser)
 
 
-def _elsewhere(urls: list[str], bootstrap: str | None) -> ViewedCluster:
-    from tidelog.view.node_streams import NodeAddress
+def _was_given(context: typer.Context, option: str) -> bool:
+    """Whether an option stands in the command, and not in the environment."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _elsewhere(listeners: tuple[NodeListener, ...], bootstrap: str | None) -> ViewedCluster:
+    """Nodes and brokers that say, as far as they answer, that they are of one cluster."""
+    from tidelog.monitor.node_survey import survey
     from tidelog.view.server import ViewedCluster
 
-    return ViewedCluster(tuple(map(NodeAddress.parse, urls)), bootstrap_of(bootstrap, None))
+    where = bootstrap_of(bootstrap, None)
+    found = survey(listeners)
+    for why in found.silent.values():
+        say(f"{why}; it is asked again and again", style="yellow")
+    cluster_id = _refuse_other_brokers(where, found.cluster_id)
+    return ViewedCluster(listeners, where, cluster_id=cluster_id)
+
+
+def _refuse_other_brokers(bootstrap: str, cluster_id: str | None) -> str | None:
+    """The id of the cluster, unless brokers say that they are of another one."""
+    from tidelog.client.admin import Admin
+    from tidelog.client.blocking import Client
+    from tidelog.client.errors import ClientError
+    from tidelog.monitor.node_survey import PATIENCE_S, refuse_mixture
+
+    try:
+        with Client(bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+            told, _, _ = Admin(client).describe_cluster()
+    except ClientError as error:
+        say(f"{error}; topics and groups are shown once it answers", style="yellow")
+        return cluster_id
+    nodes = {} if cluster_id is None else {"the nodes' cluster": cluster_id}
+    refuse_mixture({**nodes, f"the broker at {bootstrap}": told})
+    return told
 
 
 def _on_this_machine(data: Path | None, bootstrap: str | None) -> ViewedCluster:
     from tidelog.local.local_cluster import LocalCluster
     from tidelog.local.view_process import ViewProcess
     from tidelog.view.guard import new_token
-    from tidelog.view.node_streams import NodeAddress
     from tidelog.view.server import ViewedCluster
 
     cluster = LocalCluster.open(cluster_directory(data))
-    addresses = tuple(
-        NodeAddress.parse(node.http_listener)._replace(node_id=node.node_id)
-        for node in cluster.descriptions.values()
-        if node.http_listener is not None
-    )
-    if not addresses:
+    listeners = local_listeners(cluster)
+    if not listeners:
         refuse(f"no node of the cluster in {cluster.directory} has an http.listener")
     token = new_token() if ViewProcess(cluster.directory).may_act else None
-    where = bootstrap_of(bootstrap, None) if bootstrap else cluster.bootstrap
-    return ViewedCluster(addresses, where, cluster.directory, token)
+    where = cluster.bootstrap
+    if bootstrap is not None:
+        where = bootstrap_of(bootstrap, None)
+        _refuse_other_brokers(where, cluster.cluster_id)
+    return ViewedCluster(listeners, where, cluster.directory, token, cluster_id=cluster.cluster_id)
 
 
 def _serve(viewed: ViewedCluster, port: int | None, *, open_browser: bool) -> None:
@@ -97,6 +128,33 @@ def _serve(viewed: ViewedCluster, port: int | None, *, open_browser: bool) -> No
             write_secretly(Path(url_file), url)
         else:
             say(f"view: {url}")
-        if open_browser:
-            typer.launch(url)
-        asyncio.run(ViewServer(viewed, say).serve_until_stopped(listener))
+        with _opened(url, viewed) if open_browser else nullcontext():
+            asyncio.run(ViewServer(viewed, say).serve_until_stopped(listener))
+
+
+@contextmanager
+def _opened(url: str, viewed: ViewedCluster) -> Iterator[None]:
+    """A browser at the view, for as long as it is served.
+
+    What a process is started with can be read by every user of the machine: a browser is started
+    with the name of a file that only its owner may read, and that file has the token.
+    """
+    from tidelog.view.server import redirect_page, write_secretly
+
+    page = None
+    if viewed.token is not None and viewed.directory is not None:
+        page = viewed.directory / "view" / "open.html"
+        page.parent.mkdir(exist_ok=True)
+        write_secretly(page, redirect_page(url))
+    where = url if page is None else page.as_uri()
+    threading.Thread(target=_start_browser, args=(where,), daemon=True).start()
+    try:
+        yield
+    finally:
+        if page is not None:
+            page.unlink(missing_ok=True)
+
+
+def _start_browser(where: str) -> None:
+    if not webbrowser.open(where):
+        say("no browser could be started; open the address above in one", style="yellow")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from itertools import groupby
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused, require_accepted
+from tidelog.client.metadata import PartitionView
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.messages.describe_topic_partitions import (
@@ -28,6 +29,13 @@ class Electorate(IntEnum):
     """The first replica, if it is in sync."""
     UNCLEAN = 1
     """Any replica that lives, in a partition that has no leader."""
+
+
+def not_led_as_preferred(
+    there: Mapping[TopicPartition, PartitionView],
+) -> dict[TopicPartition, PartitionView]:
+    """Those of these partitions in which an election may change something."""
+    return {name: each for name, each in there.items() if each.leader != each.replicas[0]}
 
 
 def elect_leaders(

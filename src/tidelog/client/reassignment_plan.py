@@ -31,7 +31,7 @@ def read_plan(text: str) -> Plan:
     """The plan behind Kafka's JSON."""
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusablePlan(f"the plan is not JSON: {error}") from error
     if not isinstance(given, dict) or not isinstance(given.get("partitions"), list):
         raise UnusablePlan('a plan is {"version": 1, "partitions": [...]}')
@@ -58,7 +58,8 @@ def _entry(entry: Any, where: str) -> tuple[TopicPartition, tuple[int, ...]]:
         raise UnusablePlan(f"{where} ({name}) has no replicas that are numbers of brokers")
     if len(set(replicas)) != len(replicas):
         raise UnusablePlan(f"{where} ({name}) names a broker twice: {replicas}")
-    if any(each != _ANY_DIRECTORY for each in fields.get("log_dirs", ())):
+    directories = fields.get("log_dirs")
+    if directories is not None and directories != [_ANY_DIRECTORY] * len(replicas):
         raise UnusablePlan(
             f"{where} ({name}) chooses log directories; brokers do that, leave out log_dirs"
         )

@@ -2,6 +2,8 @@
 
 Invariant  Sizes are those of the leader's log: what a new replica has to fetch. Where no broker
            tells one, nothing is made up.
+Invariant  A replica that is on its way by a reassignment under way is not there yet, and one that
+           is about to leave still is: plans and previews count what a partition really has.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
+from tidelog.client.admin import Admin, BrokerEntry
 from tidelog.client.blocking import Client
 from tidelog.client.errors import RequestRefused, require_accepted
 from tidelog.client.log_directories import BrokerDisk, broker_disks
 from tidelog.client.metadata import ClusterView
+from tidelog.client.reassignment_plan import Plan, UnusablePlan, spread
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.protocol.messages.alter_partition_reassignments import (
@@ -36,8 +40,10 @@ class PlannedMove(NamedTuple):
     after: tuple[int, ...]
     size_bytes: int | None
     """Of the log that each new replica has to fetch."""
-    moving: bool
+    moving: bool = False
     """Whether a reassignment is under way, which the plan would replace."""
+    coming: Mapping[int, int] = {}
+    """Replicas that this reassignment adds, with the bytes that each has already."""
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -45,7 +51,7 @@ class PlannedMove(NamedTuple):
 
     @property
     def removing(self) -> tuple[int, ...]:
-        return tuple(each for each in self.before if each not in self.after)
+        return tuple(each for each in (*self.before, *self.coming) if each not in self.after)
 
     @property
     def changes(self) -> bool:
@@ -55,7 +61,9 @@ class PlannedMove(NamedTuple):
     def bytes_to_copy(self) -> int | None:
         if not self.adding:
             return 0
-        return None if self.size_bytes is None else self.size_bytes * len(self.adding)
+        if self.size_bytes is None:
+            return None
+        return sum(max(0, self.size_bytes - self.coming.get(each, 0)) for each in self.adding)
 
 
 class MoveUnderWay(NamedTuple):
@@ -74,20 +82,68 @@ class Reassignments:
     def __init__(self, client: Client) -> None:
         self._client = client
 
+    def spread_over(
+        self,
+        names: Iterable[TopicPartition],
+        brokers: Sequence[int],
+        replication_factor: int | None = None,
+    ) -> Plan:
+        """The plan that has these partitions evenly on these brokers; refuses what is not there."""
+        wanted = list(names)
+        registered = self._require_brokers(dict.fromkeys(brokers, ""))
+        _, settled = self._settled(wanted)
+        racks = {each.node_id: each.rack for each in registered}
+        return spread(settled, brokers, racks, replication_factor)
+
     def preview(self, plan: Mapping[TopicPartition, tuple[int, ...]]) -> list[PlannedMove]:
         """What each partition of the plan has now, and would get; refuses what is not there."""
+        self._require_brokers({each: f"{name}: " for name, after in plan.items() for each in after})
+        moving, before = self._settled(plan)
         view = self._view(plan)
-        present = {name: _replicas(view, name) for name in plan}
-        moving = {each.name: each for each in self.under_way(list(plan))}
         sizes = self._leader_sizes(view, plan)
-        moves = []
-        for name, after in sorted(plan.items()):
-            ongoing = moving.get(name)
-            before = present[name]
-            if ongoing is not None:  # those that are only about to come are not there yet
-                before = tuple(each for each in before if each not in ongoing.adding)
-            moves.append(PlannedMove(name, before, after, sizes.get(name), ongoing is not None))
-        return moves
+        newcomers = {broker for each in moving.values() for broker in each.adding}
+        disks = broker_disks(self._client, newcomers & set(view.brokers), list(moving))
+        return [
+            PlannedMove(
+                name,
+                before[name],
+                after,
+                sizes.get(name),
+                name in moving,
+                {
+                    each: disks[each].sizes.get(name, 0) if each in disks else 0
+                    for each in (moving[name].adding if name in moving else ())
+                },
+            )
+            for name, after in sorted(plan.items())
+        ]
+
+    def _settled(
+        self, names: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, MoveUnderWay], dict[TopicPartition, tuple[int, ...]]]:
+        """The reassignments of these partitions that are under way, and the replicas that each
+        has: those that are only about to come are not there yet."""
+        wanted = list(names)
+        view = self._view(wanted)
+        present = {name: _replicas(view, name) for name in wanted}
+        moving = {each.name: each for each in self.under_way(wanted)}
+        return moving, {
+            name: tuple(
+                each for each in there if name not in moving or each not in moving[name].adding
+            )
+            for name, there in present.items()
+        }
+
+    def _require_brokers(self, named: Mapping[int, str]) -> list[BrokerEntry]:
+        """All brokers that are registered; a plan that names another one is refused, with what
+        stands before its number here."""
+        _, _, registered = Admin(self._client).describe_cluster()
+        known = [each.node_id for each in registered]
+        for broker, where in named.items():
+            if broker not in known:
+                there = ", ".join(map(str, known))
+                raise UnusablePlan(f"{where}there is no broker {broker}; this cluster has {there}")
+        return registered
 
     def under_way(self, names: Iterable[TopicPartition] | None = None) -> list[MoveUnderWay]:
         """The reassignments of these partitions, or all, in order."""

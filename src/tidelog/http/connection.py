@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import h11
 
@@ -92,10 +92,10 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             return error_response(error.error_status_hint, str(error))
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-        target = urlsplit(head.target.decode("latin-1"))
-        query = dict(reversed(parse_qsl(target.query, keep_blank_values=True)))
+        path, asked = _split(head.target.decode("latin-1"))
+        query = dict(reversed(parse_qsl(asked, keep_blank_values=True)))
         method = head.method.decode("latin-1")
-        return HttpRequest(method, unquote(target.path), query, headers, bytes(body))
+        return HttpRequest(method, unquote(path), query, headers, bytes(body))
 
     async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
@@ -184,6 +184,15 @@ class HttpConnection:
         if self._writer.transport.get_write_buffer_size() > _BUFFERED_BYTES:
             async with asyncio.timeout(self._limits.unread_s):
                 await self._writer.drain()
+
+
+def _split(target: str) -> tuple[str, str]:
+    """The path and the query of a request's target, with or without the address before them."""
+    if not target.startswith("/"):
+        _, _, behind = target.partition("://")
+        target = "/" + behind.partition("/")[2]
+    path, _, query = target.partition("#")[0].partition("?")
+    return path, query
 
 
 def _names_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -45,7 +45,7 @@ def text_response(text: str, content_type: str = TEXT) -> HttpResponse:
 
 
 def json_response(value: object, status: int = HTTPStatus.OK) -> HttpResponse:
-    return HttpResponse(status, JSON, json_text(value).encode() + b"\n")
+    return HttpResponse(status, JSON, json_bytes(json_text(value)) + b"\n")
 
 
 def error_response(status: int, why: str) -> HttpResponse:
@@ -54,5 +54,19 @@ def error_response(status: int, why: str) -> HttpResponse:
 
 
 def json_text(value: object) -> str:
-    """JSON without a space that nobody needs."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    """JSON without a space that nobody needs; `ValueError` for a number that JSON does not have."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def json_bytes(text: str) -> bytes:
+    """JSON in UTF-8; half of a surrogate pair, which UTF-8 does not have, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def strict_json(text: str) -> Any:
+    """The value of what a browser would read as JSON, too."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -51,6 +51,8 @@ class HttpServer:
         task = self._loop.create_task(self._serve(peer, refusal))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Who is hung up on before the task has begun is nobody's else.
+        task.add_done_callback(lambda ended: peer.close() if ended.cancelled() else None)
 
     async def close(self) -> None:
         """Hang up on everybody."""

@@ -11,7 +11,7 @@ from collections import deque
 from http import HTTPStatus
 from typing import Final
 
-from tidelog.http.messages import Chunks, HttpResponse
+from tidelog.http.messages import Chunks, HttpResponse, json_bytes
 
 CONTENT_TYPE: Final = "text/event-stream"
 STILL_HERE: Final = b": still here\n\n"
@@ -20,10 +20,10 @@ WAITING_MAX_BYTES: Final = 8 << 20
 
 
 def event_text(data: str, name: str | None = None, event_id: int | None = None) -> bytes:
-    """One event; `data` holds no line break."""
+    """One event; `data` is JSON without a line break."""
     lines = [] if event_id is None else [f"id: {event_id}"]
     lines += [] if name is None else [f"event: {name}"]
-    return "\n".join([*lines, f"data: {data}", "", ""]).encode()
+    return json_bytes("\n".join([*lines, f"data: {data}", "", ""]))
 
 
 def event_stream(events: Chunks) -> HttpResponse:

@@ -7,7 +7,7 @@ Invariant  Whoever does not answer, or refuses, hinders nobody else from being h
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -21,13 +21,13 @@ from tidelog.local.local_cluster import LocalCluster
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import TopicPartition
 from tidelog.monitor.metrics_text import read_metrics
+from tidelog.monitor.node_survey import PATIENCE_S
 from tidelog.monitor.snapshot import BrokerTold, ClusterSnapshot, NodeTold, ProcessSeen
 from tidelog.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
 
-PATIENCE_S: Final = 3.0
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _AT_ONCE: Final = 1000
 _THREADS: Final = 16
@@ -40,10 +40,9 @@ class Onlooker:
     def __init__(
         self,
         client: Client,
-        listeners: Mapping[NodeListener, int | None],
+        listeners: Sequence[NodeListener],
         local: LocalCluster | None,
     ) -> None:
-        """`listeners` of nodes with their ids, where those are known."""
         self._client = client
         self._admin = Admin(client)
         self._listeners = listeners
@@ -133,20 +132,17 @@ class Onlooker:
 
 
 def look_at_nodes(
-    listeners: Mapping[NodeListener, int | None], *, partitions: str = "none"
+    listeners: Sequence[NodeListener], *, partitions: str = "none"
 ) -> tuple[NodeTold, ...]:
     """Ask all nodes at the same time."""
     if not listeners:
         return ()
     with ThreadPoolExecutor(min(_THREADS, len(listeners))) as threads:
-        asked = [
-            threads.submit(_node, listener, node_id, partitions)
-            for listener, node_id in listeners.items()
-        ]
+        asked = [threads.submit(_node, listener, partitions) for listener in listeners]
         return tuple(each.result() for each in asked)
 
 
-def _node(listener: NodeListener, node_id: int | None, partitions: str) -> NodeTold:
+def _node(listener: NodeListener, partitions: str) -> NodeTold:
     try:
         health = listener.ask_json("/healthz", PATIENCE_S)
         before = time.time_ns()
@@ -154,11 +150,11 @@ def _node(listener: NodeListener, node_id: int | None, partitions: str) -> NodeT
         after = time.time_ns()
         _, metrics = listener.ask("/metrics", PATIENCE_S)
     except NodeSilent as silent:
-        return NodeTold(str(listener), node_id, str(silent))
+        return NodeTold(str(listener), listener.node_id, str(silent))
     middle_ms, unsure_ms = (before + after) // 2_000_000, (after - before) // 2_000_000
     return NodeTold(
         str(listener),
-        state.get("node", node_id),
+        state.get("node", listener.node_id),
         None,
         state,
         read_metrics(metrics.decode("utf-8", "replace")),

@@ -44,11 +44,17 @@ class ToldEvent(NamedTuple):
     @property
     def words(self) -> str:
         """What happened, as the node that tells it would say it, on one line."""
-        event = _rebuilt(self.kind, self.fields)
-        if event is not None:
-            return " ".join(words(event, self.node).split())
+        said = _said(self)
+        if said is not None:
+            return " ".join(said.split())
         told = (f"{name}={value}" for name, value in self.fields.items() if name != "cause")
         return " ".join(" ".join((self.kind, *told)).split())
+
+    @property
+    def sentence(self) -> str:
+        """What happened and why, in the words of the node's log."""
+        cause = f": {' '.join(self.cause.split())}" if self.cause else ""
+        return f"{self.words}{cause}"
 
     @property
     def is_of_the_node(self) -> bool:
@@ -58,8 +64,8 @@ class ToldEvent(NamedTuple):
     def line(self, *, with_cause: bool) -> str:
         """The event as one line: when, who tells, what, and why if that is wanted."""
         speaker = "" if self.is_of_the_node else f"node {self.node}: "
-        cause = f": {' '.join(self.cause.split())}" if with_cause and self.cause else ""
-        return f"{timestamp(self.at_ms)} {speaker}{self.words}{cause}"
+        said = self.sentence if with_cause else self.words
+        return f"{timestamp(self.at_ms)} {speaker}{said}"
 
     def entry(self) -> dict[str, Any]:
         """The event as it stands in the journal."""
@@ -79,9 +85,13 @@ def told(event: Event, node: int, wall_ms: int, sequence: int) -> ToldEvent:
 def read_event(line: str) -> ToldEvent | None:
     """The event on a line of a journal; None where there is none."""
     try:
-        return _told(json.loads(line))
-    except (ValueError, LookupError, TypeError, AttributeError):
+        return _told(json.loads(line, parse_constant=_refuse_constant))
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def in_order(events: Iterable[ToldEvent]) -> list[ToldEvent]:
@@ -100,20 +110,20 @@ def _told(entry: Mapping[str, Any]) -> ToldEvent:
     )
 
 
-def _rebuilt(kind: str, entry: Mapping[str, Any]) -> Event | None:
-    """The value behind an entry; None when it is of another version."""
-    if kind not in _KINDS:
+def _said(told: ToldEvent) -> str | None:
+    """The words of the event behind an entry; None when it is of another version."""
+    if told.kind not in _KINDS:
         return None
     try:
         values: dict[str, Any] = {}
-        for field in fields(_KINDS[kind]):
+        for field in fields(_KINDS[told.kind]):
             if field.type == "TopicPartition":
-                values[field.name] = TopicPartition(entry["topic"], entry["partition"])
+                values[field.name] = TopicPartition(told.fields["topic"], told.fields["partition"])
             elif field.type == "UUID":
-                values[field.name] = parse_uuid_text(entry[field.name])
+                values[field.name] = parse_uuid_text(told.fields[field.name])
             else:
-                value = entry[field.name]
+                value = told.fields[field.name]
                 values[field.name] = tuple(value) if isinstance(value, list) else value
-        return _KINDS[kind](**values)
-    except (LookupError, ValueError, TypeError):
+        return words(_KINDS[told.kind](**values), told.node)
+    except (LookupError, ValueError, TypeError, AttributeError):
         return None

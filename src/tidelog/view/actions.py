@@ -1,19 +1,19 @@
 """What the live view can do to a cluster that was started for development.
 
-Each action has the command that does the same, so that pages can show it.
-
 Invariant  What the cluster was last started for counts, not what it was when the view began.
+Invariant  Each action has a command that does exactly the same, which pages show: it asks the same
+           brokers, or changes the same directory, and nobody has to confirm or to wait.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog.client.admin import Admin
-from tidelog.client.elections import Electorate, elect_leaders
+from tidelog.client.elections import Electorate, elect_leaders, not_led_as_preferred
 from tidelog.client.producer import Producer
 from tidelog.client.reassignment_plan import Plan
 from tidelog.client.reassignments import Reassignments
@@ -35,9 +35,10 @@ _NODE_VERBS: Final = {
 class Actions:
     """Carries out one action at a time; they block."""
 
-    def __init__(self, directory: Path, questions: KafkaQuestions) -> None:
+    def __init__(self, directory: Path, questions: KafkaQuestions, commands: Commands) -> None:
         self._directory = directory
         self._questions = questions
+        self._commands = commands
         self._known: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
             **dict.fromkeys(_NODE_VERBS, self._change_node),
             **dict.fromkeys(("cut", "slow", "heal"), self._change_link),
@@ -57,7 +58,8 @@ class Actions:
         perform = self._known.get(action)
         if perform is None:
             raise ConfigError(f"there is no action {action!r}")
-        return {"done": perform(asked), "command": command_of(asked, self._directory)}
+        command = self._commands.of(asked)
+        return {"done": perform(asked), "command": command}
 
     def _change_node(self, asked: Mapping[str, Any]) -> str:
         cluster = LocalCluster.open(self._directory)
@@ -89,6 +91,8 @@ class Actions:
                 return f"nothing passes between {one} and {other}"
             case "slow":
                 delay_ms = int(asked["delay_ms"])
+                if delay_ms < 1:
+                    raise ConfigError("a link is slowed by a millisecond at least")
                 links.slow(one, other, delay_ms)
                 return f"everything between {one} and {other} takes {delay_ms} ms longer"
         links.heal(one, other)
@@ -98,12 +102,13 @@ class Actions:
         topic = asked.get("topic")
         with self._questions.client() as client:
             view = Admin(client).topics(None if topic is None else [str(topic)])
-            names = [
-                TopicPartition(each.name, partition.partition)
-                for each in view.topics.values()
-                for partition in each.partitions
-                if partition.leader != partition.replicas[0]
-            ]
+            names = not_led_as_preferred(
+                {
+                    TopicPartition(each.name, partition.partition): partition
+                    for each in view.topics.values()
+                    for partition in each.partitions
+                }
+            )
             if not names:
                 return "every partition is led by its preferred leader already"
             refused = elect_leaders(client, Electorate.PREFERRED, names)
@@ -146,29 +151,61 @@ class Actions:
         return f"written to {topic}-{written.partition} at offset {written.first_offset}"
 
 
-def command_of(asked: Mapping[str, Any], directory: Path) -> str:
-    """The command that does the same."""
-    action = str(asked.get("action", ""))
-    topic = shlex.quote(str(asked.get("topic") or ""))
-    match action:
-        case "cut" | "slow" | "heal":
-            words = ["link", action, *(str(int(each)) for each in asked["between"])]
-            words += ["--ms", str(int(asked["delay_ms"]))] if action == "slow" else []
-        case "elect":
-            words = ["partitions", "elect", *([topic] if asked.get("topic") else [])]
-        case "reassign":
-            brokers = ",".join(str(each) for each in asked["brokers"])
-            words = ["partitions", "reassign", "--topic", topic, "--brokers", brokers, "--execute"]
-        case "cancel-reassignments":
-            words = ["partitions", "reassign", "--cancel"]
-        case "produce":
-            words = ["produce", topic]
-        case _:
-            words = ["node", action, str(asked.get("node", ""))]
-    command = " ".join(["tidelog", *words, "--data", shlex.quote(str(directory))])
-    if action != "produce":
-        return command
-    return f"echo {shlex.quote(str(asked['value']))} | {command}"
+class Commands:
+    """The commands that do what the actions do."""
+
+    def __init__(self, directory: Path | None, bootstrap: str | None) -> None:
+        """With a bootstrap, brokers are found by it; else by the directory."""
+        self._at_directory = [] if directory is None else ["--data", str(directory)]
+        self._at_brokers = self._at_directory if bootstrap is None else ["--bootstrap", bootstrap]
+
+    def of(self, asked: Mapping[str, Any]) -> str:
+        """The command for an action; `ConfigError` when there is none."""
+        action = str(asked.get("action", ""))
+        if action in (*_NODE_VERBS, "cut", "slow", "heal"):
+            return self._here(_node_words(action, asked))
+        topic = str(asked.get("topic") or "")
+        match action:
+            case "elect":
+                return self._anywhere(["partitions", "elect"], topic)
+            case "reassign":
+                brokers = ",".join(str(int(each)) for each in asked["brokers"])
+                words = ["partitions", "reassign", "--topic", topic, "--brokers", brokers]
+                return self._anywhere([*words, "--execute", "--yes", "--no-wait"])
+            case "cancel-reassignments":
+                return self._anywhere(["partitions", "reassign", "--cancel", "--yes"])
+            case "produce":
+                return self._anywhere(["produce"], topic, _record_words(asked))
+        raise ConfigError(f"there is no action {action!r}")
+
+    def _here(self, words: Sequence[str]) -> str:
+        if not self._at_directory:
+            raise ConfigError("nodes elsewhere are broken and mended where they are")
+        return shlex.join(["tidelog", *words, *self._at_directory])
+
+    def _anywhere(self, words: Sequence[str], topic: str = "", options: Sequence[str] = ()) -> str:
+        is_like_an_option = topic.startswith("-")
+        before = [topic] if topic and not is_like_an_option else []
+        behind = ["--", topic] if is_like_an_option else []
+        return shlex.join(["tidelog", *words, *before, *options, *self._at_brokers, *behind])
+
+
+def _node_words(action: str, asked: Mapping[str, Any]) -> list[str]:
+    if action in _NODE_VERBS:
+        return ["node", action, str(int(asked["node"]))]
+    words = ["link", action, *(str(int(each)) for each in asked["between"])]
+    return [*words, "--ms", str(int(asked["delay_ms"]))] if action == "slow" else words
+
+
+def _record_words(asked: Mapping[str, Any]) -> list[str]:
+    """The one record that is produced."""
+    words = ["--value", str(asked["value"])]
+    for name in ("key", "partition"):
+        if asked.get(name) not in (None, ""):
+            words += [f"--{name}", str(asked[name])]
+    if any("\0" in each for each in words):
+        raise ConfigError("no command holds a zero byte: produce it with a client")
+    return words
 
 
 def _outcome(count: int, what: str, refused: list[Exception]) -> str:

@@ -5,6 +5,8 @@ and each node tells of its own replicas.
 
 Invariant  What a node told last stays until it tells something newer: a node that is gone leaves
            its replicas as they were seen last.
+Invariant  Only nodes of one cluster are in it, and only what they tell as docs/http.md says; the
+           rest is `OtherCluster` or `NotUnderstood`, and changes nothing.
 Invariant  `take_changes` gives each row that changed since the last time once, and nothing else.
 """
 
@@ -12,12 +14,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from tidelog.model.errors import TidelogError
 from tidelog.model.ids import NO_LEADER, TopicPartition
 
 Told = Mapping[str, Any]
 """An object as a node sent it."""
+
+
+_PLACE: Final = {"topic": str, "partition": int}
+_LED: Final = {**_PLACE, "leader": int, "leader_epoch": int, "replicas": list, "isr": list}
+_SHAPES: Final[Mapping[str, Mapping[str, type]]] = {
+    "metadata": _LED,
+    "partitions": {
+        **_LED,
+        "min_isr": int,
+        "log_start_offset": int,
+        "log_end_offset": int,
+        "high_watermark": int,
+        "parked": int,
+    },
+    "broker": {"id": int, "fenced": bool, "shutting_down": bool},
+    "directory": {"path": str},
+    "quorum": {"leader": int, "epoch": int},
+}
+"""What must be there of what a node tells."""
+
+
+class NotUnderstood(TidelogError):
+    """A node tells something in another way than docs/http.md says."""
+
+
+class OtherCluster(TidelogError):
+    """A node is none of the cluster that is looked at."""
 
 
 class PartitionHealth(IntEnum):
@@ -71,6 +101,8 @@ class NodeSeen:
         self.node_id = node_id
         self.is_connected = False
         self.why_not = "not asked yet"
+        self.not_understood: dict[str, str] = {}
+        """What it told last in each of its streams that nobody here understands."""
         self.version = ""
         self.cluster_id = ""
         self.roles: tuple[str, ...] = ()
@@ -101,8 +133,10 @@ class Changes(NamedTuple):
 class ClusterPicture:
     """Takes what nodes say; knows rows, nodes and the quorum."""
 
-    def __init__(self, nodes: Iterable[NodeSeen]) -> None:
+    def __init__(self, nodes: Iterable[NodeSeen], cluster_id: str | None = None) -> None:
+        """Without an id, the first node that answers says which cluster it is."""
         self.nodes = {node.address: node for node in nodes}
+        self.cluster_id = cluster_id
         self.rows: dict[TopicPartition, PartitionRow] = {}
         self.by_health: dict[PartitionHealth, set[TopicPartition]] = {
             health: set() for health in PartitionHealth
@@ -135,18 +169,32 @@ class ClusterPicture:
             node.process = process
             self._cluster_changed = True
 
-    def hear(self, address: str, name: str, told: Told) -> None:
-        """One event of a node's `/watch`."""
+    def not_understood(self, address: str, path: str, what: str) -> bool:
+        """Keep what was not understood of a node's stream; whether that is news."""
+        node = self.nodes[address]
+        is_news = node.not_understood.get(path) != what
+        node.not_understood[path] = what
+        self._cluster_changed |= is_news
+        return is_news
+
+    def begins_anew(self, address: str, path: str) -> None:
+        """What was not understood of this stream may be told otherwise now."""
+        if self.nodes[address].not_understood.pop(path, None) is not None:
+            self._cluster_changed = True
+
+    def hear(self, address: str, name: str, told: Any) -> None:
+        """One event of a node's `/watch`; what else is in one that is not understood counts."""
+        if not isinstance(told, dict):
+            raise NotUnderstood(f"{name} is no object")
         node = self.nodes[address]
         match name:
             case "hello":
-                node.node_id = int(told["node"])
-                node.version, node.cluster_id = str(told["version"]), str(told["cluster_id"])
-                node.roles = tuple(told["roles"])
-                self._untold[address, "partitions"] = set(node.replicas)
-                self._untold[address, "metadata"] = set(self._metadata)
-                self._cluster_changed = True
+                self._hear_hello(node, told)
             case "cluster":
+                for kind, entries in (("broker", "brokers"), ("directory", "directories")):
+                    for each in _field(told, entries, list):
+                        _require(kind, each)
+                _require("quorum", told.get("quorum"))
                 node.cluster = told
                 self._cluster_changed = True
             case "partitions":
@@ -154,11 +202,29 @@ class ClusterPicture:
             case "metadata":
                 self._hear_partitions(self._metadata, address, name, told)
 
+    def _hear_hello(self, node: NodeSeen, told: Told) -> None:
+        cluster_id = str(_field(told, "cluster_id", str))
+        self.cluster_id = self.cluster_id or cluster_id
+        if cluster_id != self.cluster_id:
+            raise OtherCluster(f"it is of cluster {cluster_id}, and this is {self.cluster_id}")
+        node.node_id = int(_field(told, "node", int))
+        node.version, node.cluster_id = str(told.get("version", "")), cluster_id
+        node.roles = tuple(map(str, _field(told, "roles", list)))
+        self._untold[node.address, "partitions"] = set(node.replicas)
+        self._untold[node.address, "metadata"] = set(self._metadata)
+        self._cluster_changed = True
+
     def _hear_partitions(
         self, known: dict[TopicPartition, Told], address: str, name: str, told: Told
     ) -> None:
         untold = self._untold.get((address, name), set())
-        for each in told["partitions"]:
+        trouble: NotUnderstood | None = None
+        for each in _field(told, "partitions", list):
+            try:
+                _require(name, each)
+            except NotUnderstood as error:
+                trouble = error
+                continue
             partition = TopicPartition(each["topic"], each["partition"])
             if each.get("removed"):
                 known.pop(partition, None)
@@ -166,7 +232,7 @@ class ClusterPicture:
                 known[partition] = each
             untold.discard(partition)
             self._changed.add(partition)
-        if told["snapshot"] and not told["left"]:
+        if told.get("snapshot") and not told.get("left"):
             for partition in untold:  # gone while nobody looked
                 known.pop(partition, None)
             self._changed |= untold
@@ -174,6 +240,8 @@ class ClusterPicture:
             if name == "metadata" and not self._metadata_is_whole:
                 self._metadata_is_whole = True
                 self._changed |= set(self.rows)
+        if trouble is not None:
+            raise trouble
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -261,6 +329,24 @@ class ClusterPicture:
             int(log["high_watermark"]) if log is not None else -1,
             int(log["parked"]) if log is not None else 0,
         )
+
+
+def _field(told: Told, name: str, kind: type) -> Any:
+    found = told.get(name)
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        shown = "missing" if found is None else f"{found!r:.80}"
+        raise NotUnderstood(f"{name} is {shown}")
+    return found
+
+
+def _require(shape: str, told: Any) -> None:
+    if not isinstance(told, dict):
+        raise NotUnderstood(f"an entry of {shape} is {told!r:.80}")
+    fields = _PLACE if told.get("removed") else _SHAPES[shape]
+    for name, kind in fields.items():
+        found = _field(told, name, kind)
+        if kind is list and not all(isinstance(each, int) for each in found):
+            raise NotUnderstood(f"{name} is {found!r:.80}")
 
 
 def _health(leader: int, in_sync: int, replicas: int, min_isr: int) -> PartitionHealth:

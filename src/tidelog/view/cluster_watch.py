@@ -2,6 +2,8 @@
 
 Invariant  No node is asked for anything while nobody looks.
 Invariant  A node that fails, hangs or lies costs its own stream only; it is asked again and again.
+Invariant  What a node tells and nobody understands is said, in the problems and in the log, and the
+           rest of its stream counts. No task here ends without a word, nor for good.
 Invariant  A browser that does not read is let go of, never waited for.
 """
 
@@ -9,28 +11,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from tidelog.http.messages import Chunks, json_text
+from tidelog.http.messages import Chunks, json_text, strict_json
+from tidelog.http.questions import NodeListener, NodeSilent, ServerSentEvent
 from tidelog.http.server_sent_events import EventLine, event_text
 from tidelog.model.ids import NO_LEADER, TopicPartition
-from tidelog.observe.told_event import ToldEvent
+from tidelog.observe.told_event import read_event
 from tidelog.view.cluster_picture import (
     ClusterPicture,
     NodeProcessState,
     NodeSeen,
+    NotUnderstood,
+    OtherCluster,
     PartitionHealth,
     knowledge_of_quorum,
 )
-from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
+from tidelog.view.node_streams import streamed_events
 from tidelog.view.problems import find_problems
 
 MOST_MICROSCOPES: Final = 4
 _TELL_EVERY_S: Final = 0.05
 _ASK_AGAIN_S: Final = 0.25
+_ASK_A_STRANGER_AGAIN_S: Final = 5.0
 _LOOK_AT_PROCESSES_S: Final = 0.5
 _GO_ON_S: Final = 3.0
 """How long the streams stay open when the last browser leaves: a page that is loaded anew is back
@@ -38,9 +45,18 @@ at once."""
 _EVENTS_KEPT: Final = 3000
 _ROWS_AT_ONCE: Final = 1000
 _EVENTS_AT_ONCE: Final = 500
-_HEAD: Final = ("seq", "at", "node", "event")
 _WAITING_MAX_BYTES: Final = 64 << 20
 """Enough for a first look at half a million partitions."""
+
+_NOT_AS_DOCUMENTED: Final = (
+    NotUnderstood,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
+"""What comes of reading something that is not as docs/http.md says."""
 
 Processes = Callable[[], Mapping[str, NodeProcessState]]
 """The state of the nodes' processes by address, where they run on this machine."""
@@ -62,14 +78,22 @@ class ClusterWatch:
 
     def __init__(
         self,
-        addresses: Sequence[NodeAddress],
+        listeners: Sequence[NodeListener],
         hello: Mapping[str, Any],
+        report: Callable[[str], None],
+        *,
+        cluster_id: str | None = None,
         processes: Processes = dict,
     ) -> None:
-        self._addresses = {str(address): address for address in addresses}
+        """`report` hears of what nobody expected; without a cluster's id, the first node that
+        answers says which it is."""
+        self._listeners = {each.address: each for each in listeners}
         self._hello = hello
+        self._report = report
         self._processes = processes
-        self.picture = ClusterPicture(NodeSeen(str(each), each.node_id) for each in addresses)
+        nodes = (NodeSeen(each.address, each.node_id) for each in listeners)
+        self.picture = ClusterPicture(nodes, cluster_id)
+        self._is_member = {address: asyncio.Event() for address in self._listeners}
         self.events: list[dict[str, Any]] = []
         """The newest events of all nodes with their sentences, in order."""
         self._unsorted: deque[dict[str, Any]] = deque(maxlen=_EVENTS_KEPT)
@@ -127,11 +151,20 @@ class ClusterWatch:
             self._closing.cancel()
             self._closing = None
         if not self._tasks:
-            work: list[Coroutine[Any, Any, None]] = [self._tell(), self._look_at_processes()]
-            work += [self._watch(address) for address in self._addresses]
-            work += [self._follow_events(address) for address in self._addresses]
-            self._tasks = [asyncio.ensure_future(each) for each in work]
+            work: list[Callable[[], Awaitable[None]]] = [self._tell, self._look_at_processes]
+            for address in self._listeners:
+                work += [partial(self._watch, address), partial(self._follow_events, address)]
+            self._tasks = [asyncio.ensure_future(self._whatever_happens(each)) for each in work]
         self._aim()
+
+    async def _whatever_happens(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work without an end; what ends it is said, and it begins anew."""
+        while True:
+            try:
+                await work()
+            except Exception as error:
+                self._report(f"the view goes on after {type(error).__name__}: {error}")
+                await asyncio.sleep(_ASK_AGAIN_S)
 
     def _tell_everything(self, looker: Looker) -> None:
         looker.tell("hello", self._hello)
@@ -159,7 +192,7 @@ class ClusterWatch:
         wanted = dict.fromkeys(name for each in self._lookers for name in each.microscope)
         under = list(wanted)[-MOST_MICROSCOPES:]
         microscope = quote(",".join(map(str, under)))
-        for address in self._addresses:
+        for address in self._listeners:
             query = [f"microscope={microscope}"] if under else []
             query += ["metadata=true"] if address == self._metadata_from else []
             target = f"/watch?{'&'.join(query)}" if query else "/watch"
@@ -192,60 +225,92 @@ class ClusterWatch:
             self._reading[address] = reading
             try:
                 await reading
-            except NodeSilent as silent:
-                self.picture.lost(address, str(silent))
+            except (NodeSilent, OtherCluster) as error:
+                self._is_member[address].clear()
+                self.picture.lost(address, str(error))
                 self._something.set()
-                await asyncio.sleep(_ASK_AGAIN_S)
+                is_stranger = isinstance(error, OtherCluster)
+                await asyncio.sleep(_ASK_A_STRANGER_AGAIN_S if is_stranger else _ASK_AGAIN_S)
             except asyncio.CancelledError:
                 if me is None or me.cancelling():
                     reading.cancel()
                     raise
 
     async def _read_watch(self, address: str) -> None:
-        stream = streamed_events(self._addresses[address], self._targets[address])
+        stream = streamed_events(self._listeners[address], self._targets[address])
         async with aclosing(stream):
             async for events in stream:
                 if not events:
-                    self.picture.connected(address)
+                    self.picture.begins_anew(address, "/watch")
                 for event in events:
-                    self.picture.hear(address, event.name, event.data)
-                    self._hand_on(address, event)
+                    self._take(address, event)
                 self._something.set()
 
-    def _hand_on(self, address: str, event: StreamedEvent) -> None:
+    def _take(self, address: str, event: ServerSentEvent) -> None:
+        """One event of a node's `/watch`, or the news that it cannot be understood."""
+        try:
+            told = strict_json(event.data)
+            self.picture.hear(address, event.name, told)
+            if event.name == "hello":
+                self.picture.connected(address)
+                self._is_member[address].set()
+            self._hand_on(address, event.name, told)
+        except _NOT_AS_DOCUMENTED as error:
+            self._not_understood(address, "/watch", error, event.name)
+            if event.name == "hello":
+                raise NodeSilent("it does not say who it is as a node does") from error
+
+    def _not_understood(self, address: str, path: str, error: Exception, name: str = "") -> None:
+        why = str(error) if isinstance(error, NotUnderstood) else f"{type(error).__name__}: {error}"
+        what = f"{name} of {path}: {why}" if name else f"{path}: {why}"
+        if self.picture.not_understood(address, path, what):
+            self._report(f"the node at {address} tells what is not understood here: {what}")
+
+    def _hand_on(self, address: str, name: str, told: Mapping[str, Any]) -> None:
         """Tell the browsers that look through a microscope what it is about, as it comes."""
         lookers = [each for each in self._lookers if each.microscope]
         if not lookers:
             return
         node_id = self.picture.nodes[address].node_id
-        if event.name == "partitions":
-            for replica in event.data["partitions"]:
-                name = TopicPartition(replica["topic"], replica["partition"])
+        if name == "partitions":
+            for replica in told["partitions"]:
+                place = TopicPartition(replica["topic"], replica["partition"])
                 for looker in lookers:
-                    if name in looker.microscope:
-                        told = {"node": node_id, "at_ms": event.data["at_ms"], "replica": replica}
-                        looker.tell("replica", told)
-        elif event.name == "microscope":
-            for partition, epochs in event.data["epochs"].items():
+                    if place in looker.microscope:
+                        about = {"node": node_id, "at_ms": told["at_ms"], "replica": replica}
+                        looker.tell("replica", about)
+        elif name == "microscope":
+            for partition, epochs in told["epochs"].items():
                 self._epochs[address, partition] = epochs
             for looker in lookers:
-                looker.tell("microscope", {"node": node_id, **_part_for(looker, event.data)})
+                looker.tell("microscope", {"node": node_id, **_part_for(looker, told)})
 
     async def _follow_events(self, address: str) -> None:
-        """Keep one node's `/events` open, from where it was left."""
+        """Keep one node's `/events` open, from where it was left, once it is known to be one of
+        the cluster."""
         while True:
+            await self._is_member[address].wait()
             last = self._last_sequence.get(address)
             target = "/events" if last is None else f"/events?after={last}"
             try:
-                async with aclosing(streamed_events(self._addresses[address], target)) as stream:
+                async with aclosing(streamed_events(self._listeners[address], target)) as stream:
                     async for events in stream:
+                        if not events:
+                            self.picture.begins_anew(address, "/events")
                         for event in events:
                             if event.name == "message":
-                                self._last_sequence[address] = int(event.data["seq"])
-                                self._unsorted.append(event.data)
+                                self._take_event(address, event.data)
                         self._something.set()
             except NodeSilent:
                 await asyncio.sleep(_ASK_AGAIN_S)
+
+    def _take_event(self, address: str, data: str) -> None:
+        event = read_event(data)
+        if event is None:
+            self._not_understood(address, "/events", NotUnderstood(f"{data:.120}"))
+            return
+        self._last_sequence[address] = event.sequence
+        self._unsorted.append({**event.entry(), "sentence": event.sentence})
 
     async def _look_at_processes(self) -> None:
         while True:
@@ -266,12 +331,11 @@ class ClusterWatch:
             await asyncio.sleep(_TELL_EVERY_S)
 
     def _tell_events(self) -> None:
-        new = [{**each, "sentence": event_sentence(each)} for each in self._unsorted]
+        new = sorted(self._unsorted, key=_moment)
         self._unsorted.clear()
         if not new:
             return
         self.events = sorted([*self.events, *new], key=_moment)[-_EVENTS_KEPT:]
-        new.sort(key=_moment)
         for first in range(0, len(new), _EVENTS_AT_ONCE):
             self._tell_all("events", new[first : first + _EVENTS_AT_ONCE])
 
@@ -335,14 +399,6 @@ def _node_json(node: NodeSeen) -> dict[str, Any]:
         "roles": list(node.roles),
         "process": None if node.process is None else node.process._asdict(),
     }
-
-
-def event_sentence(entry: Mapping[str, Any]) -> str:
-    """What happened and why, in the words of the node's log."""
-    about = {name: value for name, value in entry.items() if name not in _HEAD}
-    event = ToldEvent(0, int(entry["node"]), int(entry["seq"]), str(entry["event"]), about)
-    cause = f": {event.cause}" if event.cause else ""
-    return " ".join(f"{event.words}{cause}".split())
 
 
 def _moment(event: Mapping[str, Any]) -> tuple[str, int, int]:

@@ -97,8 +97,12 @@ def _about_nodes(picture: ClusterPicture) -> list[Problem]:
     for node in picture.nodes.values():
         if not node.is_awake:
             found.append(Problem(Severity.WARNING, _absence(node), _return_of(node)))
+        for what in node.not_understood.values():
+            sentence = f"{_named(node)} tells what this view does not understand: {what}."
+            advice = f"Its version is {node.version or 'not known'}: look with the same one"
+            found.append(Problem(Severity.NOTICE, sentence, advice))
         for directory in node.cluster.get("directories") or ():
-            if directory["offline"]:
+            if directory.get("offline"):
                 sentence = f"Node {node.node_id}: log directory {directory['path']} is offline"
                 found.append(Problem(Severity.CRITICAL, f"{sentence}: {directory['offline']}."))
     for broker in picture.brokers:
@@ -111,8 +115,12 @@ def _about_nodes(picture: ClusterPicture) -> list[Problem]:
     return found
 
 
+def _named(node: NodeSeen) -> str:
+    return f"Node {node.node_id}" if node.node_id is not None else f"The node at {node.address}"
+
+
 def _absence(node: NodeSeen) -> str:
-    who = f"Node {node.node_id}" if node.node_id is not None else f"The node at {node.address}"
+    who = _named(node)
     if node.process is None or node.process.state == "running":
         return f"{who} does not answer over HTTP: {node.why_not}."
     reason = f": {node.process.reason}" if node.process.reason else ""

@@ -18,15 +18,21 @@ from tidelog.client.blocking import Client
 from tidelog.client.consumer import ConsumedRecord, Consumer
 from tidelog.client.groups import Groups
 from tidelog.client.offsets import EARLIEST, LATEST, BoundsSurvey, Isolation, find_offsets
-from tidelog.client.reassignment_plan import Plan, spread, write_plan
+from tidelog.client.reassignment_plan import Plan, write_plan
 from tidelog.client.reassignments import Reassignments
 from tidelog.client.transactions import Transactions
+from tidelog.http.messages import json_text
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import TopicPartition
 from tidelog.view.record_decoding import Decoder, decoder, show
 
 _TIMEOUT_S: Final = 5.0
 _MOST_RECORDS: Final = 500
+_MOST_BYTES: Final = 8 << 20
+"""Of keys, values and headers in one answer; a page asks for more."""
+_MOST_HEADERS: Final = 200
+_LAST_DATE_MS: Final = 8_640_000_000_000_000
+"""The last moment for which a browser has a date."""
 _MOST_SCANNED: Final = 200_000
 _SCAN_S: Final = 4.0
 _TAIL_WAIT_S: Final = 2.0
@@ -210,17 +216,9 @@ class KafkaQuestions:
 
 def plan_for(client: Client, topic: str, brokers: list[int]) -> Plan:
     """The plan that spreads a topic over brokers that are there."""
-    admin = Admin(client)
-    view = admin.topics([topic])
-    _, _, registered = admin.describe_cluster()
-    racks = {each.node_id: each.rack for each in registered}
-    if unknown := sorted(set(brokers) - set(racks)):
-        raise ConfigError(f"there is no broker {unknown[0]}")
-    present = {
-        TopicPartition(topic, each.partition): each.replicas
-        for each in view.topic(topic).partitions
-    }
-    return spread(present, brokers, racks)
+    partitions = Admin(client).topics([topic]).topic(topic).partitions
+    names = [TopicPartition(topic, each.partition) for each in partitions]
+    return Reassignments(client).spread_over(names, brokers)
 
 
 def preview_of(client: Client, plan: Plan) -> dict[str, Any]:
@@ -246,27 +244,47 @@ def _starts(
     client: Client, topic: str, partitions: list[int], place: Any, limit: int
 ) -> dict[int, int]:
     """The offsets at which reading begins."""
-    if isinstance(place, dict) and "offsets" in place:
-        given = {int(index): int(offset) for index, offset in place["offsets"].items()}
-        missing = [index for index in partitions if index not in given]
+    kind, given = _place(place)
+    if kind == "offsets" and isinstance(given, dict):
+        known = {int(index): _number(offset) for index, offset in given.items()}
+        missing = [index for index in partitions if index not in known]
         bounds = find_offsets(client, topic, dict.fromkeys(missing, LATEST)) if missing else {}
-        return {index: given.get(index, bounds.get(index, 0)) for index in partitions}
+        return {index: known.get(index, bounds.get(index, 0)) for index in partitions}
     firsts = find_offsets(client, topic, dict.fromkeys(partitions, EARLIEST))
-    if place == "beginning":
+    if kind == "beginning":
         return firsts
     ends = find_offsets(client, topic, dict.fromkeys(partitions, LATEST))
-    if place == "end":
-        return ends
-    if place == "newest":
-        each = max(1, limit // len(partitions))
-        return {index: max(firsts[index], ends[index] - each) for index in partitions}
-    if isinstance(place, dict) and "time" in place:
-        found = find_offsets(client, topic, dict.fromkeys(partitions, int(place["time"])))
-        return {index: ends[index] if found[index] < 0 else found[index] for index in partitions}
-    if isinstance(place, dict) and "offset" in place:
-        wanted = int(place["offset"])
-        return {index: min(max(wanted, firsts[index]), ends[index]) for index in partitions}
-    raise ConfigError(f"records cannot be read from {place!r}")
+    match kind:
+        case "end":
+            return ends
+        case "newest":
+            each = max(1, limit // len(partitions))
+            return {index: max(firsts[index], ends[index] - each) for index in partitions}
+        case "time":
+            found = find_offsets(client, topic, dict.fromkeys(partitions, _number(given)))
+            return {
+                index: ends[index] if found[index] < 0 else found[index] for index in partitions
+            }
+        case "offset":
+            wanted = _number(given)
+            return {index: min(max(wanted, firsts[index]), ends[index]) for index in partitions}
+    raise ConfigError(f"records cannot be read from {place!r:.80}")
+
+
+def _place(place: Any) -> tuple[str, Any]:
+    """From where to read, and what belongs to it."""
+    if isinstance(place, dict) and len(place) == 1:
+        ((kind, given),) = place.items()
+        return str(kind), given
+    return (place, None) if isinstance(place, str) else ("", None)
+
+
+def _number(given: Any) -> int:
+    """An offset or a moment as the protocol has them."""
+    found = int(given)
+    if not 0 <= found < 2**63:
+        raise ConfigError(f"{given!r:.80} is neither an offset nor a moment")
+    return found
 
 
 def _read(
@@ -275,13 +293,15 @@ def _read(
     """Records that fit, how many were looked at, and whether the end was reached."""
     deadline = time.monotonic() + _SCAN_S
     found: list[dict[str, Any]] = []
-    scanned = 0
+    scanned = shown_bytes = 0
     records = _tail(consumer) if wait else consumer.until_end()
     for each in islice(records, _MOST_SCANNED):
         scanned += 1
         if not wanted or _contains(each, wanted):
-            found.append(_record_json(each, value_of))
-        if len(found) >= limit or time.monotonic() > deadline:
+            found.append(record_json(each, value_of))
+            shown_bytes += len(json_text(found[-1]))
+        is_full = len(found) >= limit or shown_bytes >= _MOST_BYTES
+        if is_full or time.monotonic() > deadline:
             return found, scanned, False
     return found, scanned, scanned < _MOST_SCANNED
 
@@ -290,9 +310,11 @@ def _tail(consumer: Consumer) -> Iterator[ConsumedRecord]:
     """Records from here on, until there are some and no more, or the wait was long enough."""
     deadline = time.monotonic() + _TAIL_WAIT_S
     while time.monotonic() < deadline:
-        some = list(consumer.until_end())
-        yield from some
-        if some:
+        is_something = False
+        for each in consumer.until_end():
+            is_something = True
+            yield each
+        if is_something:
             return
         time.sleep(0.1)
 
@@ -305,19 +327,27 @@ def _contains(found: ConsumedRecord, wanted: str) -> bool:
     return any(wanted in text.lower() for text in (*texts, *names))
 
 
-def _record_json(found: ConsumedRecord, value_of: Decoder) -> dict[str, Any]:
+def record_json(found: ConsumedRecord, value_of: Decoder) -> dict[str, Any]:
+    """One record as JSON; what of it a page cannot show is said beside its value."""
     record = found.record
-    value = record.value
+    value = show(None) if record.value is None else value_of(bytes(record.value))
+    troubles = [value["trouble"]] if "trouble" in value else []
+    if len(record.headers) > _MOST_HEADERS:
+        troubles.append(f"{_MOST_HEADERS} of its {len(record.headers)} headers are shown")
+    if abs(record.timestamp) > _LAST_DATE_MS:
+        troubles.append(f"its timestamp is {record.timestamp} ms, for which there is no date")
+    if troubles:
+        value = {**value, "trouble": "; ".join(troubles)}
     return {
         "partition": found.partition,
         "offset": record.offset,
-        "at_ms": record.timestamp,
+        "at_ms": max(-_LAST_DATE_MS, min(record.timestamp, _LAST_DATE_MS)),
         "epoch": found.leader_epoch,
         "key": show(None if record.key is None else bytes(record.key)),
-        "value": show(None) if value is None else value_of(bytes(value)),
+        "value": value,
         "headers": [
             [name, show(None if content is None else bytes(content))]
-            for name, content in record.headers
+            for name, content in record.headers[:_MOST_HEADERS]
         ],
     }
 

@@ -30,18 +30,19 @@ from tidelog.http.messages import (
     Routes,
     error_response,
     json_response,
+    strict_json,
 )
+from tidelog.http.questions import NodeListener
 from tidelog.http.server import HttpServer
 from tidelog.http.server_sent_events import event_stream
 from tidelog.local.links import LinkFault
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.model.errors import ConfigError, TidelogError
 from tidelog.model.ids import TopicPartition
-from tidelog.view.actions import Actions, command_of
+from tidelog.view.actions import Actions, Commands
 from tidelog.view.cluster_picture import NodeProcessState
 from tidelog.view.cluster_watch import MOST_MICROSCOPES, ClusterWatch
 from tidelog.view.guard import Guard
-from tidelog.view.node_streams import NodeAddress
 from tidelog.view.page import assets, modules
 from tidelog.view.pipeline_states import pipeline_states
 from tidelog.view.questions import KafkaQuestions
@@ -63,13 +64,24 @@ Question = Callable[[HttpRequest], Any]
 class ViewedCluster(NamedTuple):
     """What is looked at."""
 
-    addresses: tuple[NodeAddress, ...]
+    listeners: tuple[NodeListener, ...]
     bootstrap: str
     directory: Path | None = None
     """Of a cluster on this machine."""
     token: str | None = None
     """With it browsers may act; only on a cluster for development, which has a directory."""
     pipelines: tuple[Path, ...] = ()
+    cluster_id: str | None = None
+    """Where it is known beforehand; else the first node that answers says it."""
+
+    @property
+    def other_bootstrap(self) -> str | None:
+        """Where the brokers are found, unless the directory says it."""
+        if self.directory is not None:
+            with suppress(TidelogError, OSError):
+                if LocalCluster.open(self.directory).bootstrap == self.bootstrap:
+                    return None
+        return self.bootstrap
 
 
 class ViewServer:
@@ -79,11 +91,18 @@ class ViewServer:
         self._viewed = viewed
         self._questions = KafkaQuestions(viewed.bootstrap)
         self._actions = None
+        self._commands = Commands(viewed.directory, viewed.other_bootstrap)
         if viewed.token is not None and viewed.directory is not None:
-            self._actions = Actions(viewed.directory, self._questions)
+            self._actions = Actions(viewed.directory, self._questions, self._commands)
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="view")
-        self.watch = ClusterWatch(viewed.addresses, self._hello(), self._processes)
         self._report = report
+        self.watch = ClusterWatch(
+            viewed.listeners,
+            self._hello(),
+            report,
+            cluster_id=viewed.cluster_id,
+            processes=self._processes,
+        )
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept browsers on a socket that listens, until cancelled."""
@@ -163,8 +182,7 @@ class ViewServer:
         return self._questions.messages(_json_object(request))
 
     def _command(self, request: HttpRequest) -> Any:
-        directory = self._viewed.directory or Path("DIR")
-        return {"command": command_of(_json_object(request), directory)}
+        return {"command": self._commands.of(_json_object(request))}
 
     def _act(self, request: HttpRequest) -> Any:
         if self._actions is None:
@@ -180,7 +198,7 @@ class ViewServer:
             return error_response(HTTPStatus.CONFLICT, str(error))
         except KeyError as error:
             return error_response(HTTPStatus.BAD_REQUEST, f"{error.args[0]} is missing")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return error_response(HTTPStatus.BAD_REQUEST, str(error))
 
     # -- what is looked at ---------------------------------------------------------------------
@@ -216,12 +234,12 @@ class ViewServer:
         except (TidelogError, OSError):  # deleted while somebody looks
             return {}
         found = {}
-        for address in self._viewed.addresses:
-            node = cluster.nodes.get(-1 if address.node_id is None else address.node_id)
+        for listener in self._viewed.listeners:
+            node = cluster.nodes.get(-1 if listener.node_id is None else listener.node_id)
             if node is not None:
                 ending = node.last_ending
                 reason = "" if ending is None else f"{ending.cause}, {ending.reason}"
-                found[str(address)] = NodeProcessState(str(node.state), reason)
+                found[listener.address] = NodeProcessState(str(node.state), reason)
         return found
 
 
@@ -248,13 +266,22 @@ def url_of(listener: socket.socket, token: str | None) -> str:
     return f"http://{host}:{port}/" + ("" if token is None else f"#token={token}")
 
 
-def write_secretly(path: Path, url: str) -> None:
-    """Leave the address where only its owner can read it, whole or not at all."""
+def redirect_page(url: str) -> str:
+    """A page that leads a browser to an address which must not stand in its command line."""
+    return (
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+        f"<title>Tidelog</title><script>location.replace({json.dumps(url)})</script>"
+        f'<p><a href="{url}">the live view</a>'
+    )
+
+
+def write_secretly(path: Path, text: str) -> None:
+    """Leave what only the owner may read, whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.unlink(missing_ok=True)
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as written:
-        written.write(url + "\n")
+        written.write(text + "\n")
     os.replace(temporary, path)
 
 
@@ -276,7 +303,10 @@ def _file(content_type: str, content: bytes) -> Handler:
 
 
 def _json_object(request: HttpRequest) -> dict[str, Any]:
-    found = json.loads(request.body)
+    try:
+        found = strict_json(request.body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        found = None
     if not isinstance(found, dict):
         raise ValueError("the body is no JSON object")
     return found

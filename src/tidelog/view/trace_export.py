@@ -46,7 +46,7 @@ def _leaderships(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     open_since: dict[str, Mapping[str, Any]] = {}
     last_us = _moment_us(events[-1])
     for event in (each for each in events if each["event"] == "LeaderElected"):
-        name = f"{event['topic']}-{event['partition']}"
+        name = f"{event.get('topic')}-{event.get('partition')}"
         if name not in lines:
             lines[name] = len(lines) + 1
             trace.append(_named("thread_name", _LEADERS, lines[name], name))
@@ -58,7 +58,7 @@ def _leaderships(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _leadership(event: Mapping[str, Any], line: int, until_us: int) -> dict[str, Any]:
-    leader = event["leader"]
+    leader = event.get("leader")
     led = "no leader" if leader == NO_LEADER else f"led by {leader}"
     return {
         "ph": "X",
@@ -66,9 +66,9 @@ def _leadership(event: Mapping[str, Any], line: int, until_us: int) -> dict[str,
         "tid": line,
         "ts": _moment_us(event),
         "dur": max(1, until_us - _moment_us(event)),
-        "name": f"{led}, epoch {event['leader_epoch']}",
+        "name": f"{led}, epoch {event.get('leader_epoch')}",
         "cat": "leader",
-        "args": {"cause": event["cause"], "unclean": event["unclean"]},
+        "args": {"cause": event.get("cause"), "unclean": event.get("unclean")},
     }
 
 

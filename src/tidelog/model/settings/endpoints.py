@@ -44,6 +44,11 @@ def is_wildcard(host: str) -> bool:
     return host in ("", "0.0.0.0", "::")
 
 
+def address_text(host: str, port: int) -> str:
+    """host:port as it is read back here: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:
     """id@host:port:directory, one after the other with commas between"""
     key = "--initial-controllers"
