@@ -154,7 +154,7 @@ def _encode(
     if context.throttles.are_set and is_consumer:
         time_ms = context.throttles.fetched(request, sum(map(part_length, parts)))
         if time_ms > 0:
-            return _nothing(context, request, session, time_ms)
+            return _over_quota(context, request, session, time_ms)
     watch, counters = context.runtime.watch, context.runtime.counters
     if is_consumer:
         counters.bytes_out += look.size_bytes
@@ -208,7 +208,7 @@ def _written(
     )
 
 
-def _nothing(
+def _over_quota(
     context: RecordsContext, request: Request[FetchRequest], session: FetchContext, time_ms: int
 ) -> list[Part]:
     """For a consumer over its quota. A session that would begin like this does not begin."""
