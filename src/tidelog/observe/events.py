@@ -22,6 +22,7 @@ from tidelog.observe.cluster_events import (
     BrokerUnregistered,
     ControllerActivated,
     ControllerDeactivated,
+    ControllerDisbelieved,
     ControllerFound,
     ControllerMissing,
     InSyncReplicasDecided,
@@ -213,6 +214,7 @@ Event: TypeAlias = (
     | ControllerMissing
     | ControllerFound
     | StrangeController
+    | ControllerDisbelieved
     | BrokerRegistered
     | BrokerUnregistered
     | BrokerFenced
@@ -251,4 +253,5 @@ OF_THE_NODE_ITSELF: Final = (
     ControllerActivated,
     ControllerDeactivated,
     ControllerMissing,
+    ControllerDisbelieved,
 )

@@ -133,8 +133,14 @@ class MetadataFollower:
             self._useless(question, now)
             return
         step = self._quorum.handle_fetch_response(asked, answer, now)
+        if step is AfterFetch.DISBELIEVE:
+            self._member.doubt(question.address, self._why_not(answer))
+            self._useless(question, now)
+            return
         if step is not AfterFetch.BACK_OFF and question.address == self._quorum.leader_address:
             watch.heard(now)
+            self._member.recognition.leader_answered(now)
+            self._member.doubt(question.address, None)
         if step is AfterFetch.FETCH_AGAIN:
             self._under_way = None
             self._member.settle(now)
@@ -153,6 +159,15 @@ class MetadataFollower:
         if recognition.wants_proof(answer.leader_id, answer.leader_epoch):
             quorum.elections.ask_voters(now)
         return True
+
+    def _why_not(self, answer: MetadataFetchResponse[memoryview]) -> str:
+        """Why an answer was of no use to the quorum."""
+        log = self._quorum.log
+        said = self._quorum.elections.contradiction(answer.leader_epoch, answer.leader_id)
+        return said or (
+            f"what it gives does not go on from offset {log.end_offset} of epoch "
+            f"{log.latest_epoch}, where the log of this node ends"
+        )
 
     def _is_stranger(self, address: Address) -> None:
         """A controller is of another cluster: it, or this node, was formatted for the wrong one."""
@@ -215,7 +230,8 @@ class MetadataFollower:
         if question is not self._under_way:
             download.give_up()
             return
-        if piece is None or piece.error or piece.position != download.position:
+        is_next = piece is not None and piece.position == download.position and len(piece.data) > 0
+        if piece is None or piece.error or not is_next:
             download.give_up()  # the leader may have another one by now
             self._useless(question, now)
             return
