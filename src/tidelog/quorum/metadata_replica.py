@@ -199,7 +199,7 @@ class MetadataReplica(Generic[T]):
         tells; None when it cannot be that this log goes on differently."""
         own_epoch, own_end = self.log.end_of_epoch(epoch)
         to = min(own_end, end) if own_epoch == epoch else own_end
-        if epoch < 0 or to < 0 or to >= self.log.end_offset:
+        if to < 0 or to >= self.log.end_offset:
             return None
         if to < self._high_watermark:
             raise LostCommittedMetadata(
@@ -222,7 +222,7 @@ class MetadataReplica(Generic[T]):
         reaches_further = LogEnd(snapshot.epoch, snapshot.offset) > self.log.log_end
         return (
             reaches_further
-            and 0 <= snapshot.epoch <= epoch
+            and snapshot.epoch <= epoch
             and snapshot.offset >= max(self._high_watermark, 1)
         )
 
