@@ -281,8 +281,9 @@ class Elections(Generic[T]):
     def ask_voters(self, now: Now) -> None:
         """Do not wait to ask the voters who leads, or should: somebody speaks of a leader, and it
         is not clear who that is."""
-        if isinstance(self.role, Unattached) and self._voters.has_rivals and self._can_stand:
-            self._become_prospective(self.role, now)
+        role = self.role
+        if isinstance(role, Unattached | Follower) and self._voters.has_rivals and self._can_stand:
+            self._become_prospective(role, now)
 
     def heard_of(
         self, epoch: int, leader_id: int, address: Address | None, now: Now, *, asked: bool

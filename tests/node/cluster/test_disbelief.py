@@ -10,26 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.node.cluster.conftest import CLUSTER_ID, Cluster, Machine
-from tests.node.cluster.test_controller_requests import beat, registration
 from tests.tiers import examples
 
 from tidelog.model.errors import ErrorCode
 from tidelog.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
-from tidelog.node.core.inputs import FrameArrived
-from tidelog.node.metadata.quorum_messages import (
-    FETCH_VERSION,
-    SNAPSHOT_VERSION,
-    fetch_request,
-)
+from tidelog.node.metadata.quorum_messages import FETCH_VERSION, SNAPSHOT_VERSION
 from tidelog.node.metadata.quorum_requests import VOTE_VERSION, answer_in, vote_response
 from tidelog.observe.cluster_events import ControllerDisbelieved
 from tidelog.protocol.apis import ApiKey
-from tidelog.protocol.codec import decode_response, encode_response, request_header
+from tidelog.protocol.codec import decode_response, encode_response
 from tidelog.protocol.fetch import (
     FetchedPartition,
     FetchResponse,
     decode_fetch_response,
-    encode_fetch,
     encode_fetch_response,
     joined,
 )
@@ -40,7 +33,6 @@ from tidelog.protocol.messages.fetch_snapshot import (
 )
 from tidelog.protocol.messages.vote import VoteResponse
 from tidelog.protocol.primitives import MalformedRequest
-from tidelog.quorum.fetching import MetadataFetch
 
 if TYPE_CHECKING:
     from tests.node.cluster.conftest import NewCluster, Wire
@@ -308,32 +300,6 @@ def test_a_leader_whose_snapshot_never_ends_is_asked_no_more_than_one_that_is_no
     assert 0 < pieces <= 1000 // 20 + 1
     two.answer_becomes = lambda _, frame: frame
     two.wait_until(lambda: two[101].is_serving, 5000)
-
-
-def test_a_stranger_that_fetches_in_the_name_of_a_broker_does_not_speak_for_it(
-    cluster: Cluster,
-) -> None:
-    client = cluster.client(100, "CONTROLLER")
-    epoch = client.ask(ApiKey.BROKER_REGISTRATION, 4, **registration(cluster)).broker_epoch
-    quorum = cluster[100].node.quorum
-    asked = MetadataFetch(
-        107,
-        leader_epoch=quorum.epoch,
-        offset=quorum.log.end_offset,
-        last_epoch=quorum.log.latest_epoch,
-        high_watermark=1 << 60,
-    )
-    request = fetch_request(asked, CLUSTER_ID, 0)
-    header = request_header(ApiKey.FETCH, FETCH_VERSION, 7, "test", True)
-    frame = bytes(header) + bytes(encode_fetch(FETCH_VERSION, request))
-    cluster.deliver(
-        cluster[100],
-        lambda now: FrameArrived(now, client.wire.number, memoryview(bytearray(frame))),
-    )
-    cluster.settle()
-    client.frames.clear()
-    behind = client.ask(ApiKey.BROKER_HEARTBEAT, 1, **beat(epoch, current_metadata_offset=1))
-    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
 
 
 def test_an_error_that_this_node_does_not_know_is_an_answer_of_no_use(trio: Cluster) -> None:

@@ -19,6 +19,7 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.quorum_messages import asked_for, fetch_response
 from tidelog.protocol.fetch import FetchRequest, Part, encode_fetch_response
 from tidelog.quorum.fetching import (
+    UNKNOWN_HIGH_WATERMARK,
     MetadataFetch,
     MetadataFetchResponse,
     SnapshotFetch,
@@ -86,7 +87,7 @@ class MetadataFetches:
             return encode_fetch_response(version, correlation_id, asked, 0, [], [], 0)
         answer = self._quorum.handle_fetch(asked, request.now)
         self._fetched(request.now)
-        if answer.is_fine and asked.high_watermark <= answer.high_watermark:
+        if answer.is_fine and asked.high_watermark != UNKNOWN_HIGH_WATERMARK:
             self._applied(asked.replica_id, asked.high_watermark - 1)
         if answer.is_news_for(asked) or fetch.max_wait_ms == 0:
             return self._encode(request, answer)

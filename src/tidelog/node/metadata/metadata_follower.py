@@ -39,7 +39,7 @@ from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import AfterFetch, Quorum
-from tidelog.quorum.roles import Unattached
+from tidelog.quorum.roles import Follower
 from tidelog.quorum.snapshots import SnapshotDownload
 
 PURPOSE: Final = "metadata"
@@ -129,12 +129,13 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._strangers.discard(question.address)
-        if self._is_doubtful(answer, now):
+        cannot_be = self._quorum.elections.contradiction(answer.leader_epoch, answer.leader_id)
+        if cannot_be is None and self._is_doubtful(answer, now):
             self._useless(question, now)
             return
         step = self._quorum.handle_fetch_response(asked, answer, now)
         if step is AfterFetch.DISBELIEVE:
-            self._member.doubt(question.address, self._why_not(answer))
+            self._member.doubt(question.address, cannot_be or self._why_not)
             self._useless(question, now)
             return
         if step is not AfterFetch.BACK_OFF and question.address == self._quorum.leader_address:
@@ -152,7 +153,9 @@ class MetadataFollower:
     def _is_doubtful(self, answer: MetadataFetchResponse[memoryview], now: Now) -> bool:
         """Whether it would have this node follow somebody who has yet to show who that is."""
         quorum, recognition = self._quorum, self._member.recognition
-        if not isinstance(quorum.role, Unattached) or answer.leader_epoch < quorum.epoch:
+        role, named = quorum.role, (answer.leader_epoch, answer.leader_id)
+        follows = isinstance(role, Follower) and named == (role.epoch, role.leader_id)
+        if follows or answer.leader_epoch < quorum.epoch:
             return False
         if recognition.believes(answer.leader_id, quorum.voters, now):
             return False
@@ -160,11 +163,11 @@ class MetadataFollower:
             quorum.elections.ask_voters(now)
         return True
 
-    def _why_not(self, answer: MetadataFetchResponse[memoryview]) -> str:
-        """Why an answer was of no use to the quorum."""
+    @property
+    def _why_not(self) -> str:
+        """Why what a leader gave was of no use."""
         log = self._quorum.log
-        said = self._quorum.elections.contradiction(answer.leader_epoch, answer.leader_id)
-        return said or (
+        return (
             f"what it gives does not go on from offset {log.end_offset} of epoch "
             f"{log.latest_epoch}, where the log of this node ends"
         )

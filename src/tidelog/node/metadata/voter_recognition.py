@@ -5,8 +5,8 @@ A node that was formatted for this cluster, but with voters of its own, would le
 own, or stand for ever in one that is not there. The others must not follow it, whatever epoch it
 names, and it has to find out that it is the odd one.
 
-Invariant  A voter that asks around follows a leader only once that one has answered it as the
-           replica that the log names: anybody can say that it leads. Who has not heard for long
+Invariant  A voter that hears of a leader by a fetch follows it only once that one has answered as
+           the replica that the log names: anybody can say that it leads. Who has not heard for long
            from any voter that it knows was away while they changed, and believes; but not in one
            that says it is another replica. A leader that counts on this voter will tell it so.
 Invariant  A replica is known by its node id and its directory: what was learnt of one says nothing
