@@ -74,7 +74,7 @@ def test_the_sole_voter_leads_again_after_hearing_of_a_later_epoch(pre_vote: boo
 
 def test_a_replica_without_a_vote_never_stands() -> None:
     bench = VoterBench(voters=1, own=2)
-    bench.ask_vote(3, 9)
+    bench.ask_vote(3, 9, voter=key(2))
     bench.wait(10 * TIMEOUTS.election_ms)
     assert bench.state == ("unattached", 9, -1)
 

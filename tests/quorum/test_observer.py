@@ -232,7 +232,7 @@ def test_damaged_records_are_not_taken(leader: Quorum[str], disk: MemoryFileSyst
     assert answer.records is not None
     answer.records[-1] ^= 1
     end = observer.log.end_offset
-    assert observer.handle_fetch_response(asked, answer, NOW) is AfterFetch.BACK_OFF
+    assert observer.handle_fetch_response(asked, answer, NOW) is AfterFetch.DISBELIEVE
     assert (observer.log.end_offset, observer.replica.high_watermark) == (end, end)
 
 

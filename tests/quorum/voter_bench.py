@@ -6,6 +6,7 @@ from functools import cache
 from uuid import UUID
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import METADATA_TOPIC
 from tidelog.model.time import Now
 from tidelog.quorum.batches import record_batch
 from tidelog.quorum.control_records import Voter, VoterEndpoint, Voters
@@ -89,20 +90,33 @@ def _log_in(files: MemoryFileSystem, now: Now) -> PartitionLog:
 class VoterBench:
     """Voter 1 with a clock of its own."""
 
-    def __init__(self, voters: int = 3, stored: ElectionState = FRESH, own: int = 1) -> None:
+    def __init__(
+        self,
+        voters: int = 3,
+        stored: ElectionState = FRESH,
+        own: int = 1,
+        *,
+        writes_by_jobs: bool = False,
+    ) -> None:
         self.now = Now(10_000, 0)
-        self._files = MemoryFileSystem(_disk(own, voters))
-        log = _log_in(self._files, self.now)
-        self._directory = log.directory
+        self._own = own
+        self._writes_by_jobs = writes_by_jobs
+        self.files = MemoryFileSystem(_disk(own, voters))
+        self._directory = f"/data/{METADATA_TOPIC}-0"
         write_election_state(
-            self._files,
+            self.files,
             self._directory,
             stored,
             kraft_version=1,
             voter_ids=tuple(range(1, voters + 1)),
         )
+        self.start()
+
+    def start(self) -> None:
+        """Go on from what its disk has."""
+        own, log = self._own, _log_in(self.files, self.now)
         self.quorum: Quorum[str] = Quorum(
-            files=self._files,
+            files=self.files,
             log=log,
             own=key(own),
             endpoints=member(own).endpoints,
@@ -111,6 +125,7 @@ class VoterBench:
             entropy=Dice(),
             now=self.now,
             timeouts=TIMEOUTS,
+            writes_by_jobs=self._writes_by_jobs,
         )
         self.elections = self.quorum.elections
         self.quorum.start(self.now)
@@ -118,7 +133,7 @@ class VoterBench:
     @property
     def stored(self) -> ElectionState:
         """What is on its disk."""
-        return read_election_state(self._files, self._directory)
+        return read_election_state(self.files, self._directory)
 
     def voters_become(self, *voter_ids: int) -> None:
         """Another set of voters stands in its log."""

@@ -164,6 +164,11 @@ class ErrorCode(IntEnum):
     streams_topology_description_update_failed = 135
     controller_id_not_registered = 136
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        """A newer node may know more errors than we do; so do Kafka's own clients treat them."""
+        return cls.unknown_server_error if isinstance(value, int) else None
+
     @property
     def retriable(self) -> bool:
         """Whether the same request may succeed later, as Kafka's clients see it."""

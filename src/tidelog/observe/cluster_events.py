@@ -67,6 +67,17 @@ class StrangeController:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerDisbelieved:
+    """A controller answered with what cannot be; this node goes on as if it had said nothing."""
+
+    address: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"does not believe what the controller at {self.address} answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     """A broker process joined the cluster; fenced until it has caught up with the metadata."""
 

@@ -23,6 +23,7 @@ from tidelog.observe.cluster_events import (
     BrokerUnregistered,
     ControllerActivated,
     ControllerDeactivated,
+    ControllerDisbelieved,
     ControllerFound,
     ControllerMissing,
     InSyncReplicasDecided,
@@ -236,6 +237,7 @@ Event: TypeAlias = (
     | ControllerMissing
     | ControllerFound
     | StrangeController
+    | ControllerDisbelieved
     | BrokerRegistered
     | BrokerUnregistered
     | BrokerFenced
@@ -278,4 +280,5 @@ OF_THE_NODE_ITSELF: Final = (
     ControllerActivated,
     ControllerDeactivated,
     ControllerMissing,
+    ControllerDisbelieved,
 )

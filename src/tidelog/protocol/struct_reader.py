@@ -236,7 +236,6 @@ def _number_reader(layout: str) -> Read:
 def _read_error_code(cursor: Cursor) -> ErrorCode:
     (code,) = INT16.unpack_from(cursor.buffer, cursor.position)
     cursor.position += 2
-    # A newer broker may know more errors than we do; so do Kafka's own clients treat them.
     return _ERROR_CODES.get(code, ErrorCode.unknown_server_error)
 
 

@@ -6,23 +6,26 @@
     elections.handle_response(request, response, now)  # or request_failed(request, now)
     elections.time_passed(now)                         # at due_ms
 
-Invariant  An epoch has one leader; to hear of two stops the node (C1).
+Invariant  An epoch has one leader (C1). Who names another than this node knows is not believed: a
+           request, which anybody may have written, is refused; an answer is as good as lost. Only a
+           leader that never gave this node anything yields, and only to what an answer says.
 Invariant  Pre-votes of the same epoch change nothing on the side that gives them.
 Invariant  Who is elected leads once its disk knows it, and begins by writing so into the log.
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import ErrorCode, invariant
-from tidelog.model.ids import NO_LEADER
+from tidelog.model.ids import NO_EPOCH, NO_LEADER
 from tidelog.model.time import Now
 from tidelog.quorum.control_records import VoterEndpoint
 from tidelog.quorum.election_state import ElectionState, ElectionStateJob
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import (
+    EPOCH_MAX,
     Address,
     BeginQuorumEpoch,
     EndQuorumEpoch,
@@ -32,6 +35,7 @@ from tidelog.quorum.messages import (
     QuorumResponse,
     ReplicaKey,
     Vote,
+    can_follow,
 )
 from tidelog.quorum.metadata_replica import MetadataReplica
 from tidelog.quorum.quorum_state import QuorumState, Trigger
@@ -51,6 +55,8 @@ from tidelog.quorum.timeouts import NEVER_MS, QuorumTimeouts
 from tidelog.quorum.voters import QuorumVoters, opening_records
 
 T = TypeVar("T")
+_DISBELIEVED: Final = QuorumResponse(ErrorCode.invalid_request, NO_EPOCH)
+"""It names no epoch: an Apache Kafka controller stops when its own epoch is called invalid."""
 
 
 class Elections(Generic[T]):
@@ -86,28 +92,33 @@ class Elections(Generic[T]):
         due_ms = NEVER_MS
         if voters.has_rivals:
             due_ms = now.monotonic_ms + self._timeouts.first_election(self._entropy)
-        role: Role
         if stored.epoch < log.latest_epoch:
-            role = Unattached(log.latest_epoch, due_ms)
-        elif stored.leader_id == self._own.id and not is_alone:
+            stored = ElectionState(log.latest_epoch)
+        if stored.leader_id == self._own.id and not is_alone:
             due_ms = min(due_ms, now.monotonic_ms + self._timeouts.election_ms)
-            role = Resigned(
-                stored.epoch,
-                due_ms,
-                PendingVoters((), now.monotonic_ms),
-                leader_id=self._own.id,
-                successors=(),
+            self.state.begin_as(
+                Resigned(
+                    stored.epoch,
+                    due_ms,
+                    PendingVoters((), now.monotonic_ms),
+                    leader_id=self._own.id,
+                    successors=(),
+                )
             )
         else:
             role = Unattached(
                 stored.epoch, due_ms, leader_id=stored.leader_id, voted=voted_in(stored)
             )
-        self.state.begin_as(role)
-        if is_alone and isinstance(role, Unattached):
-            self._become_prospective(role, now)
+            self.state.begin_as(role)
+            if is_alone and self._can_stand:
+                self._become_prospective(role, now)
         self.state.started()
 
     # What it is
+
+    @property
+    def _can_stand(self) -> bool:
+        return self._voters.is_voter and self.epoch < EPOCH_MAX
 
     @property
     def role(self) -> Role:
@@ -165,11 +176,11 @@ class Elections(Generic[T]):
         later = vote.last_epoch > vote.epoch if vote.pre_vote else vote.last_epoch >= vote.epoch
         if vote.end_offset < 0 or vote.last_epoch < 0 or later:
             return self._response(ErrorCode.invalid_request)
-        if vote.epoch < self.epoch:
-            return self._response(ErrorCode.fenced_leader_epoch)
-        self.heard_of(vote.epoch, NO_LEADER, None, now)
-        if not vote.voter.is_same(self._own):
-            return self._response(ErrorCode.invalid_voter_key)
+        refused = self._refused(vote.epoch, vote.candidate.id, vote.voter)
+        if refused is not None:
+            return refused
+        if not self.heard_of(vote.epoch, NO_LEADER, None, now, asked=False):
+            return _DISBELIEVED
         if self._is_behind(vote):
             granted = False
         elif vote.pre_vote:
@@ -194,18 +205,20 @@ class Elections(Generic[T]):
 
     def handle_begin_quorum_epoch(self, begun: BeginQuorumEpoch, now: Now) -> QuorumResponse:
         """A leader says that it leads."""
-        if begun.epoch < self.epoch:
-            return self._response(ErrorCode.fenced_leader_epoch)
-        self.heard_of(begun.epoch, begun.leader_id, begun.address, now)
-        if not begun.voter.is_same(self._own):
-            return self._response(ErrorCode.invalid_voter_key)
+        refused = self._refused(begun.epoch, begun.leader_id, begun.voter)
+        if refused is not None:
+            return refused
+        if not self.heard_of(begun.epoch, begun.leader_id, begun.address, now, asked=False):
+            return _DISBELIEVED
         return self._response(ErrorCode.none)
 
     def handle_end_quorum_epoch(self, ended: EndQuorumEpoch, now: Now) -> QuorumResponse:
         """A leader says that it will not lead any longer."""
-        if ended.epoch < self.epoch:
-            return self._response(ErrorCode.fenced_leader_epoch)
-        self.heard_of(ended.epoch, ended.leader_id, ended.address, now)
+        refused = self._refused(ended.epoch, ended.leader_id, self._own)
+        if refused is not None:
+            return refused
+        if not self.heard_of(ended.epoch, ended.leader_id, ended.address, now, asked=False):
+            return _DISBELIEVED
         role = self.role
         if (
             isinstance(role, Follower)
@@ -219,6 +232,16 @@ class Elections(Generic[T]):
             role.resigned(now.monotonic_ms + pause_ms)
         return self._response(ErrorCode.none)
 
+    def _refused(self, epoch: int, sender_id: int, addressed: ReplicaKey) -> QuorumResponse | None:
+        """What a request gets that nobody of this quorum would send now, and not to this replica:
+        no word of an epoch that the sender does not know."""
+        if not addressed.is_same(self._own):
+            known = min(epoch, self.state.durable_epoch)
+            return QuorumResponse(ErrorCode.invalid_voter_key, known)
+        if epoch < self.epoch:
+            return self._response(ErrorCode.fenced_leader_epoch)
+        return self._response(ErrorCode.invalid_request) if sender_id < 0 else None
+
     def _response(self, error: int, *, granted: bool = False) -> QuorumResponse:
         leader_id = self.leader_id
         address = self._voters.address_of(leader_id)
@@ -228,7 +251,9 @@ class Elections(Generic[T]):
 
     def handle_response(self, sent: OutboundRequest, response: QuorumResponse, now: Now) -> None:
         """A voter answered; what it knows of the quorum comes first."""
-        self.heard_of(response.epoch, response.leader_id, response.address, now)
+        if not self.heard_of(response.epoch, response.leader_id, response.address, now, asked=True):
+            self.request_failed(sent, now)
+            return
         role, voter_id, request = self.role, sent.to.voter_id, sent.request
         if request.epoch != role.epoch:
             return
@@ -239,7 +264,8 @@ class Elections(Generic[T]):
                 if pre_vote and response.error == ErrorCode.unsupported_version:
                     self._become_candidate(now)  # somebody knows no pre-votes
                     return
-                role.election.counted(voter_id, granted=response.is_granted)
+                is_granted = response.is_granted and response.epoch == request.epoch
+                role.election.counted(voter_id, granted=is_granted)
                 self._look_at(role, now)
             case EndQuorumEpoch(), Resigned():
                 role.pending.answered(voter_id)
@@ -255,25 +281,27 @@ class Elections(Generic[T]):
     def ask_voters(self, now: Now) -> None:
         """Do not wait to ask the voters who leads, or should: somebody speaks of a leader, and it
         is not clear who that is."""
-        if isinstance(self.role, Unattached) and self._voters.has_rivals:
-            self._become_prospective(self.role, now)
-
-    def heard_of(self, epoch: int, leader_id: int, address: Address | None, now: Now) -> None:
-        """Somebody names an epoch, and perhaps its leader."""
         role = self.role
-        if epoch < role.epoch or (leader_id == self._own.id and epoch == role.epoch):
-            return
+        if isinstance(role, Unattached | Follower) and self._voters.has_rivals and self._can_stand:
+            self._become_prospective(role, now)
+
+    def heard_of(
+        self, epoch: int, leader_id: int, address: Address | None, now: Now, *, asked: bool
+    ) -> bool:
+        """Somebody names an epoch, and perhaps its leader; False when that cannot be, and then
+        nothing has changed. `asked`: it is the answer of one whom this node asked."""
+        role = self.role
+        if epoch < role.epoch:
+            return True
+        if self.contradiction(epoch, leader_id, asked=asked) is not None:
+            return False
+        is_known = leader_id >= 0 and leader_id != self._own.id
+        if epoch == role.epoch and (
+            not is_known
+            or (isinstance(role, Follower | Prospective) and role.leader_id == leader_id)
+        ):
+            return True
         found = address or self._voters.address_of(leader_id)
-        is_known = leader_id not in (NO_LEADER, self._own.id)
-        if epoch == role.epoch:
-            if not is_known:
-                return
-            invariant(
-                role.leader_id in (NO_LEADER, leader_id),
-                f"epoch {epoch} has the leaders {role.leader_id} and {leader_id}",
-            )
-            if isinstance(role, Follower | Prospective) and role.leader_id == leader_id:
-                return
         if is_known and found is not None:
             self._become_follower(epoch, leader_id, found, Trigger.LEADER_FOUND, now)
         elif epoch > role.epoch:
@@ -282,6 +310,23 @@ class Elections(Generic[T]):
                 due_ms = min(due_ms, role.due_ms)
             named = leader_id if is_known else NO_LEADER
             self.state.become(Unattached(epoch, due_ms, leader_id=named), Trigger.LATER_EPOCH)
+        return True
+
+    def contradiction(self, epoch: int, leader_id: int, *, asked: bool = True) -> str | None:
+        """Why an epoch and its leader cannot be what somebody says; None when they can."""
+        role, own_id = self.role, self._own.id
+        if not can_follow(epoch, role.epoch):
+            return f"it names epoch {epoch}, and this node knows of epoch {role.epoch}"
+        if leader_id == own_id:
+            return None if asked else "it takes itself for this node"
+        is_elected = isinstance(role, Candidate) and role.election.is_won
+        known = own_id if is_elected else role.leader_id
+        if epoch != role.epoch or leader_id < 0 or known in (NO_LEADER, leader_id):
+            return None
+        is_certain = known == own_id or (isinstance(role, Follower) and role.has_fetched)
+        if asked and not is_certain:
+            return None
+        return f"it names {leader_id} as leader of epoch {epoch}, which {known} leads"
 
     def leader_answered(self, now: Now) -> None:
         """The leader was heard of, by the answer to a fetch or otherwise."""
@@ -322,7 +367,7 @@ class Elections(Generic[T]):
             case Prospective():
                 if is_due:
                     self._pre_votes_lost(role, now)
-            case _ if is_due and not self._voters.is_voter:  # it had a vote when it began to wait
+            case _ if is_due and not self._can_stand:  # it could when it began to wait
                 waiting = Unattached(role.epoch, NEVER_MS, voted=role.voted)
                 self.state.become(waiting, Trigger.NOT_A_VOTER)
             case Resigned():

@@ -1,7 +1,7 @@
 """What voters ask each other about who leads (Vote, BeginQuorumEpoch, EndQuorumEpoch), decoded.
 
 Invariant  Every request and every response carries the epoch its sender is in: whoever hears of a
-           later epoch than his own adopts it before anything else.
+           later epoch than his own adopts it before anything else, if it can be true.
 """
 
 from __future__ import annotations
@@ -15,6 +15,17 @@ from tidelog.quorum.control_records import Voter
 
 Address: TypeAlias = tuple[str, int]
 NOT_TOLD: Final = -1
+EPOCH_MAX: Final = (1 << 31) - 1
+"""An epoch is an int32; in the last one there can be no other election."""
+_ORDINARY_EPOCHS: Final = 1 << 30
+"""An election a second for 34 years."""
+_EPOCHS_AT_ONCE: Final = 1 << 10
+
+
+def can_follow(epoch: int, known: int) -> bool:
+    """Whether `epoch` may have come to pass, for one who knows of `known`: a single word must not
+    use up the epochs that there are."""
+    return epoch <= max(_ORDINARY_EPOCHS, known + _EPOCHS_AT_ONCE)
 
 
 class ReplicaKey(NamedTuple):

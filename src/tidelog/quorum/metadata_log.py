@@ -22,7 +22,13 @@ from tidelog.quorum.snapshots import (
     read_snapshot,
     snapshot_timestamp,
 )
-from tidelog.records.batch import BatchHeader, crc_matches, read_header, whole_batches
+from tidelog.records.batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    crc_matches,
+    read_header,
+    whole_batches,
+)
 from tidelog.records.validation import AcceptedBatch
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.flush import FlushJob
@@ -199,6 +205,14 @@ class MetadataLog:
             # Below the epochs of the log; what the oldest snapshot ends with is known.
             return oldest.epoch, oldest.offset
         return found, end
+
+    def boundary(self, offset: int) -> int:
+        """Where the batch begins that holds `offset`, if it is within the log: batches are written,
+        committed and given up as a whole."""
+        if not self.start_offset < offset < self.end_offset:
+            return offset
+        found = self.read(offset, HEADER_SIZE)
+        return offset if found is None else read_header(found.read()).base_offset
 
     def lowering_for_cut(self, offset: int) -> Lowering | None:
         """What must run before `truncate_to`, lest that waits for the disk."""

@@ -16,7 +16,13 @@ from typing import Generic, NamedTuple, TypeVar
 from tidelog.model.errors import DiskError, TidelogError, invariant
 from tidelog.model.time import Now
 from tidelog.quorum.batches import control_batch, in_batches, in_one_batch, record_batch
-from tidelog.quorum.control_records import ControlRecord, Voter, read_control_record
+from tidelog.quorum.control_records import (
+    ControlRecord,
+    UnreadableControlRecord,
+    Voter,
+    read_control_record,
+)
+from tidelog.quorum.messages import LogEnd
 from tidelog.quorum.metadata_log import MetadataLog
 from tidelog.quorum.snapshots import (
     BOOTSTRAP_ID,
@@ -116,11 +122,12 @@ class MetadataReplica(Generic[T]):
 
     def commit_up_to(self, offset: int) -> bool:
         """Everything below is committed, as far as it is here; whether that is news."""
-        committed = min(offset, self.log.end_offset)
-        if committed <= self._high_watermark:
+        if min(offset, self.log.end_offset) <= self._high_watermark:
             return False
-        self._high_watermark = committed
-        return True
+        committed = self.log.boundary(min(offset, self.log.end_offset))
+        is_news = committed > self._high_watermark
+        self._high_watermark = max(committed, self._high_watermark)
+        return is_news
 
     # Reading
 
@@ -174,32 +181,50 @@ class MetadataReplica(Generic[T]):
     # Catching up with a leader
 
     def append_fetched(self, records: memoryview, epoch: int, now: Now) -> bool:
-        """Write what the leader of `epoch` gave; False when that cannot be used."""
+        """Write what the leader of `epoch` gave; False, and nothing is written, when that cannot
+        be used."""
         before = self.log.end_offset
         try:
+            _require_readable(records, before)
             self.log.append_fetched(records, epoch, now)
-        except CorruptBatch:
+        except (CorruptBatch, UnreadableControlRecord):
             return False
         for header, batch in whole_batches(records):
             if before <= header.base_offset < self.log.end_offset:
                 self._note(header, batch)
         return True
 
-    def truncate(self, epoch: int, end: int, now: Now) -> Lowering | None:
-        """Cut what the leader, where `epoch` ends at `end`, does not have, as far as that tells;
-        or say what must be run before."""
+    def divergence(self, epoch: int, end: int) -> int | None:
+        """Where to cut what the leader, where `epoch` ends at `end`, does not have, as far as that
+        tells; None when it cannot be that this log goes on differently."""
         own_epoch, own_end = self.log.end_of_epoch(epoch)
         to = min(own_end, end) if own_epoch == epoch else own_end
+        if to < 0 or to >= self.log.end_offset:
+            return None
         if to < self._high_watermark:
             raise LostCommittedMetadata(
                 f"the leader ends epoch {epoch} at offset {end}, but everything below "
                 f"{self._high_watermark} was committed: the quorum has lost its log"
             )
+        return to if self.log.boundary(to) == to else None
+
+    def truncate(self, to: int, now: Now) -> Lowering | None:
+        """Give up what lies from there on; or say what must be run before."""
         lowering = self.log.lowering_for_cut(to)
         if lowering is None:
             self.log.truncate_to(to, now)
             self._load()
         return lowering
+
+    def can_begin_with(self, snapshot: SnapshotId, epoch: int) -> bool:
+        """Whether the leader of `epoch` can have a snapshot that this log is to begin with: one
+        that reaches further, and holds all that was committed here."""
+        reaches_further = LogEnd(snapshot.epoch, snapshot.offset) > self.log.log_end
+        return (
+            reaches_further
+            and snapshot.epoch <= epoch
+            and snapshot.offset >= max(self._high_watermark, 1)
+        )
 
     def download(self, snapshot: SnapshotId) -> SnapshotDownload:
         """Begin to fetch a snapshot that the leader named."""
@@ -253,3 +278,14 @@ class MetadataReplica(Generic[T]):
             retention_bytes=self._rules.retention_bytes,
             retention_ms=self._rules.retention_ms,
         )
+
+
+def _require_readable(records: memoryview, end: int) -> None:
+    """Fetched batches leave no hole behind `end`, and what they say of the quorum is understood."""
+    for header, batch in whole_batches(records):
+        if header.base_offset > end:
+            raise CorruptBatch(f"a hole in the metadata log, from {end} to {header.base_offset}")
+        end = header.next_offset
+        if header.is_control:
+            for record in records_of(batch):
+                read_control_record(record)

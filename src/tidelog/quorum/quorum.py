@@ -89,6 +89,8 @@ class AfterFetch(Enum):
     """As soon as there is a `next_fetch`."""
     BACK_OFF = auto()
     """The response was of no use; fetch again after a while."""
+    DISBELIEVE = auto()
+    """The response says what cannot be; nothing of it was used, so fetch again after a while."""
     FETCH_SNAPSHOT = auto()
     """The log does not go back far enough; get the snapshot that the response names."""
 
@@ -272,27 +274,38 @@ class Quorum(Generic[T]):
         if self.state.awaits_disk or self._lowering is not None:
             return AfterFetch.FETCH_AGAIN
         before = self.role
-        self.elections.heard_of(answer.leader_epoch, answer.leader_id, answer.leader_address, now)
+        if not self.elections.heard_of(
+            answer.leader_epoch, answer.leader_id, answer.leader_address, now, asked=True
+        ):
+            return AfterFetch.DISBELIEVE
         role = self.role
         if role is not before:
             return AfterFetch.FETCH_AGAIN
         if answer.error or not isinstance(role, Follower) or asked.leader_epoch != role.epoch:
             return AfterFetch.BACK_OFF
-        self.elections.leader_answered(now)
-        if self._must_sync or (asked.offset, asked.last_epoch) != (
-            self.log.end_offset,
-            self.log.latest_epoch,
-        ):
-            return AfterFetch.FETCH_AGAIN
+        is_late = (asked.offset, asked.last_epoch) != (self.log.end_offset, self.log.latest_epoch)
+        after = AfterFetch.FETCH_AGAIN
+        if not self._must_sync and not is_late:
+            after = self._take(answer, role.epoch, now)
+        if after is not AfterFetch.DISBELIEVE:
+            self.elections.leader_answered(now)
+        return after
+
+    def _take(self, answer: MetadataFetchResponse[memoryview], epoch: int, now: Now) -> AfterFetch:
+        """Use what the leader of `epoch` gives to this very log."""
         if answer.snapshot is not None:
-            return AfterFetch.FETCH_SNAPSHOT
+            wanted = self.replica.can_begin_with(answer.snapshot, epoch)
+            return AfterFetch.FETCH_SNAPSHOT if wanted else AfterFetch.DISBELIEVE
         if answer.diverging is not None:
-            self._lowering = self.replica.truncate(*answer.diverging, now)
+            to = self.replica.divergence(*answer.diverging)
+            if to is None:
+                return AfterFetch.DISBELIEVE
+            self._lowering = self.replica.truncate(to, now)
             return AfterFetch.FETCH_AGAIN
         if answer.records is not None and not self.replica.append_fetched(
-            answer.records, role.epoch, now
+            answer.records, epoch, now
         ):
-            return AfterFetch.BACK_OFF
+            return AfterFetch.DISBELIEVE
         self.replica.commit_up_to(answer.high_watermark)
         return AfterFetch.FETCH_AGAIN
 
@@ -305,10 +318,11 @@ class Quorum(Generic[T]):
         answer = self.answer_for(asked)
         if not isinstance(leader, Leader) or not answer.is_fine:
             return answer
+        has_below = self.log.boundary(asked.offset)
         if self.voters.find(asked.replica_id, asked.directory_id) is None:
             replica = ReplicaKey(asked.replica_id, asked.directory_id)
-            self._observers.fetched(replica, asked.offset, self.log.end_offset, now)
-        elif leader.fetched(asked.replica_id, asked.offset, self.log.end_offset, now):
+            self._observers.fetched(replica, has_below, self.log.end_offset, now)
+        elif leader.fetched(asked.replica_id, has_below, self.log.end_offset, now):
             self.replica.commit_up_to(leader.high_watermark)
             answer = answer._replace(high_watermark=leader.high_watermark)
         return answer

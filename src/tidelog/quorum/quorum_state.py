@@ -52,7 +52,7 @@ class Trigger(Enum):
     LATER_EPOCH = "hears of a later epoch, and not where its leader is"
     LEADER_FOUND = "hears who leads this epoch or a later one, and where"
     TIMED_OUT = "has waited long enough for what it waits for"
-    NOT_A_VOTER = "has waited long enough, but lost its vote meanwhile"
+    NOT_A_VOTER = "has waited long enough, but lost its vote meanwhile, or has no epoch left"
     PRE_VOTES_WON = "would be elected by a majority"
     PRE_VOTES_LOST = "would not be elected, and has no leader to go back to"
     LEADER_KEPT = "would not be elected, and goes back to its leader"

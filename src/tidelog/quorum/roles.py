@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from tidelog.model.ids import NO_LEADER
+from tidelog.model.ids import NO_LEADER, ZERO_UUID
 from tidelog.quorum.election_state import ElectionState
 from tidelog.quorum.leader import Leader
 from tidelog.quorum.messages import Address, ReplicaKey
@@ -293,4 +293,6 @@ def voted_in(state: ElectionState) -> ReplicaKey:
 def _may_still_vote(leader_id: int, voted: ReplicaKey, candidate: ReplicaKey) -> bool:
     if leader_id != NO_LEADER:
         return False
-    return voted == NO_VOTE or voted.is_same(candidate)
+    if voted == NO_VOTE:
+        return True
+    return voted.id == candidate.id and voted.directory_id in (ZERO_UUID, candidate.directory_id)

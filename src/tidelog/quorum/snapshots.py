@@ -25,6 +25,7 @@ from tidelog.protocol.stored.quorum import (
 from tidelog.quorum.batches import control_batch, in_batches, record_batch
 from tidelog.quorum.control_records import (
     ControlRecord,
+    UnreadableControlRecord,
     Voter,
     Voters,
     read_control_record,
@@ -121,7 +122,7 @@ def read_snapshot(files: FileSystem, path: str) -> SnapshotContent:
     file = files.open(path)
     try:
         return _content(path, file)
-    except CorruptBatch as error:
+    except (CorruptBatch, UnreadableControlRecord) as error:
         raise DiskError(f"{path} is damaged: {error}") from error
     finally:
         file.close()
@@ -137,7 +138,7 @@ def snapshot_timestamp(files: FileSystem, path: str) -> int:
                 if isinstance(first, SnapshotHeaderRecord):
                     return first.last_contained_log_timestamp
             break
-    except CorruptBatch as error:
+    except (CorruptBatch, UnreadableControlRecord) as error:
         raise DiskError(f"{path} is damaged: {error}") from error
     finally:
         file.close()

@@ -219,7 +219,12 @@ def changed_voters(
                 return Refusal(code, f"The epoch is {leader.epoch}, not {epoch}.")
             if voters.find(*voter.key) is None:
                 return _not_found(voter.voter_id)
-            if voter.address(listener) is None:
+            supported = voter.kraft_version_feature
+            level, least = voters.kraft_version, supported.min_supported_version
+            if not least <= level <= supported.max_supported_version:
+                why = f"Node {voter.voter_id} does not support kraft.version {level}."
+                return Refusal(ErrorCode.invalid_request, why)
+            if not _is_reachable(voter, listener):
                 return _unreachable(voter, listener)
             return voters.with_voter(voter)
 
@@ -230,7 +235,7 @@ def _added(
     if voters.by_id(voter.voter_id) is not None:
         why = f"Node {voter.voter_id} votes already."
         return Refusal(ErrorCode.duplicate_voter, why)
-    if voter.address(listener) is None:
+    if not _is_reachable(voter, listener):
         return _unreachable(voter, listener)
     if (
         progress is None
@@ -247,6 +252,11 @@ def _not_found(voter_id: int) -> Refusal:
     return Refusal(ErrorCode.voter_not_found, why)
 
 
+def _is_reachable(voter: Voter, listener: str) -> bool:
+    address = voter.address(listener)
+    return address is not None and not is_wildcard(address[0]) and address[1] > 0
+
+
 def _unreachable(voter: Voter, listener: str) -> Refusal:
-    why = f"Node {voter.voter_id} has no listener {listener}."
+    why = f"Node {voter.voter_id} names no host and port of its listener {listener}."
     return Refusal(ErrorCode.invalid_request, why)

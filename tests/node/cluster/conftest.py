@@ -342,6 +342,8 @@ class Cluster:
         self.brokers = range(first, first + brokers)
         ids = sorted({*self.controllers, *self.brokers})
         self.machines = {node_id: Machine(self, node_id, settings) for node_id in ids}
+        self.answer_becomes: Callable[[Wire, bytes], bytes] = lambda _, frame: frame
+        """What a node gets in the place of an answer to it."""
 
     def __getitem__(self, node_id: int) -> Machine:
         return self.machines[node_id]
@@ -398,6 +400,7 @@ class Cluster:
         if isinstance(wire.caller, Client):
             wire.caller.frames.append(frame)
         else:
+            frame = self.answer_becomes(wire, frame)
             self.deliver(wire.caller, _frame(LinkFrame, wire.link, frame))
 
     def hang_up(self, wire: Wire, by: Machine | Client) -> None:

@@ -8,16 +8,20 @@ from itertools import permutations
 import pytest
 from tests.node.cluster.conftest import (
     CLUSTER_ID,
+    CONTROLLER_PORT,
     Cluster,
     Machine,
     NewCluster,
+    Wire,
     _directory_id,
     _voter,
 )
+from tests.node.cluster.test_disbelief import fetch_answer, with_partition
 
 from tidelog.controller.features import default_features
 from tidelog.controller.records import encode_record
 from tidelog.observe.events import NodeStopped
+from tidelog.protocol.fetch import NodeEndpoint
 from tidelog.quorum.control_records import Voter
 from tidelog.quorum.formatting import format_directory
 from tidelog.simulator.disk.memory_filesystem import MemoryFileSystem
@@ -158,3 +162,58 @@ def test_a_first_voter_that_keeps_topics_stays_and_who_was_formatted_as_another_
 
     assert two[100].stopped is None
     assert "before" in two[100].image.topics_by_name
+
+
+@pytest.mark.parametrize(
+    ("leader_id", "host", "later", "stops"),
+    [
+        (102, "node-102", 0, False),
+        (102, "elsewhere", 0, True),
+        (102, "node-102", 1, True),
+        (-7, "elsewhere", 0, False),
+    ],
+)
+def test_a_first_voter_stops_when_the_others_follow_another_replica_with_its_id(
+    new_cluster: NewCluster, leader_id: int, host: str, later: int, stops: bool
+) -> None:
+    three = new_cluster(3, controllers=3)
+    for node_id in (100, 101):
+        formatted(three[node_id], replica(100), replica(101))
+    three.start(100, 101)
+    formatted(three[102], replica(102))
+
+    def become(wire: Wire, frame: bytes) -> bytes:
+        answer = fetch_answer(frame)
+        if wire.caller is not three[102] or answer is None:
+            return frame
+        leader = (leader_id, three[102].node.quorum.epoch + later)
+        where = [NodeEndpoint(leader_id, host, CONTROLLER_PORT)]
+        return with_partition(answer._replace(node_endpoints=where), current_leader=leader)
+
+    three.answer_becomes = become
+    three[102].start()
+    three.wait(10_000)
+
+    assert (three[102].stopped is not None) is stops
+    assert three[100].stopped is None and three[101].stopped is None
+
+
+def test_who_was_given_the_log_until_now_does_not_stop_at_the_first_refusal(
+    new_cluster: NewCluster,
+) -> None:
+    three = new_cluster(3, controllers=3)
+    three.start()
+    three.wait(20_000)
+    left = next(each for each in three.machines.values() if not each.node.quorum.is_leader)
+    others = [each for each in three.machines.values() if each is not left]
+    for each in others:
+        each.kill()
+        formatted(each, *(replica(of, OTHER_DISK) for of in three.machines), disk=OTHER_DISK)
+    for each in others:
+        each.start()
+
+    three.wait(3000)
+    assert left.stopped is None
+    three.wait_until(lambda: left.stopped is not None, 30_000)
+    [stopped] = left.of_kind(NodeStopped)
+    assert "are not the voters that this node's directory names" in stopped.cause

@@ -39,7 +39,7 @@ from tidelog.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import AfterFetch, Quorum
-from tidelog.quorum.roles import Unattached
+from tidelog.quorum.roles import Follower
 from tidelog.quorum.snapshots import SnapshotDownload
 
 PURPOSE: Final = "metadata"
@@ -129,12 +129,19 @@ class MetadataFollower:
             self._useless(question, now)
             return
         self._strangers.discard(question.address)
-        if self._is_doubtful(answer, now):
+        cannot_be = self._quorum.elections.contradiction(answer.leader_epoch, answer.leader_id)
+        if cannot_be is None and self._is_doubtful(answer, now):
             self._useless(question, now)
             return
         step = self._quorum.handle_fetch_response(asked, answer, now)
+        if step is AfterFetch.DISBELIEVE:
+            self._member.doubt(question.address, cannot_be or self._why_not)
+            self._useless(question, now)
+            return
         if step is not AfterFetch.BACK_OFF and question.address == self._quorum.leader_address:
             watch.heard(now)
+            self._member.recognition.leader_answered(now)
+            self._member.doubt(question.address, None)
         if step is AfterFetch.FETCH_AGAIN:
             self._under_way = None
             self._member.settle(now)
@@ -146,13 +153,24 @@ class MetadataFollower:
     def _is_doubtful(self, answer: MetadataFetchResponse[memoryview], now: Now) -> bool:
         """Whether it would have this node follow somebody who has yet to show who that is."""
         quorum, recognition = self._quorum, self._member.recognition
-        if not isinstance(quorum.role, Unattached) or answer.leader_epoch < quorum.epoch:
+        role, named = quorum.role, (answer.leader_epoch, answer.leader_id)
+        follows = isinstance(role, Follower) and named == (role.epoch, role.leader_id)
+        if follows or answer.leader_epoch < quorum.epoch:
             return False
         if recognition.believes(answer.leader_id, quorum.voters, now):
             return False
         if recognition.wants_proof(answer.leader_id, answer.leader_epoch):
             quorum.elections.ask_voters(now)
         return True
+
+    @property
+    def _why_not(self) -> str:
+        """Why what a leader gave was of no use."""
+        log = self._quorum.log
+        return (
+            f"what it gives does not go on from offset {log.end_offset} of epoch "
+            f"{log.latest_epoch}, where the log of this node ends"
+        )
 
     def _is_stranger(self, address: Address) -> None:
         """A controller is of another cluster: it, or this node, was formatted for the wrong one."""
@@ -215,7 +233,8 @@ class MetadataFollower:
         if question is not self._under_way:
             download.give_up()
             return
-        if piece is None or piece.error or piece.position != download.position:
+        is_next = piece is not None and piece.position == download.position and len(piece.data) > 0
+        if piece is None or piece.error or not is_next:
             download.give_up()  # the leader may have another one by now
             self._useless(question, now)
             return

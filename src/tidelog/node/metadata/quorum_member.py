@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.controller.records import MetadataRecord
-from tidelog.model.errors import DiskError, ErrorCode
+from tidelog.model.errors import DiskError
 from tidelog.model.time import Now
 from tidelog.node.core.checkpointing import lower
 from tidelog.node.core.deadlines import Deadline
@@ -26,6 +26,7 @@ from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.quorum_requests import ask_voter
 from tidelog.node.metadata.voter_recognition import VoterRecognition
+from tidelog.observe.cluster_events import ControllerDisbelieved
 from tidelog.quorum.messages import (
     Address,
     BeginQuorumEpoch,
@@ -65,6 +66,8 @@ class QuorumMember:
         self._left: Callable[[Now], None] | None = None
         self._unsaid: list[Callable[[], None]] = []
         """Answers that wait for a promise to be on disk."""
+        self._disbelieved: set[Address] = set()
+        """Controllers whose latest answer cannot be."""
         self.changed: Signal[[Now]] = Signal()
         """The quorum may have changed."""
         self.leader_changed: Signal[[Now]] = Signal()
@@ -81,13 +84,6 @@ class QuorumMember:
     def asked(self, question: QuorumRequest, now: Now) -> Promise[QuorumResponse]:
         """The answer, settled once what it promises is on disk."""
         answer: Promise[QuorumResponse] = Promise()
-        if isinstance(question, Vote | BeginQuorumEpoch) and not self.recognition.is_meant(
-            question.voter, now
-        ):
-            # No word of an epoch that the asker does not know.
-            known = min(question.epoch, self._quorum.state.durable_epoch)
-            answer.settle(QuorumResponse(ErrorCode.invalid_voter_key, known))
-            return answer
         elections = self._quorum.elections
         match question:
             case Vote():
@@ -193,7 +189,7 @@ class QuorumMember:
         if address is None:
             self._runtime.deadlines.at(
                 now.monotonic_ms + self._cluster.config.controller_quorum_request_timeout_ms,
-                lambda later: self._answered(outbound, LinkLost("it listens nowhere"), later),
+                lambda later: self._failed(outbound, later),
             )
             return
         ask_voter(
@@ -206,6 +202,10 @@ class QuorumMember:
             self._cluster.config.controller_quorum_request_timeout_ms,
         )
 
+    def _failed(self, outbound: OutboundRequest, now: Now) -> None:
+        self._quorum.elections.request_failed(outbound, now)
+        self.settle(now)
+
     def _heard(
         self,
         outbound: OutboundRequest,
@@ -213,16 +213,22 @@ class QuorumMember:
         answer: QuorumResponse | LinkLost,
         now: Now,
     ) -> None:
-        if not isinstance(answer, LinkLost):
-            self._controller_watch.answered(address, now)
-        self._answered(outbound, answer, now)
-
-    def _answered(
-        self, outbound: OutboundRequest, answer: QuorumResponse | LinkLost, now: Now
-    ) -> None:
         if isinstance(answer, LinkLost):
-            self._quorum.elections.request_failed(outbound, now)
-        else:
-            said = self.recognition.answered(outbound.to.voter_id, answer, now)
-            self._quorum.elections.handle_response(outbound, said, now)
+            self._failed(outbound, now)
+            return
+        self._controller_watch.answered(address, now)
+        elections = self._quorum.elections
+        said = self.recognition.answered(outbound, answer, now)
+        self.doubt(address, elections.contradiction(said.epoch, said.leader_id))
+        elections.handle_response(outbound, said, now)
         self.settle(now)
+
+    def doubt(self, address: Address, why: str | None) -> None:
+        """A controller answered what cannot be, and why that is; or, with None, what can. Tell of
+        the former once, until the latter."""
+        if why is None:
+            self._disbelieved.discard(address)
+        elif address not in self._disbelieved:
+            self._disbelieved.add(address)
+            host, port = address
+            self._runtime.announce(ControllerDisbelieved(address=f"{host}:{port}", cause=why))

@@ -125,6 +125,8 @@ def fetched(response: FetchResponse) -> MetadataFetchResponse[memoryview] | Erro
     if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
         return ErrorCode.unknown_server_error
     [partition] = response.topics[0].partitions
+    if response.topics[0].topic_id != METADATA_TOPIC_ID or partition.index != 0:
+        return ErrorCode.unknown_server_error
     leader_id, leader_epoch = partition.current_leader or (-1, -1)
     records = partition.records
     found = [point for point in response.node_endpoints if point.node_id == leader_id]

@@ -250,7 +250,9 @@ def answer_in(response: QuorumResponseMessage) -> QuorumResponse:
     """What the asked one said; one that did not speak of the metadata log knows no epoch."""
     if response.error_code or len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
         return QuorumResponse(response.error_code or ErrorCode.unknown_server_error, _NO_EPOCH)
-    partition = response.topics[0].partitions[0]
+    topic, partition = response.topics[0], response.topics[0].partitions[0]
+    if topic.topic_name != METADATA_TOPIC or partition.partition_index != 0:
+        return QuorumResponse(ErrorCode.unknown_server_error, _NO_EPOCH)
     address: Address | None = None
     for point in response.node_endpoints:
         if point.node_id == partition.leader_id:

@@ -15,7 +15,6 @@ from typing import Final
 
 from tidelog.controller.records import MetadataRecord
 from tidelog.model.errors import ErrorCode
-from tidelog.model.ids import NO_LEADER
 from tidelog.model.time import Now
 from tidelog.node.core.links import LinkLost
 from tidelog.node.core.runtime import Runtime
@@ -24,7 +23,7 @@ from tidelog.node.metadata.controller_locator import ControllerLocator
 from tidelog.node.metadata.quorum_messages import FETCH_VERSION, fetch_request, fetched
 from tidelog.node.metadata.voter_recognition import REMEDY, VoterRecognition
 from tidelog.protocol.fetch import FetchResponse
-from tidelog.quorum.fetching import MetadataFetch
+from tidelog.quorum.fetching import MetadataFetch, MetadataFetchResponse
 from tidelog.quorum.messages import Address
 from tidelog.quorum.quorum import Quorum
 
@@ -88,13 +87,19 @@ class SoleVoter:
         others = {*image.brokers, *image.controllers} - {self._own.id}
         return not others and not image.topics_by_name
 
+    def _is_another(self, answer: MetadataFetchResponse[memoryview]) -> bool:
+        """Whether the leader that a controller follows is not this node: it has another id, or the
+        same one and listens elsewhere, or leads an epoch that this node has not come to."""
+        if answer.leader_id != self._own.id:
+            return answer.leader_id >= 0
+        own = {(point.host, point.port) for point in self._quorum.endpoints}
+        listens_here = answer.leader_address is None or answer.leader_address in own
+        return not listens_here or answer.leader_epoch > self._quorum.epoch
+
     def _answered(self, address: Address, response: FetchResponse | LinkLost, now: Now) -> None:
         self._elsewhere.pop(address, None)
         answer = response if isinstance(response, LinkLost) else fetched(response)
-        if not isinstance(answer, LinkLost | ErrorCode) and answer.leader_id not in (
-            NO_LEADER,
-            self._own.id,
-        ):
+        if not isinstance(answer, LinkLost | ErrorCode) and self._is_another(answer):
             self._elsewhere[address] = answer.leader_id
         if self._locator.are_most(self._elsewhere) and self._leads_alone and self._has_nothing:
             where = ", ".join(f"{host}:{port}" for host, port in sorted(self._elsewhere))
