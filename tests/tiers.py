@@ -43,6 +43,7 @@ FOLDERS: Final = {
     "records": Tier.QUICK,
     "replication": Tier.QUICK,
     "scenarios": Tier.QUICK,
+    "security": Tier.QUICK,
     "shell": Tier.QUICK,
     "simulator": Tier.QUICK,
     "soak": Tier.SOAK,

@@ -243,9 +243,9 @@ Event: TypeAlias = (
     | LogDirectoryOffline
     | ConnectionRefused
     | ConnectionDropped
-    | AcceptingPaused
     | AccessDenied
     | AccessDeniedToMany
+    | AcceptingPaused
 )
 
 OF_THE_NODE_ITSELF: Final = (

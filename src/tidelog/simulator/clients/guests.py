@@ -6,6 +6,7 @@ Invariant  Every guest has one question under way, so that an answer leaves in t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ FORGETS: Final = 0.02
 _GO: Final = "go"
 
 
-class Guest(ClusterClient):
+class Guest(ClusterClient, ABC):
     """Asks the leader of one partition for the same again and again."""
 
     def __init__(
@@ -74,9 +75,9 @@ class Guest(ClusterClient):
         self.want(connection)
         self.expects_answer(connection)
 
+    @abstractmethod
     def want(self, connection: int) -> None:
-        """Ask; `answered` or `failed` tells what came of it."""
-        raise NotImplementedError
+        """Ask; to be told by `answered` what came of it."""
 
     def answered(self, code: ErrorCode) -> None:
         """Note it, and go on."""
