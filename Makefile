@@ -87,6 +87,7 @@ soak: setup setup-java setup-clients setup-suites setup-browser ## For hours: al
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST)
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --transactions --groups
 	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --compaction
+	@$(BIN)/tidelog sim --seeds $(SEEDS) --seed $(FIRST) --access-control
 	@$(BIN)/python -m tests.pipelines.killing --rounds $(ROUNDS)
 	@$(BIN)/python -m tests.soak.client_suites $(SOAK)
 

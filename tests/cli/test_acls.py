@@ -13,6 +13,8 @@ from tidelog.cli.main import app
 from tidelog.model.settings.access import STANDARD_AUTHORIZER
 from tidelog.testing.cluster import Cluster
 
+pytestmark = pytest.mark.long
+
 FOR_SOMEBODY = ("add", "--topic", "t", "--allow-principal", "User:a")
 SETTINGS = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "rules.md"
 SOURCES = sorted((ROOT / "src" / "tidelog").rglob("*.py"))
 OTHER_PAGES = sorted(set((ROOT / "docs").rglob("*.md")) - {PAGE})
-FAMILIES = "DSCHLGTXK"
+FAMILIES = "DSCHLGTXKA"
 NAME = re.compile(rf"(?<![\w#/.$-])([{FAMILIES}]\d{{1,2}})(?![\w.-])")
 
 

@@ -125,12 +125,10 @@ def list_acls(
 
         pattern = _pattern(pattern_type, filters=True)
         named = _resources(topic, group, transactional_id, cluster)
-        wanted = [
-            AclFilter(kind, name, pattern, who)
-            for (kind, name), who in product(
-                named or [(ResourceType.ANY, None)], principal or [None]
-            )
-        ]
+        of_all = [AclFilter(ResourceType.ANY, None, pattern)]
+        of_some = [AclFilter(kind, name, pattern) for kind, name in named]
+        whom: list[str | None] = [*principal] if principal else [None]
+        wanted = [each._replace(principal=who) for each, who in product(of_some or of_all, whom)]
         with connected(bootstrap, data) as client:
             found = {acl for each in wanted for acl in Acls(client).find(each)}
         _print(sorted(found), as_json=as_json)

@@ -79,6 +79,13 @@ Groups = Annotated[bool, typer.Option("--groups", help="Let members of consumer 
 Compaction = Annotated[
     bool, typer.Option("--compaction", help="Let cleaners and a compacted topic take part.")
 ]
+AccessControl = Annotated[
+    bool,
+    typer.Option(
+        "--access-control",
+        help="Let clients take part whose permissions come and go; one node votes then.",
+    ),
+]
 Shown = Annotated[bool, typer.Option("--trace", help="Print every event.")]
 Save = Annotated[
     Path | None,
@@ -113,6 +120,7 @@ def sim(
     transactions: Transactions = False,
     groups: Groups = False,
     compaction: Compaction = False,
+    access_control: AccessControl = False,
     trace: Shown = False,
     save: Save = None,
     view: View = False,
@@ -134,6 +142,7 @@ def sim(
         viewing = _viewing(view, partition, output, opened)
         clients = (" --transactions" if transactions else "") + (" --groups" if groups else "")
         clients += " --compaction" if compaction else ""
+        clients += " --access-control" if access_control else ""
         if scenario is not None:
             file, text = _scenario(scenario)
             try:
@@ -144,11 +153,15 @@ def sim(
             except ScenarioError as error:
                 refuse(error.of(scenario))
         else:
+            if access_control:
+                if (controllers or 1) != 1:
+                    refuse("--access-control goes with one controller: others cannot be told apart")
+                controllers = 1
             count = seeds or (DEFAULT_SEEDS if viewing is None else 1)
             plans, which = _drawn(
                 range(seed, seed + count), brokers, controllers, separate, directories
             )
-        plans, setup = _with_clients(plans, transactions, groups, compaction)
+        plans, setup = _with_clients(plans, transactions, groups, compaction, access_control)
 
         def again(plan: Plan, saved: Path | None) -> str:
             what = which.format(seed=plan.seed) if saved is None else f" --scenario {saved}"
@@ -228,7 +241,11 @@ def _drawn(
 
 
 def _with_clients(
-    plans: Sequence[Plan], transactions: bool, groups: bool, compaction: bool
+    plans: Sequence[Plan],
+    transactions: bool,
+    groups: bool,
+    compaction: bool,
+    access_control: bool,
 ) -> tuple[list[Plan], Setup]:
     """The same plans for nodes that are ready for those clients, and a world with them."""
     from tidelog.simulator.run import setup
@@ -240,11 +257,14 @@ def _with_clients(
         ready = [setup.with_groups(plan) for plan in ready]
     if compaction:
         ready = [setup.with_compaction(plan) for plan in ready]
+    if access_control:
+        ready = [setup.with_access_control(plan) for plan in ready]
     return ready, partial(
         setup.standard_setup,
         with_transactions=transactions,
         with_groups=groups,
         with_compaction=compaction,
+        with_access_control=access_control,
     )
 
 

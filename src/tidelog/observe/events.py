@@ -267,9 +267,9 @@ Event: TypeAlias = (
     | LogDirectoryOffline
     | ConnectionRefused
     | ConnectionDropped
-    | AcceptingPaused
     | AccessDenied
     | AccessDeniedToMany
+    | AcceptingPaused
     | CertificatesReloaded
     | CertificatesKept
 )

@@ -14,7 +14,7 @@ Invariant  Every denial that withholds what was asked for is told; a client neve
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from tidelog.model.errors import ErrorCode, Refusal
 from tidelog.model.principal import Principal
@@ -65,7 +65,7 @@ class Authorization:
 
     def allows(
         self,
-        request: Request[Any],
+        request: Request[object],
         operation: AclOperation,
         kind: ResourceType,
         name: str,
@@ -84,14 +84,14 @@ class Authorization:
         return False
 
     def allows_on_cluster(
-        self, request: Request[Any], operation: AclOperation, *, quietly: bool = False
+        self, request: Request[object], operation: AclOperation, *, quietly: bool = False
     ) -> bool:
         """Whether a request may do this to the cluster."""
         if self.authorizer is None:
             return True
         return self.allows(request, operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
 
-    def allows_whole(self, request: Request[Any]) -> bool:
+    def allows_whole(self, request: Request[object]) -> bool:
         """Whether a request may be served at all, where one permission decides that."""
         if self.authorizer is None:
             return True
@@ -100,7 +100,7 @@ class Authorization:
 
     def denied(
         self,
-        request: Request[Any],
+        request: Request[object],
         operation: AclOperation,
         kind: ResourceType,
         names: Iterable[str],
@@ -117,7 +117,7 @@ class Authorization:
         )
 
     def allows_some(
-        self, request: Request[Any], operation: AclOperation, kind: ResourceType
+        self, request: Request[object], operation: AclOperation, kind: ResourceType
     ) -> bool:
         """Whether there is a resource of this kind to which a request may do this."""
         authorizer = self.authorizer
@@ -125,7 +125,7 @@ class Authorization:
             request.principal, request.client_host, operation, kind
         )
 
-    def operations(self, request: Request[Any], kind: ResourceType, name: str) -> int:
+    def operations(self, request: Request[object], kind: ResourceType, name: str) -> int:
         """All that a request may do to a resource, as a bit for each operation."""
         if self.authorizer is None:
             return EVERY_OPERATION[kind]
@@ -135,7 +135,7 @@ class Authorization:
             if self.allows(request, operation, kind, name, quietly=True)
         )
 
-    def cluster_operations(self, request: Request[Any]) -> int:
+    def cluster_operations(self, request: Request[object]) -> int:
         """All that a request may do to the cluster, if it may describe it."""
         if not self.allows_on_cluster(request, AclOperation.DESCRIBE):
             return 0

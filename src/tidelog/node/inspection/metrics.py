@@ -110,6 +110,10 @@ REJECTED: Final = counter(
     f"{_TOPICS}_rejectedbatches_total",
     "Produced batches that were refused, for too few in-sync replicas or for what they hold.",
 )
+DENIALS: Final = counter(
+    "tidelog_authorization_denials_total",
+    "Permissions that requests lacked; events of the kind AccessDenied say which.",
+)
 LOG_SIZE: Final = gauge(
     "kafka_log_log_size_bytes", f"Bytes of logs here; the {NAMED_MAX} largest topics.", "topic"
 )
@@ -232,6 +236,7 @@ def _replication(inspection: Inspection, found: Survey) -> Iterator[Metric]:
         (REPLICATION_BYTES_IN, counters.replication_bytes_in),
         (REPLICATION_BYTES_OUT, counters.replication_bytes_out),
         (REJECTED, counters.rejected_batches),
+        (DENIALS, counters.denials),
         (BROKER_STATE, BROKER_STATES[_broker_state(inspection)]),
     )
     yield from (one(family, value) for family, value in numbers)

@@ -18,6 +18,7 @@ from tidelog.simulator.clients.copier import Copier
 from tidelog.simulator.clients.copier_member import CopierMember
 from tidelog.simulator.clients.copy_auditor import CopyAuditor
 from tidelog.simulator.clients.groups import GroupMember, Member
+from tidelog.simulator.clients.guests import Doorkeeper, GuestReader, GuestWriter
 from tidelog.simulator.clients.history import ACKS_ALL, History
 from tidelog.simulator.clients.markers import LateCoordinator, LateCopies
 from tidelog.simulator.clients.offset_history import OffsetHistory
@@ -45,6 +46,8 @@ PAIRS_PARTITIONS: Final = 2
 COPIES: Final = "copies"
 TABLE: Final = "table"
 """Compacted."""
+VAULT: Final = "vault"
+"""Of which rules speak that come and go."""
 LONG_MS: Final = 24 * 3_600_000
 SHORT_MS: Final = 100
 PAIR: Final = "pair"
@@ -298,3 +301,24 @@ def add_table(world: World) -> tuple[TableWriter, TableReader, bool]:
     for client in (administrator, writer, reader):
         world.add_client(client)
     return writer, reader, keeps_tombstones
+
+
+def add_guests(world: World) -> tuple[Doorkeeper, GuestWriter, GuestReader]:
+    """Give the world a topic that is not open to all, guests, and who forbids them something."""
+    dice = world.dice("guests")
+    nodes = world.plan.broker_ids
+    partition = TopicPartition(VAULT, 0)
+    writer = GuestWriter("guest writer", nodes, partition, dice.choice((30, 100)))
+    reader = GuestReader("guest reader", nodes, partition, dice.choice((10, 50)))
+    doorkeeper = Doorkeeper(
+        "doorkeeper",
+        nodes,
+        VAULT,
+        min(3, len(nodes)),
+        (writer, reader),
+        interval_ms=dice.choice((200, 800)),
+        stop_ms=world.plan.faults_ms + GOES_ON_MS,
+    )
+    for place, client in enumerate((doorkeeper, writer, reader)):
+        world.add_client(client, stream=f"guests/{place}")
+    return doorkeeper, writer, reader

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tidelog.model.settings.access import STANDARD_AUTHORIZER
 from tidelog.simulator.clients.groups import SESSION_MS
 from tidelog.simulator.clients.workload import (
     OFFSETS_PARTITIONS,
     add_copiers,
     add_groups,
+    add_guests,
     add_table,
     add_transactions,
     add_workload,
 )
+from tidelog.simulator.rules.access_rules import AccessRules
 from tidelog.simulator.rules.copy_rules import CopyRules
 from tidelog.simulator.rules.group_rules import GroupRules
 from tidelog.simulator.rules.offset_rules import OffsetRules
@@ -56,6 +59,7 @@ def standard_setup(
     with_transactions: bool = False,
     with_groups: bool = False,
     with_compaction: bool = False,
+    with_access_control: bool = False,
 ) -> None:
     """The clients and rules of `tidelog sim`."""
     expect_started(world)
@@ -76,6 +80,8 @@ def standard_setup(
     if with_compaction:
         writer, table_reader, keeps_tombstones = add_table(world)
         TableRules(world, ghost, writer, table_reader, keeps_tombstones=keeps_tombstones).watch()
+    if with_access_control:
+        AccessRules(world, *add_guests(world)).watch()
 
 
 def with_transactions(plan: Plan) -> Plan:
@@ -129,3 +135,16 @@ def with_compaction(plan: Plan) -> Plan:
     }
     given = tuple((name, str(value)) for name, value in settings.items())
     return replace(plan, settings=(*plan.settings, *given))
+
+
+def with_access_control(plan: Plan) -> Plan:
+    """The same run on nodes with an authorizer; what no rule speaks of is open to all.
+
+    Nobody proves here who he is, so that no node can be a super user; only a controller that is
+    alone begins without one.
+    """
+    settings = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    return replace(plan, settings=(*plan.settings, *settings.items()))
