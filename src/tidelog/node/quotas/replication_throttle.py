@@ -62,7 +62,6 @@ class ReplicationThrottle:
         partitions = self._topics[topic]
         return partitions is None or partition in partitions
 
-    @property
     def is_exceeded(self) -> bool:
         """Whether throttled replicas have to wait."""
         return self.bytes_per_second > self._limit
