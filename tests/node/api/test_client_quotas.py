@@ -439,3 +439,12 @@ def test_metrics_tell_how_often_and_how_long_clients_had_to_wait(
     assert told["kafka_server_clientquotamanager_throttled_total", "Produce"] == 1
     assert told["kafka_server_clientquotamanager_throttletimems_total", "Produce"] == waited_ms
     assert told["kafka_server_clientquotamanager_throttled_total", "Fetch"] == 0
+
+
+def test_the_longest_time_that_an_answer_can_tell_is_the_longest_to_wait(
+    peer: Peer, batch: NewBatch, orders: UUID
+) -> None:
+    set_quotas(peer, {"client-id": "test"}, producer_byte_rate=1.0)
+    for _ in range(5):
+        told_ms = produced_bytes(peer, batch(b"x" * 500_000))[1]
+    assert told_ms == 2**31 - 1

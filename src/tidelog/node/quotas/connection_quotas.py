@@ -1,13 +1,14 @@
 """How many connections a node takes, and how fast: from its settings and the quotas of addresses.
 
-Invariant  A quota of something that is no address, which other controllers may have let in, counts
-           for nobody.
+Invariant  A quota of something that is no address, or one that is no number above 0, which other
+           controllers may have let in, counts for nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
+from math import inf
 
 from tidelog.controller.image_delta import QuotaOwner
 from tidelog.model.config import NodeConfig
@@ -24,9 +25,10 @@ def connection_limits(
     of_any = MAX_INT
     for owner, values in quotas.items():
         names = {part.entity_type: part.entity_name for part in owner}
-        if names.keys() != {IP} or CONNECTION_CREATION_RATE not in values:
+        limit = values.get(CONNECTION_CREATION_RATE, inf)
+        if names.keys() != {IP} or not 0 < limit < MAX_INT:
             continue
-        name, rate = names[IP], int(values[CONNECTION_CREATION_RATE])
+        name, rate = names[IP], int(limit)
         if name is None:
             of_any = rate
         elif (address := _address(name)) is not None:

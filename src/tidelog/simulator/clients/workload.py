@@ -73,8 +73,7 @@ class Workload:
 def add_workload(world: World) -> Workload:
     """Give the world topics and clients."""
     dice = world.dice("workload")
-    nodes = world.plan.broker_ids
-    history = History()
+    nodes, history = world.plan.broker_ids, History()
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     replicas = min(3, len(nodes))
     flush_messages = str(dice.choice((1, 3)))
