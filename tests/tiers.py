@@ -99,6 +99,7 @@ SPREAD: Final = frozenset(
         "tests/simulator/test_pauses.py",
         "tests/simulator/test_quorums.py",
         "tests/simulator/test_seeds.py",
+        "tests/simulator/test_throttles.py",
         "tests/simulator/test_transactions.py",
         "tests/storage/test_log_crash.py",
     }

@@ -155,6 +155,19 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
         "resources": _topic_resource(topic, configuration_keys=["retention.ms"]),
         "include_synonyms": True,
     },
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda topic: {
+        "components": [{"entity_type": "client-id", "match_type": 0, "match": topic.name}],
+        "strict": True,
+    },
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda topic: {
+        "entries": [
+            {
+                "entity": [{"entity_type": "client-id", "entity_name": topic.name}],
+                "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}],
+            }
+        ],
+        "validate_only": False,
+    },
     ApiKey.ALTER_CONFIGS: lambda topic: {
         "resources": _topic_resource(topic, configs=[{"name": "retention.ms", "value": "10000000"}])
     },

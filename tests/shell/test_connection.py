@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
+from tidelog.node.core.effects import (
+    Close,
+    Effect,
+    MeasureRequests,
+    PauseReading,
+    ResumeReading,
+    Send,
+)
+from tidelog.node.core.inputs import RequestTook
 from tidelog.observe.events import ConnectionDropped, ConnectionRefused
 from tidelog.shell.connection import FRAMES_PER_TURN, STOP_READING_ABOVE
 from tidelog.shell.effects import ConnectionLimits
@@ -359,3 +367,22 @@ def test_a_flood_of_small_requests_leaves_room_for_others(shell: Shell) -> None:
     shell.run(scenario())
     polite_turn = len(order) - 1 - order[::-1].index(2)
     assert polite_turn < 5000
+
+
+def test_the_steps_of_requests_are_measured_only_while_the_node_wants_it(shell: Shell) -> None:
+    def obey(connection: int, frame: memoryview) -> list[Effect]:
+        answer = Send(connection, [bytes(frame)])
+        return [MeasureRequests(bytes(frame) != b"enough"), answer]
+
+    shell.node.on_frame = obey
+
+    async def scenario() -> None:
+        client = await shell.connect()
+        for word in (b"measure", b"one", b"enough", b"enough"):
+            await client.send_frame(word)
+            assert await client.receive_frame() == word
+
+    shell.run(scenario())
+    took = [each for each in shell.node.inputs if isinstance(each, RequestTook)]
+    assert len(took) == 2  # of the second request and the third
+    assert all(each.nanoseconds > 0 for each in took)

@@ -24,13 +24,14 @@ def accepted_peer(endpoint: Endpoint, connect_to: str) -> tuple[str, str]:
     seen: list[tuple[str, str]] = []
     listener = Listener(endpoint, SocketOptions(receive_buffer_bytes=50_000))
 
-    def accepted(name: str, peer: socket.socket, host: str) -> None:
+    def accepted(name: str, peer: socket.socket, host: str) -> int:
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not peer.getblocking()
         peer.close()
         seen.append((name, host))
         loop.stop()
+        return 0
 
     listener.open(loop, accepted, lambda event: None)
     with socket.create_connection((connect_to, listener.endpoint.port)):
@@ -60,7 +61,7 @@ def test_a_host_name_is_resolved() -> None:
 def test_a_port_in_use_is_refused_with_advice() -> None:
     loop = uvloop.new_event_loop()
     first = Listener(Endpoint("A", "127.0.0.1", 0), SocketOptions())
-    first.open(loop, lambda name, peer, host: None, lambda event: None)
+    first.open(loop, lambda name, peer, host: 0, lambda event: None)
     with pytest.raises(ConfigError, match="another process listens there"):
         Listener(first.endpoint, SocketOptions())
     first.close(loop)
@@ -71,9 +72,9 @@ def test_of_two_that_are_bound_to_a_port_only_one_can_open() -> None:
     loop = uvloop.new_event_loop()
     first = Listener(Endpoint("A", "127.0.0.1", 0), SocketOptions())
     second = Listener(first.endpoint, SocketOptions())
-    first.open(loop, lambda name, peer, host: None, lambda event: None)
+    first.open(loop, lambda name, peer, host: 0, lambda event: None)
     with pytest.raises(ConfigError, match="another process listens there"):
-        second.open(loop, lambda name, peer, host: None, lambda event: None)
+        second.open(loop, lambda name, peer, host: 0, lambda event: None)
     first.close(loop)
     second.close(loop)
     loop.close()

@@ -29,6 +29,7 @@ from tidelog.cli import (
     pipelines,
     placed,
     produce,
+    quotas,
     sim,
     stories,
     support_bundle,
@@ -79,6 +80,7 @@ app.add_typer(transactions.app, name="transactions", rich_help_panel=_DATA)
 app.add_typer(partitions.app, name="partitions", rich_help_panel=_DATA)
 app.add_typer(configs.app, name="configs", rich_help_panel=_DATA)
 app.add_typer(acls.app, name="acls", rich_help_panel=_DATA)
+app.add_typer(quotas.app, name="quotas", rich_help_panel=_DATA)
 app.add_typer(cluster.app, name="cluster", rich_help_panel=_DATA)
 app.command(rich_help_panel=_LOOK)(top.top)
 app.command(rich_help_panel=_LOOK)(events.events)

@@ -9,6 +9,7 @@ Invariant  A key that nothing reads is in `without_effect`, to be announced; one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -194,6 +195,13 @@ class NodeConfig(
     def controller_names(self) -> tuple[str, ...]:
         """controller.listener.names in the upper case that listener names have."""
         return tuple(name.upper() for name in self.controller_listener_names)
+
+    @property
+    def connections_of_hosts(self) -> Mapping[str, int]:
+        """How many connections addresses may have that have a limit of their own."""
+        texts = self.max_connections_per_ip_overrides.split(",")
+        pairs = (text.strip().rpartition(":") for text in texts if text)
+        return {str(ip_address(address)): int(limit) for address, _, limit in pairs}
 
     @property
     def inter_broker_name(self) -> str:

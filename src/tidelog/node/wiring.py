@@ -26,6 +26,7 @@ from tidelog.model.config import NodeConfig
 from tidelog.model.entropy import Entropy
 from tidelog.model.errors import Refusal
 from tidelog.model.principal import principals
+from tidelog.model.quota_words import IP
 from tidelog.model.time import Now
 from tidelog.node.api import Contexts, controller_routes, routes
 from tidelog.node.api.contexts import (
@@ -54,7 +55,6 @@ from tidelog.node.coordination.transaction_markers import TransactionMarkers
 from tidelog.node.coordination.transactional_produce import TransactionGate
 from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.delayed_requests import DelayedRequests
-from tidelog.node.core.effects import LimitConnections
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.requests import Requests
 from tidelog.node.core.runtime import Runtime
@@ -77,6 +77,7 @@ from tidelog.node.metadata.sole_voter import SoleVoter
 from tidelog.node.metadata.voter_recognition import VoterRecognition
 from tidelog.node.metadata.voter_updates import VoterUpdates
 from tidelog.node.quotas.client_throttles import ClientThrottles
+from tidelog.node.quotas.connection_quotas import connection_limits
 from tidelog.node.quotas.mutation_throttles import MutationThrottles
 from tidelog.node.quotas.replication_throttle import ReplicationThrottles
 from tidelog.node.replicas.flushes import Flushes
@@ -197,6 +198,9 @@ def build_rooms(config: NodeConfig, files: FileSystem, entropy: Entropy, now: No
             lifecycle=replicas.lifecycle,
             sessions=base.sessions,
             meter=requests.meter,
+            throttles=base.throttles,
+            mutations=base.mutations,
+            replication_throttles=base.replication_throttles,
         )
     )
     metadata.image_changed.hear(inspection.watching.metadata_changed)
@@ -431,8 +435,9 @@ def _reconfigure(runtime: Runtime, cluster: ClusterView, delta: ImageDelta, now:
     before = cluster.config
     cluster.reconfigure()
     config = cluster.config
-    limits = LimitConnections(config.max_connections_per_ip, config.max_connections)
-    if limits != (before.max_connections_per_ip, before.max_connections):
+    quotas = cluster.image.access.quotas
+    limits = connection_limits(config, quotas)
+    if limits != connection_limits(before, quotas):
         runtime.effects.append(limits)
 
 
@@ -448,6 +453,8 @@ def _change_quotas(base: Base, requests: Requests, delta: ImageDelta, now: Now) 
         throttles.change(quotas)
         base.mutations.change(quotas)
         requests.meter.time_quota = throttles if throttles.bounds_time else None
+        if any(part.entity_type == IP for owner in delta.quotas for part in owner):
+            base.runtime.effects.append(connection_limits(base.cluster.config, quotas))
 
 
 def _build_api(

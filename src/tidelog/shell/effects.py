@@ -14,7 +14,8 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, assert_never
 
 from tidelog.model.time import Now
@@ -45,10 +46,12 @@ from tidelog.node.core.inputs import (
     TickEnded,
     TimePassed,
 )
+from tidelog.node.quotas.rate import Windows
 from tidelog.observe.events import ConnectionDropped, ConnectionRefused, Event
 from tidelog.shell.certificates import NodeCertificates
 from tidelog.shell.clock import read_clock
 from tidelog.shell.connection import Connection, Peer
+from tidelog.shell.connection_rates import ConnectionRates
 from tidelog.shell.jobs import Jobs
 from tidelog.shell.links import LinkLimits, OutgoingLinks
 from tidelog.shell.slabs import SlabPool
@@ -57,6 +60,8 @@ from tidelog.shell.transfer import Transfer, best_transfer
 
 _CLOSE_WITHIN_MS: Final = 10_000
 _NEVER_MS: Final = 2**63
+_ANY_RATE: Final = 2_147_483_647
+_TURNED_AWAY_MAX: Final = 1_000
 
 
 class SteppedNode(Protocol):
@@ -87,6 +92,16 @@ class ConnectionLimits(NamedTuple):
     per_host: int = 2_147_483_647
     in_all: int = 2_147_483_647
     handshake_within_s: float = HANDSHAKE_WITHIN_S
+    of_hosts: Mapping[str, int] = MappingProxyType({})
+    """How many addresses may have for which `per_host` does not count."""
+    rate: int = 2_147_483_647
+    """Connections in a second."""
+    rate_per_host: int = 2_147_483_647
+    rates_of_hosts: Mapping[str, int] = MappingProxyType({})
+    windows: Windows = Windows(11, 1000)
+    """In which rates are measured."""
+    any_rate: frozenset[str] = frozenset()
+    """Listeners whose connections may be made at any rate: without each other brokers cannot do."""
     unlimited: frozenset[str] = frozenset()
     """Listeners whose connections are not counted: without its controllers a cluster could neither
     start nor take a limit back."""
@@ -134,6 +149,9 @@ class NodeDriver:
         self._per_host: Counter[str] = Counter()
         self._last_connection = 0
         self._measures_requests = False
+        self._rates = ConnectionRates(limits.windows)
+        self._turned_away: dict[socket.socket, asyncio.TimerHandle] = {}
+        """Sockets of addresses that were too fast, until they are closed."""
         self._unflushed: list[Connection] = []
         self._now: Now | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -177,19 +195,28 @@ class NodeDriver:
     def request_stop(self, reason: str) -> None:
         self._happened(StopRequested(self.now, reason))
 
-    def accept(self, listener: str, peer_socket: socket.socket, peer_host: str) -> None:
-        """Take a connection over, or turn it away when there are too many."""
+    def accept(self, listener: str, peer_socket: socket.socket, peer_host: str) -> int:
+        """Take a connection over, or turn it away when there are too many, or too many at a time.
+
+        How many milliseconds its listener is not to accept another one.
+        """
+        pause_ms = 0
+        if listener not in self._limits.any_rate:
+            pause_ms = self._rates.of_node(self._limits.rate, self.now.monotonic_ms)
         refusal = self._refusal(listener, peer_host)
+        wait_ms = 0 if refusal is not None else self._too_fast_ms(listener, peer_host)
+        if wait_ms > 0:
+            refusal = "this address makes connections too fast (connection_creation_rate)"
         if refusal is not None:
-            peer_socket.close()
+            self._turn_away(peer_socket, wait_ms)
             self._announce(ConnectionRefused(listener=listener, peer_host=peer_host, cause=refusal))
-            return
+            return pause_ms
         self._last_connection += 1
         peer = Peer(self._last_connection, listener, peer_host)
         now = self.now
         connection = self._connection(peer, peer_socket)
         if connection is None:
-            return
+            return pause_ms
         connection.idle_since_ms = now.monotonic_ms
         self._connections[peer.connection] = connection
         if listener not in self._limits.unlimited:
@@ -197,6 +224,7 @@ class NodeDriver:
         if not isinstance(connection, TlsConnection):  # which is opened once it is secured
             self._happened(ConnectionOpened(now, peer.connection, listener, peer_host))
         connection.start()
+        return pause_ms
 
     def connection_secured(self, peer: Peer, certificate: bytes | None) -> None:
         self._happened(
@@ -229,6 +257,9 @@ class NodeDriver:
         self._set_timer(None)
         self._jobs.close()
         self._links.close_all("the node stopped")
+        for turned_away, timer in self._turned_away.items():
+            timer.cancel()
+            turned_away.close()
         for connection in list(self._connections.values()):
             connection.flush()
             connection.abandon("the node stopped")
@@ -269,11 +300,29 @@ class NodeDriver:
             return None
         if self._per_host.total() >= limits.in_all:
             return f"the node already has {limits.in_all} connections (max.connections)"
-        if self._per_host[peer_host] >= limits.per_host:
-            return (
-                f"this address already has {limits.per_host} connections (max.connections.per.ip)"
-            )
+        most = limits.of_hosts.get(peer_host, limits.per_host)
+        if self._per_host[peer_host] >= most:
+            return f"this address already has {most} connections (max.connections.per.ip)"
         return None
+
+    def _too_fast_ms(self, listener: str, peer_host: str) -> int:
+        limits = self._limits
+        limit = limits.rates_of_hosts.get(peer_host, limits.rate_per_host)
+        if limit == _ANY_RATE or listener in limits.any_rate:
+            return 0
+        return self._rates.of_host(peer_host, limit, self.now.monotonic_ms)
+
+    def _turn_away(self, peer_socket: socket.socket, after_ms: int) -> None:
+        """Close it; later, if its peer is to be slowed down, and only so many at a time."""
+        if after_ms == 0 or len(self._turned_away) >= _TURNED_AWAY_MAX:
+            peer_socket.close()
+            return
+
+        def close() -> None:
+            del self._turned_away[peer_socket]
+            peer_socket.close()
+
+        self._turned_away[peer_socket] = self._loop.call_later(after_ms / 1000, close)
 
     def _happened(self, happened: Input) -> None:
         effects = self._node.step(happened)
@@ -317,8 +366,8 @@ class NodeDriver:
                     self._announce(event)
                 case OpenListeners(names):
                     self._world.open_listeners(names)
-                case LimitConnections(per_host, in_all):
-                    self._limits = self._limits._replace(per_host=per_host, in_all=in_all)
+                case LimitConnections():
+                    self._limits = self._limits._replace(**effect._asdict())
                 case MeasureRequests(is_wanted):
                     self._measures_requests = is_wanted
                 case Stopped(failure):

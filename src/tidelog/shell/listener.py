@@ -3,7 +3,7 @@
 Invariant  An address somebody listens on is found out before the node touches its data; nobody
            is let in before the node asks for it.
 Invariant  When the process has no descriptor left for a connection, accepting rests for a moment
-           instead of spinning; existing connections go on.
+           instead of spinning; existing connections go on. The same when they come too fast.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.model.errors import ConfigError
 from tidelog.model.settings.endpoints import Endpoint
@@ -21,6 +21,10 @@ from tidelog.observe.events import AcceptingPaused, Event
 _ACCEPT_AT_A_TIME: Final = 32
 _REST_MS: Final = 500
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+Accepted: TypeAlias = Callable[[str, socket.socket, str], int]
+"""Takes a peer over; how many milliseconds nobody else is to be let in."""
 
 
 class SocketOptions(NamedTuple):
@@ -51,7 +55,7 @@ class Listener:
     def open(
         self,
         loop: asyncio.AbstractEventLoop,
-        accepted: Callable[[str, socket.socket, str], None],
+        accepted: Accepted,
         announce: Callable[[Event], None],
     ) -> None:
         """Let peers in: each is given to `accepted` with the listener's name and its address.
@@ -92,7 +96,7 @@ class _Door:
         loop: asyncio.AbstractEventLoop,
         bound: socket.socket,
         listener: Listener,
-        accepted: Callable[[str, socket.socket, str], None],
+        accepted: Accepted,
         announce: Callable[[Event], None],
     ) -> None:
         self._loop = loop
@@ -117,11 +121,17 @@ class _Door:
                     return
                 continue  # the peer gave up before it was accepted
             peer.setblocking(False)
-            self._accepted(self._name, peer, address[0].removeprefix("::ffff:"))
+            pause_ms = self._accepted(self._name, peer, address[0].removeprefix("::ffff:"))
+            if pause_ms > 0:
+                self._pause(pause_ms)
+                return
+
+    def _pause(self, pause_ms: int) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.call_later(pause_ms / 1000, self.open)
 
     def _rest(self, error: OSError) -> None:
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.call_later(_REST_MS / 1000, self.open)
+        self._pause(_REST_MS)
         self._announce(
             AcceptingPaused(
                 listener=self._name,

@@ -65,9 +65,10 @@ class NodeHttp:
         if self._routes is not None:
             await self._routes.close()
 
-    def _accepted(self, _name: str, peer: socket.socket, _host: str) -> None:
+    def _accepted(self, _name: str, peer: socket.socket, _host: str) -> int:
         if self._server is not None:
             self._server.take(peer)
+        return 0
 
     def _report(self, problem: str) -> None:
         self._journal.say(f"a question over HTTP failed: {problem}", read_clock())

@@ -25,6 +25,7 @@ from tidelog.model.settings.endpoints import Endpoint
 from tidelog.model.time import Now
 from tidelog.node.core.effects import Effect
 from tidelog.node.inspection.inspection import Inspection
+from tidelog.node.quotas.rate import Windows
 from tidelog.observe.events import Event
 from tidelog.protocol.frame import FRAME_LIMIT
 from tidelog.shell.certificates import NodeCertificates
@@ -258,8 +259,19 @@ def connection_limits(config: NodeConfig) -> ConnectionLimits:
         idle_ms=config.connections_max_idle_ms,
         per_host=config.max_connections_per_ip,
         in_all=config.max_connections,
+        of_hosts=config.connections_of_hosts,
+        rate=config.max_connection_creation_rate,
+        windows=Windows(config.quota_window_num, config.quota_window_size_seconds * 1000),
+        any_rate=frozenset({*config.controller_names, *_protected(config)}),
         unlimited=frozenset(config.controller_names),
     )
+
+
+def _protected(config: NodeConfig) -> tuple[str, ...]:
+    """The listener of brokers among themselves, where clients have another one."""
+    names = [endpoint.name for endpoint in config.endpoints]
+    of_clients = [name for name in names if name not in config.controller_names]
+    return (config.inter_broker_name,) if config.is_broker and len(of_clients) > 1 else ()
 
 
 def link_limits(config: NodeConfig) -> LinkLimits:

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.model.errors import ErrorCode
 from tidelog.node.core.inputs import RequestTook
+from tidelog.node.inspection.metrics import node_metrics
 from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -402,3 +403,48 @@ def test_brokers_that_ask_a_controller_for_topics_are_not_bounded(
     set_quotas(peer, {"client-id": None}, controller_mutation_rate=1.0)
     broker = bench.connect("CONTROLLER", "broker-1")
     assert create(broker, ("a", 12), ("b", 1)) == ([0, 0], 0)
+
+
+# Connections
+
+
+def test_quotas_of_addresses_are_told_to_the_shell(bench: NodeBench, peer: Peer) -> None:
+    set_quotas(peer, {"ip": "10.0.0.1"}, connection_creation_rate=3.0)
+    set_quotas(peer, {"ip": None}, connection_creation_rate=20.0)
+    assert (bench.limits[-1].rate_per_host, bench.limits[-1].rates_of_hosts) == (
+        20,
+        {"10.0.0.1": 3},
+    )
+    told = len(bench.limits)
+    set_quotas(peer, {"client-id": "test"}, producer_byte_rate=3.0)
+    assert len(bench.limits) == told
+    set_quotas(peer, {"ip": "10.0.0.1"}, connection_creation_rate=None)
+    assert bench.limits[-1].rates_of_hosts == {}
+
+
+def test_metrics_tell_how_often_and_how_long_clients_had_to_wait(
+    bench: NodeBench, peer: Peer, batch: NewBatch, orders: UUID
+) -> None:
+    set_quotas(peer, {"client-id": "test"}, producer_byte_rate=1000.0)
+    waited_ms = produced_bytes(peer, batch(b"x" * 20_000))[1]
+    surveying = bench.node.inspection.survey()
+    with pytest.raises(StopIteration) as surveyed:
+        while True:
+            next(surveying)
+    told = {
+        (metric.family.name, *labels): value
+        for metric in node_metrics(bench.node.inspection, surveyed.value.value, bench.now)
+        for labels, value in metric.values
+    }
+    assert told["kafka_server_clientquotamanager_throttled_total", "Produce"] == 1
+    assert told["kafka_server_clientquotamanager_throttletimems_total", "Produce"] == waited_ms
+    assert told["kafka_server_clientquotamanager_throttled_total", "Fetch"] == 0
+
+
+def test_the_longest_time_that_an_answer_can_tell_is_the_longest_to_wait(
+    peer: Peer, batch: NewBatch, orders: UUID
+) -> None:
+    set_quotas(peer, {"client-id": "test"}, producer_byte_rate=1.0)
+    for _ in range(5):
+        told_ms = produced_bytes(peer, batch(b"x" * 500_000))[1]
+    assert told_ms == 2**31 - 1

@@ -283,7 +283,17 @@ def test_limits_on_connections_that_change_while_a_node_runs_are_told_to_the_she
     assert alter(peer, BROKER, "", ("max.connections", SET, "80")) == 0
     assert alter(peer, BROKER, "100", ("max.connections", DELETE, None)) == 0
     unlimited = 2**31 - 1
-    assert bench.limits == [(unlimited, 70), (7, 70), (7, 80)]
+    assert [(limits.per_host, limits.in_all) for limits in bench.limits] == [
+        (unlimited, 70),
+        (7, 70),
+        (7, 80),
+    ]
+    assert alter(peer, BROKER, "", ("max.connections.per.ip.overrides", SET, "10.0.0.1:3")) == 0
+    assert alter(peer, BROKER, "", ("max.connection.creation.rate", SET, "9")) == 0
+    assert bench.limits[-1].of_hosts == {"10.0.0.1": 3}
+    assert bench.limits[-1].rate == 9
+    refused = alter(peer, BROKER, "", ("max.connections.per.ip.overrides", SET, "a.host:3"))
+    assert refused == ErrorCode.invalid_request
 
 
 def test_settings_that_change_while_a_node_runs_reach_its_logs(

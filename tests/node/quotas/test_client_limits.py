@@ -7,7 +7,9 @@ from itertools import combinations
 import pytest
 
 from tidelog.controller.client_quotas import owner_of
+from tidelog.model.config import NodeConfig
 from tidelog.node.quotas.client_limits import ClientLimits
+from tidelog.node.quotas.connection_quotas import connection_limits
 
 KEY = "producer_byte_rate"
 PRECEDENCE: tuple[tuple[tuple[tuple[str, str | None], ...], tuple[str, str]], ...] = (
@@ -60,3 +62,21 @@ def test_a_client_without_an_id_has_the_quota_of_its_user_or_none() -> None:
     assert ClientLimits(of_ids, KEY).of("ann", "") is None
     of_users = {**of_ids, owner_of((("user", None),)): {KEY: 3.0}}
     assert ClientLimits(of_users, KEY).of("ann", "") == (("ann", ""), 3.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e300, float("inf"), float("nan")])
+def test_what_is_no_number_above_0_bounds_nobody(value: float) -> None:
+    entity = {owner_of((("user", "ann"),)): {KEY: value}}
+    assert not ClientLimits(entity, KEY)
+    address = {owner_of((("ip", "10.0.0.1"),)): {"connection_creation_rate": value}}
+    config = NodeConfig.from_properties(
+        {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "log.dirs": "/data",
+        }
+    )
+    assert connection_limits(config, address).rates_of_hosts == {}

@@ -113,3 +113,13 @@ def test_any_history_leaves_as_many_tokens_as_the_plain_model(
         bucket.take(taken, limit, now_ms)
         plain.take(taken, now_ms)
         assert bucket.tokens(limit, now_ms) == pytest.approx(plain.tokens, abs=1e-6)
+
+
+@given(st.floats(1e-310, 2.0**63), st.integers(1, 1 << 40))
+def test_no_quota_is_too_small_or_too_large_to_be_waited_for(limit: float, value: int) -> None:
+    rate, bucket = Rate(ELEVEN_SECONDS), TokenBucket(ELEVEN_SECONDS)
+    rate.record(value, 0)
+    bucket.take(value, limit, 0)
+    assert 0 <= throttle_ms(rate.per_second(0), limit, rate.window_ms(0)) < 1 << 31
+    assert 0 <= bucket.throttle_ms(limit, 0) < 1 << 31
+    assert bucket.full_at_ms > 0

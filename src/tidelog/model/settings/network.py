@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
 
 from tidelog.model.settings.security import SecurityProtocol
@@ -19,6 +20,15 @@ from tidelog.model.settings.setting import (
 
 PROTOCOLS: Final = tuple(protocol.name for protocol in SecurityProtocol)
 _BUFFER = Limit("at least 1, or -1 for the operating system's choice", lambda v: v == -1 or v >= 1)
+
+
+def _is_override(pair: str) -> bool:
+    address, _, limit = pair.strip().rpartition(":")
+    try:
+        ip_address(address)
+    except ValueError:
+        return False
+    return limit.isdecimal()
 
 
 class NetworkSettings(Settings):
@@ -75,6 +85,14 @@ class NetworkSettings(Settings):
         ("PLAINTEXT://:9092",),
         "Addresses this node listens on, as NAME://host:port; an empty host is every address.",
     )
+    max_connection_creation_rate = Setting(
+        ConfigType.INT,
+        MAX_INT,
+        "Connections that may be made to this node in a second; more wait to be accepted. Those of "
+        "controllers' listeners do not count, nor those among brokers on a listener of their own.",
+        at_least(0),
+        scope=Scope.CLUSTER_WIDE,
+    )
     max_connections = Setting(
         ConfigType.INT,
         MAX_INT,
@@ -95,6 +113,16 @@ class NetworkSettings(Settings):
         "The name of the listener brokers use among themselves, where it is that of a protocol; "
         "not together with inter.broker.listener.name.",
         one_of(*PROTOCOLS),
+    )
+    max_connections_per_ip_overrides = Setting(
+        ConfigType.STRING,
+        "",
+        "Addresses for which another limit counts than max.connections.per.ip, as address:limit.",
+        Limit(
+            "a list of address:limit pairs, addresses in digits",
+            lambda text: all(map(_is_override, text.split(","))) or not text,
+        ),
+        scope=Scope.CLUSTER_WIDE,
     )
     node_id = Setting(
         ConfigType.INT,

@@ -167,10 +167,6 @@ _BY_REASON: Final = {
     remote.log.storage.manager.class.path string null .. read-only
     remote.log.storage.manager.impl.prefix string rsm.config. .. read-only
     """,
-    "every address has the same limit, and any rate": """
-    max.connection.creation.rate int 2147483647 0.. cluster-wide
-    max.connections.per.ip.overrides string "" .. cluster-wide
-    """,
     "cleaning takes turns with everything else": """
     log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 .. cluster-wide
     """,
@@ -200,18 +196,11 @@ _BY_REASON: Final = {
 """Reason: one line per key with type, default, range and where it may be changed."""
 
 _PROTOCOLS: Final = each_of("classic", "consumer", "share", "streams")
-_NO_RATE: Final = 2147483647
 
 _LIMITS: Final = {
     "group.coordinator.rebalance.protocols": Limit(
         f"{_PROTOCOLS.words}, and with classic and consumer, which cannot be turned off",
         lambda chosen: _PROTOCOLS.holds(chosen) and {"classic", "consumer"} <= {*chosen},
-    ),
-    "max.connection.creation.rate": Limit(
-        f"{_NO_RATE}, as the rate of new connections is not limited", lambda rate: rate == _NO_RATE
-    ),
-    "max.connections.per.ip.overrides": Limit(
-        "empty, as every address has the same limit", lambda overrides: not overrides
     ),
     "metrics.recording.level": one_of("INFO", "DEBUG", "TRACE"),
     "remote.log.storage.system.enable": ONLY_FALSE,

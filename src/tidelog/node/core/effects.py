@@ -6,10 +6,12 @@ behind the write that makes it true: storage is written inside `step`, before it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from tidelog.model.settings.setting import MAX_INT
 from tidelog.observe.events import Event
 from tidelog.protocol.fetch import Part
 
@@ -74,10 +76,17 @@ class OpenListeners(NamedTuple):
 
 
 class LimitConnections(NamedTuple):
-    """From now on take no more connections than so many, from one address and in all."""
+    """From now on take no more connections than so many, from one address and in all, and no more
+    in a second."""
 
     per_host: int
     in_all: int
+    of_hosts: Mapping[str, int] = MappingProxyType({})
+    """How many addresses may have for which `per_host` does not count."""
+    rate: int = MAX_INT
+    rate_per_host: int = MAX_INT
+    rates_of_hosts: Mapping[str, int] = MappingProxyType({})
+    """The rates of addresses for which `rate_per_host` does not count."""
 
 
 class MeasureRequests(NamedTuple):

@@ -212,7 +212,7 @@ class FetchRead:
             throttle.covers(partition.name)
             and leader is not None
             and leader.is_out_of_sync(self._fetch.replica_id)
-            and throttle.is_exceeded
+            and throttle.is_exceeded()
         )
 
     def _seen(self, name: TopicPartition, wanted: FetchPartition, heard: Now) -> None:

@@ -27,6 +27,9 @@ from tidelog.node.lifecycle import Lifecycle
 from tidelog.node.metadata.cluster_view import ClusterView
 from tidelog.node.metadata.controller_watch import ControllerWatch
 from tidelog.node.metadata.metadata_feed import MetadataFeed
+from tidelog.node.quotas.client_throttles import ClientThrottles
+from tidelog.node.quotas.mutation_throttles import MutationThrottles
+from tidelog.node.quotas.replication_throttle import ReplicationThrottles
 from tidelog.node.replicas.replicas import Replicas
 from tidelog.observe.counters import RequestTimes
 from tidelog.protocol.apis import ApiKey
@@ -49,6 +52,9 @@ class InspectionContext(NamedTuple):
     lifecycle: Lifecycle
     sessions: FetchSessions
     meter: RequestMeter
+    throttles: ClientThrottles
+    mutations: MutationThrottles
+    replication_throttles: ReplicationThrottles
 
 
 class Inspection:

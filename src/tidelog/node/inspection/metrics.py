@@ -182,6 +182,28 @@ REQUEST_TIME: Final = histogram(
     "Milliseconds from the arrival of a request to its answer.",
     "request",
 )
+THROTTLED: Final = counter(
+    "kafka_server_clientquotamanager_throttled_total",
+    "Answers that told a client to wait, by the quota that was exceeded.",
+    "type",
+)
+THROTTLE_TIME: Final = counter(
+    "kafka_server_clientquotamanager_throttletimems_total",
+    "Milliseconds that clients were told to wait, by the quota that was exceeded.",
+    "type",
+)
+EXEMPT_TIME: Final = gauge(
+    "kafka_server_request_exemptrequesttime",
+    "Percents of this node's time spent on requests that no quota bounds; 0 while none is set.",
+)
+LEADER_THROTTLED_RATE: Final = gauge(
+    "kafka_server_leaderreplication_byterate",
+    "Bytes per second of throttled replicas that leaders here sent lately.",
+)
+FOLLOWER_THROTTLED_RATE: Final = gauge(
+    "kafka_server_followerreplication_byterate",
+    "Bytes per second of throttled replicas that followers here fetched lately.",
+)
 NODE_INFO: Final = gauge("tidelog_node_info", "Always 1.", "version", "cluster_id", "roles")
 
 BROKER_STATES: Final = {"absent": 0, "loading": 1, "running": 3, "leaving": 6, "fenced": 10}
@@ -195,6 +217,7 @@ def node_metrics(inspection: Inspection, found: Survey, now: Now) -> Iterator[Me
     if cluster.config.is_broker:
         yield from _replication(inspection, found)
         yield from _logs(inspection, found)
+        yield from _throttles(inspection, now)
     if cluster.config.is_controller:
         yield from _controller(inspection, found)
     yield from _quorum(inspection, now)
@@ -272,6 +295,24 @@ def _logs(inspection: Inspection, found: Survey) -> Iterator[Metric]:
     )
     largest = found.topic_bytes.most_common(NAMED_MAX)
     yield Metric(LOG_SIZE, [((topic,), size) for topic, size in largest])
+
+
+def _throttles(inspection: Inspection, now: Now) -> Iterator[Metric]:
+    context = inspection.context
+    quotas = {
+        "Produce": context.throttles.produce.counts,
+        "Fetch": context.throttles.fetch.counts,
+        "Request": context.throttles.request.counts,
+        "ControllerMutation": context.mutations.quota.counts,
+    }
+    yield Metric(THROTTLED, [((kind,), counts.throttled) for kind, counts in quotas.items()])
+    yield Metric(THROTTLE_TIME, [((kind,), counts.time_ms) for kind, counts in quotas.items()])
+    yield one(EXEMPT_TIME, context.throttles.exempt.per_second(now.monotonic_ms))
+    for family, side in (
+        (LEADER_THROTTLED_RATE, context.replication_throttles.leader),
+        (FOLLOWER_THROTTLED_RATE, context.replication_throttles.follower),
+    ):
+        yield one(family, side.bytes_per_second)
 
 
 def _controller(inspection: Inspection, found: Survey) -> Iterator[Metric]:

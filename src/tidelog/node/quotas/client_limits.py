@@ -12,6 +12,8 @@
 | any client id | all connections with the same client id, whoever's |
 
 The first row that was set counts. A client without an id has none of the rows with a client id.
+What is not a number above 0, which other controllers may have let in, bounds nobody, and neither
+does what nobody can reach.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.controller.image_delta import QuotaOwner
 from tidelog.model.quota_words import CLIENT_ID, USER
+from tidelog.model.settings.setting import MAX_LONG
 
 NOT_NAMED: Final = ""
 """In the place of a user or a client id that an entity does not have; None is the default."""
@@ -45,9 +48,10 @@ class ClientLimits:
         self._limits: dict[tuple[str | None, str | None], float] = {}
         for owner, values in quotas.items():
             names = {part.entity_type: part.entity_name for part in owner}
-            if key in values and names.keys() <= {USER, CLIENT_ID}:
+            limit = values.get(key, MAX_LONG)
+            if 0 < limit < MAX_LONG and names.keys() <= {USER, CLIENT_ID}:
                 entity = (names.get(USER, NOT_NAMED), names.get(CLIENT_ID, NOT_NAMED))
-                self._limits[entity] = values[key]
+                self._limits[entity] = limit
 
     def __bool__(self) -> bool:
         return bool(self._limits)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from math import floor
 from typing import NamedTuple
 
+from tidelog.model.settings.setting import MAX_INT
+
 
 class Windows(NamedTuple):
     """How many samples are kept, and how long each lasts."""
@@ -106,6 +108,9 @@ class SimpleRate(Rate):
 
 def throttle_ms(rate: float, limit: float, window_ms: int) -> int:
     """How long nothing must come for the rate to be the limit; 0 while it is not above."""
-    if rate <= limit:
-        return 0
-    return floor((rate - limit) / limit * window_ms + 0.5)
+    return 0 if rate <= limit else whole_ms((rate - limit) / limit * window_ms)
+
+
+def whole_ms(time_ms: float) -> int:
+    """A time as answers can tell it, however long it is."""
+    return floor(min(time_ms, MAX_INT) + 0.5)

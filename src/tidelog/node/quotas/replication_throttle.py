@@ -9,32 +9,39 @@ Invariant  What goes over the rate once is not cut: it is waited for afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidelog.controller.image import BROKER_CONFIG, TOPIC_CONFIG, ClusterImage
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.model.config import NodeConfig
 from tidelog.model.ids import TopicPartition
+from tidelog.model.settings.setting import Setting
+from tidelog.model.settings.topic import TopicSettings
 from tidelog.node.core.runtime import Runtime
 from tidelog.node.quotas.rate import SimpleRate, Windows, throttle_ms
 
-LEADER: Final = "leader"
-FOLLOWER: Final = "follower"
-ALL: Final = "*"
+ALL: Final = ("*",)
 
 
 class ReplicationThrottle:
     """One side of a broker: what it sends as leader, or what it fetches as follower."""
 
-    def __init__(self, runtime: Runtime, config: NodeConfig, side: str) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: NodeConfig,
+        replicas: Setting[tuple[str, ...]],
+        limit_in: Callable[[NodeConfig], int],
+    ) -> None:
+        """`replicas` is the setting in which topics name them."""
         self._runtime = runtime
         self._node_id = config.node_id
-        self._topic_key = f"{side}.replication.throttled.replicas"
-        self._rate_key = f"{side}.replication.throttled.rate"
+        self._replicas = replicas
+        self._limit_in = limit_in
         size_ms = config.replication_quota_window_size_seconds * 1000
         self._rate = SimpleRate(Windows(config.replication_quota_window_num, size_ms))
-        self._limit = self._limit_in(config)
+        self._limit = limit_in(config)
         self._topics: dict[str, frozenset[int] | None] = {}
         """Partitions whose replica here is throttled; None is all of a topic."""
         self.is_set = False
@@ -62,7 +69,6 @@ class ReplicationThrottle:
         partitions = self._topics[topic]
         return partitions is None or partition in partitions
 
-    @property
     def is_exceeded(self) -> bool:
         """Whether throttled replicas have to wait."""
         return self.bytes_per_second > self._limit
@@ -84,19 +90,15 @@ class ReplicationThrottle:
         """So many bytes of throttled replicas were copied."""
         self._rate.record(size, self._runtime.now.monotonic_ms)
 
-    def _limit_in(self, config: NodeConfig) -> int:
-        limit = config.value(self._rate_key)
-        assert isinstance(limit, int)
-        return limit
-
     def _name(self, topic: str, configs: Mapping[str, str]) -> None:
-        text = configs.get(self._topic_key, "").strip()
-        if not text:
+        text = configs.get(self._replicas.name)
+        named = () if text is None or not self._replicas.reads(text) else self._replicas.parse(text)
+        if not named:
             self._topics.pop(topic, None)
-        elif text == ALL:
+        elif named == ALL:
             self._topics[topic] = None
         else:
-            pairs = (pair.partition(":") for pair in text.split(","))
+            pairs = (pair.partition(":") for pair in named)
             self._topics[topic] = frozenset(
                 int(partition) for partition, _, broker in pairs if int(broker) == self._node_id
             )
@@ -106,8 +108,18 @@ class ReplicationThrottles:
     """Both sides of a broker."""
 
     def __init__(self, runtime: Runtime, config: NodeConfig) -> None:
-        self.leader: Final = ReplicationThrottle(runtime, config, LEADER)
-        self.follower: Final = ReplicationThrottle(runtime, config, FOLLOWER)
+        self.leader: Final = ReplicationThrottle(
+            runtime,
+            config,
+            TopicSettings.leader_replication_throttled_replicas,
+            lambda config: config.leader_replication_throttled_rate,
+        )
+        self.follower: Final = ReplicationThrottle(
+            runtime,
+            config,
+            TopicSettings.follower_replication_throttled_replicas,
+            lambda config: config.follower_replication_throttled_rate,
+        )
 
     def metadata_changed(self, image: ClusterImage, config: NodeConfig, delta: ImageDelta) -> None:
         """Settings of brokers or topics may have changed."""

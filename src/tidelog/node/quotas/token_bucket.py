@@ -6,9 +6,7 @@ Invariant  A bucket begins full, and may go below empty by what one request take
 
 from __future__ import annotations
 
-from math import ceil, floor
-
-from tidelog.node.quotas.rate import Windows
+from tidelog.node.quotas.rate import Windows, whole_ms
 
 
 class TokenBucket:
@@ -39,9 +37,9 @@ class TokenBucket:
         """Take tokens out, whether there are enough of them or not."""
         burst = limit * self.windows.span_ms / 1000
         self._tokens = min(burst, self.tokens(limit, now_ms) - count)
-        self.full_at_ms = now_ms + ceil((burst - self._tokens) / limit * 1000)
+        self.full_at_ms = now_ms + whole_ms((burst - self._tokens) / limit * 1000) + 1
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long it takes until it is not below empty any more."""
         tokens = self.tokens(limit, now_ms)
-        return floor(-tokens / limit * 1000 + 0.5) if tokens < 0 else 0
+        return whole_ms(-tokens / limit * 1000) if tokens < 0 else 0

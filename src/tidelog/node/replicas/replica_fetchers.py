@@ -4,7 +4,8 @@ Invariant  A partition is fetched from the leader of its own known epoch, by one
            one whose directory failed is not fetched at all.
 Invariant  One fetch of a fetcher is under way at a time; a partition that rests or has failed is
            left out of it and never holds up the others (L12).
-Invariant  A partition that is throttled rests until the rate is kept, unless it has caught up.
+Invariant  A partition that is throttled rests until the rate is kept, unless it is in sync or has
+           caught up.
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
            and begun anew.
 Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet. The
@@ -187,7 +188,10 @@ class ReplicaFetcher:
     def _is_held_up(self, name: TopicPartition, now: Now) -> bool:
         """Whether a throttled partition has to rest; it does so from now on."""
         throttle = self._context.throttle
-        if name in self._caught_up or not (throttle.covers(name) and throttle.is_exceeded):
+        if name in self._caught_up or not (throttle.covers(name) and throttle.is_exceeded()):
+            return False
+        known = self._context.cluster.image.partition(*name)
+        if known is not None and self._context.cluster.node_id in known.isr:
             return False
         pause_ms = throttle.wait_ms(self._context.cluster.config.replica_fetch_backoff_ms)
         self._rest(name, now.monotonic_ms + pause_ms)

@@ -55,7 +55,6 @@ PAIR: Final = "pair"
 ANY_TIME: Final = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 """Clocks jump: a batch that is sent again may come from the future."""
 SPOOL_CONFIGS: Final = {
-    **ANY_TIME,
     "min.insync.replicas": "1",
     "unclean.leader.election.enable": "true",
 }
@@ -77,15 +76,15 @@ class Workload:
 def add_workload(world: World) -> Workload:
     """Give the world topics and clients."""
     dice = world.dice("workload")
-    nodes = world.plan.broker_ids
-    history = History()
+    nodes, history = world.plan.broker_ids, History()
     stop_ms = world.plan.faults_ms + GOES_ON_MS
     replicas = min(3, len(nodes))
     flush_messages = str(dice.choice((1, 3)))
+    everyday = {**ANY_TIME, **_throttled(world)}
     topics = (
-        NewTopic(ORDERS, 2, replicas, ANY_TIME),
-        NewTopic(LEDGER, 1, replicas, {**ANY_TIME, "flush.messages": flush_messages}),
-        NewTopic(SPOOL, 1, replicas, SPOOL_CONFIGS),
+        NewTopic(ORDERS, 2, replicas, everyday),
+        NewTopic(LEDGER, 1, replicas, {**everyday, "flush.messages": flush_messages}),
+        NewTopic(SPOOL, 1, replicas, {**everyday, **SPOOL_CONFIGS}),
     )
     orders = [TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1)]
     safe = [*orders, TopicPartition(LEDGER, 0)]
@@ -95,7 +94,7 @@ def add_workload(world: World) -> Workload:
         nodes,
         topics,
         history,
-        scratch=NewTopic(SCRATCH, 1, replicas, ANY_TIME),
+        scratch=NewTopic(SCRATCH, 1, replicas, everyday),
         paces=AdminPaces(
             delete_ms=dice.choice((0, 4_000, 15_000)),
             reassign_ms=dice.choice((0, 0, 3_000, 10_000)),
@@ -144,6 +143,16 @@ def add_workload(world: World) -> Workload:
     for client in (administrator, *producers, *consumers, surveyor):
         world.add_client(client)
     return Workload(history, administrator, tuple(producers), consumers)
+
+
+def _throttled(world: World) -> dict[str, str]:
+    """All replicas of a topic, on the sides on which brokers have a rate for them."""
+    given = dict(world.plan.settings)
+    return {
+        f"{side}.replication.throttled.replicas": "*"
+        for side in ("leader", "follower")
+        if f"{side}.replication.throttled.rate" in given
+    }
 
 
 def _draw_bursts(world: World) -> Bursts | None:

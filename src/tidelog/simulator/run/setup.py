@@ -148,3 +148,14 @@ def with_access_control(plan: Plan) -> Plan:
         "allow.everyone.if.no.acl.found": "true",
     }
     return replace(plan, settings=(*plan.settings, *settings.items()))
+
+
+def with_throttles(plan: Plan) -> Plan:
+    """The same run on brokers that hold up replicas which are not in sync, on one side or both."""
+    dice = stream(plan.seed, "throttles")
+    sides = dice.choice((("leader",), ("follower",), ("leader", "follower")))
+    settings = {
+        f"{side}.replication.throttled.rate": str(dice.choice((500, 2_000, 8_000)))
+        for side in sides
+    }
+    return replace(plan, settings=(*plan.settings, *settings.items()))
