@@ -6,7 +6,7 @@ import pytest
 from tests.observe.test_journal import KINDS, example
 
 from tidelog.model.ids import TopicPartition
-from tidelog.observe.events import NodeStopped
+from tidelog.observe.events import LogRecovered, NodeStopped
 from tidelog.observe.journal import as_dict, as_line
 from tidelog.observe.told_event import in_order, read_event, told
 
@@ -78,7 +78,7 @@ def test_events_of_several_nodes_are_in_the_order_of_time_and_then_of_each_journ
 
 
 def test_an_event_is_about_its_topic_and_its_partition() -> None:
-    found = told(example(KINDS[10]), 100, AT_MS, 1)
+    found = told(example(LogRecovered), 100, AT_MS, 1)
 
     assert found.partition == TopicPartition("orders", 4)
     assert found.is_about("orders") and found.is_about("orders-4")
