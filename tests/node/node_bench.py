@@ -20,6 +20,7 @@ from tidelog.node.core.effects import (
     Close,
     Effect,
     LimitConnections,
+    LimitFrames,
     OpenListeners,
     PauseReading,
     ResumeReading,
@@ -196,6 +197,8 @@ class NodeBench:
                     self.listeners += names
                 case LimitConnections():
                     self.limits.append(effect)
+                case LimitFrames(connection, most_bytes):
+                    self.peers[connection].frame_limit = most_bytes
                 case Announce(event):
                     self.events.append(event)
                 case Stopped():

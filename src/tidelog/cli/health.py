@@ -75,7 +75,12 @@ def look(cluster: Observed) -> ClusterSnapshot:
     from tidelog.client.blocking import Client
     from tidelog.monitor.looking import PATIENCE_S, Onlooker
 
-    with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+    with Client(
+        cluster.bootstrap,
+        timeout_s=PATIENCE_S,
+        request_timeout_s=PATIENCE_S,
+        security=cluster.security,
+    ) as client:
         return Onlooker(client, cluster.listeners, cluster.local).look()
 
 

@@ -18,9 +18,11 @@ from tidelog.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_of,
     cluster_directory,
+    command_security,
 )
 
 if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
     from tidelog.http.questions import NodeListener
     from tidelog.local.local_cluster import LocalCluster
 
@@ -42,6 +44,8 @@ class Observed(NamedTuple):
     listeners: dict[NodeListener, int | None]
     """Of nodes, with their ids where those are known."""
     local: LocalCluster | None
+    security: ClientSecurity | None = None
+    """How its brokers let us in."""
 
 
 def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -> Observed:
@@ -50,7 +54,8 @@ def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -
     local = None
     if data is not None or (bootstrap is None and BOOTSTRAP_VARIABLE not in os.environ):
         local = _local(data, where)
-    return Observed(where, listeners_of(http) or _local_listeners(local), local)
+    listeners = listeners_of(http) or _local_listeners(local)
+    return Observed(where, listeners, local, command_security())
 
 
 def listeners_of(http: list[str] | None) -> dict[NodeListener, int | None]:

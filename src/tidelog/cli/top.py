@@ -100,7 +100,12 @@ def ask_brokers(cluster: Observed) -> Health:
     from tidelog.client.blocking import Client
     from tidelog.monitor.looking import PATIENCE_S, Onlooker
 
-    with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+    with Client(
+        cluster.bootstrap,
+        timeout_s=PATIENCE_S,
+        request_timeout_s=PATIENCE_S,
+        security=cluster.security,
+    ) as client:
         seen = Onlooker(client, {}, cluster.local).look()
         return Health(seen, _committed(client))
 

@@ -30,6 +30,7 @@ from tidelog.controller import (
     preferred_leaders,
     producer_ids,
     reassignment,
+    scram_credentials,
     topics,
 )
 from tidelog.controller.image import ClusterImage
@@ -172,6 +173,13 @@ class Controller:
         return features.update_features(
             self.image, self._config, updates, validate_only=validate_only
         )
+
+    def alter_scram_credentials(
+        self,
+        deletions: Collection[scram_credentials.ScramDeletion],
+        upsertions: Collection[scram_credentials.ScramUpsertion],
+    ) -> ControllerResult[dict[str, Refusal | None]]:
+        return scram_credentials.alter_scram_credentials(self.image, deletions, upsertions)
 
     # -- brokers and controllers ---------------------------------------------------------------
 

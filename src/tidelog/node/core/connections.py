@@ -13,11 +13,14 @@ Invariant  What requests take in memory while another node is asked about them i
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
+
+if TYPE_CHECKING:
+    from tidelog.node.core.authentication import Authentication
 
 UNANSWERED_MAX: Final = 256
 RESUME_BELOW: Final = UNANSWERED_MAX // 2
@@ -93,6 +96,7 @@ class Connection:
     __slots__ = (
         "_effects",
         "_slots",
+        "authentication",
         "closed",
         "heartbeats_of",
         "id",
@@ -117,6 +121,8 @@ class Connection:
         self.peer_host = peer_host
         self.principal: Principal = ANONYMOUS
         """Who the peer is, once it has proved it."""
+        self.authentication: Authentication | None = None
+        """Where peers have to prove who they are: how far this one has come."""
         self.closed = False
         self.heartbeats_of: int | None = None
         """The broker that says on this connection that it lives."""

@@ -24,6 +24,7 @@ from tidelog.node.core.effects import (
     Effect,
     Lane,
     LimitConnections,
+    LimitFrames,
     OpenLink,
     OpenListeners,
     PauseReading,
@@ -318,7 +319,7 @@ class Process:
                     machine.note(f"! {told}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
-                case LimitConnections():
+                case LimitConnections() | LimitFrames():
                     pass  # nobody here opens so many
                 case Stopped():
                     self._stopped = effect
