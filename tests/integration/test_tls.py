@@ -67,17 +67,17 @@ def client_of(authority: Authority, port: int) -> dict[str, str | int]:
     }
 
 
-def write_and_read(client: dict[str, str | int], replicas: int) -> None:
+def write_and_read(client: dict[str, str | int], replicas: int, topic: str = "tides") -> None:
     admin = AdminClient(client)
-    admin.create_topics([NewTopic("tides", 4, replicas)])["tides"].result(30)
-    until(lambda: "tides" in admin.list_topics(timeout=5).topics)
+    admin.create_topics([NewTopic(topic, 4, replicas)])[topic].result(30)
+    until(lambda: topic in admin.list_topics(timeout=5).topics)
     producer = Producer({**client, "acks": "all"})
     values = [b"%d" % number * 200 for number in range(2000)]
     for number, value in enumerate(values):
-        producer.produce("tides", value, partition=number % 4)
+        producer.produce(topic, value, partition=number % 4)
     assert producer.flush(30) == 0
-    consumer = Consumer({**client, "group.id": "g", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["tides"])
+    consumer = Consumer({**client, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
     read: list[bytes] = []
     until(lambda: _read_some(consumer, read) >= len(values), within_s=60)
     consumer.close()

@@ -140,7 +140,7 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
         ("max.connections.per.ip.overrides", "127.0.0.1:5", "every address has the same limit"),
         ("remote.log.storage.system.enable", "true", "no tiered storage"),
         ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "there is no SASL"),
-        ("listener.name.other.ssl.client.auth", "required", "neither has nor connects to"),
+        ("listener.name.other.ssl.client.auth", "required", "does not know"),
         ("ssl.engine.factory.class", "org.example.Engine", "it would never be asked"),
         ("super.users", "User:admin", "only with access control: give authorizer.class.name"),
         ("zookeeper.connect", "localhost:2181", "controllers keep the metadata"),

@@ -10,7 +10,7 @@ from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Effect, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
-from tidelog.node.core.links import Link, LinkListeners, LinkLost, Links
+from tidelog.node.core.links import BeginLogin, Link, LinkListeners, LinkLost, Links
 from tidelog.protocol.apis import ApiKey
 from tidelog.protocol.fetch import FetchRequest, joined
 from tidelog.protocol.frame import read_request_header
@@ -23,11 +23,13 @@ NOTHING = FetchRequest(101, 7, 500, 1, 1024, 0, 0, 0, [], [], "", None)
 class Peer:
     """Plays the shell and the node at the other end, one moment at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin_login: BeginLogin = lambda _: None) -> None:
         self.now = Now(1_000, 5_000)
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
-        self.links = Links(self.effects, self.deadlines, "broker-101", LinkListeners("", ""))
+        self.links = Links(
+            self.effects, self.deadlines, "broker-101", LinkListeners("", ""), begin_login
+        )
         self.heard: list[tuple[str, Any]] = []
 
     def link(self, purpose: str = "control") -> Link:

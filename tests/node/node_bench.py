@@ -20,6 +20,7 @@ from tidelog.node.core.effects import (
     Close,
     Effect,
     LimitConnections,
+    LimitFrames,
     MeasureRequests,
     OpenListeners,
     PauseReading,
@@ -200,6 +201,8 @@ class NodeBench:
                     self.limits.append(effect)
                 case MeasureRequests(is_wanted):
                     self.measures_requests = is_wanted
+                case LimitFrames(connection, most_bytes):
+                    self.peers[connection].frame_limit = most_bytes
                 case Announce(event):
                     self.events.append(event)
                 case Stopped():

@@ -49,6 +49,8 @@ class Peer:
         self.client_id = client_id
         self.closed: str | None = None
         self.is_read = True
+        self.frame_limit: int | None = None
+        """The largest frame that it may send, where the node has said so."""
         self.frames: list[bytes] = []
         self.sent = bytearray()
         """The buffer of the last request, which the node must have let go."""

@@ -9,7 +9,7 @@ import typer
 from tidelog.cli.connecting import deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.health import health
-from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, bootstrap_of
+from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, bootstrap_of, command_security
 from tidelog.cli.output import counted, print_json, print_table, say
 from tidelog.cli.quorum_voters import add_controller, remove_controller
 
@@ -32,7 +32,7 @@ def describe(
         from tidelog.client.errors import NoController
 
         quorum, problem = None, None
-        with Client(bootstrap_of(bootstrap, data)) as client:
+        with Client(bootstrap_of(bootstrap, data), security=command_security()) as client:
             admin = Admin(client)
             cluster_id, _, brokers = admin.describe_cluster()
             try:
@@ -95,7 +95,7 @@ def apis(bootstrap: Bootstrap = None, data: OfLocalCluster = None, as_json: AsJs
         from tidelog.protocol.apis import ApiKey
 
         names = {int(key): key.name.lower() for key in ApiKey}
-        with Client(bootstrap_of(bootstrap, data)) as client:
+        with Client(bootstrap_of(bootstrap, data), security=command_security()) as client:
             served = sorted(client.any_connection().session.served.items())
         if as_json:
             for key, (low, high) in served:

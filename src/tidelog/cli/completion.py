@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tidelog.cli.options import bootstrap_of, cluster_directory
+from tidelog.cli.options import bootstrap_of, cluster_directory, command_security
 from tidelog.cli.output import print_line
 
 if TYPE_CHECKING:
@@ -95,7 +95,12 @@ def _names(
 
     try:
         where = bootstrap_of(context.params.get("bootstrap"), context.params.get("data"))
-        with Client(where, timeout_s=_WITHIN_S, request_timeout_s=_WITHIN_S) as client:
+        with Client(
+            where,
+            timeout_s=_WITHIN_S,
+            request_timeout_s=_WITHIN_S,
+            security=command_security(),
+        ) as client:
             return sorted(name for name in ask(client) if name.startswith(incomplete))
     except (TidelogError, OSError, typer.BadParameter):
         return []

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidelog.cli.options import bootstrap_of
+from tidelog.cli.options import bootstrap_of, command_security
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def connected(
     from tidelog.client.errors import NoController
 
     where = bootstrap_of(bootstrap, data)
-    with Client(where, request_timeout_s=request_timeout_s) as client:
+    with Client(where, request_timeout_s=request_timeout_s, security=command_security()) as client:
         try:
             Admin(client).require_controller()
         except NoController as missing:
@@ -54,7 +54,7 @@ def deciding(bootstrap: str | None, data: Path | None) -> Iterator[Client]:
     from tidelog.client.admin import Admin
     from tidelog.client.blocking import Client
 
-    with Client(bootstrap_of(bootstrap, data)) as client:
+    with Client(bootstrap_of(bootstrap, data), security=command_security()) as client:
         Admin(client).require_controller()
         yield client
 

@@ -76,7 +76,12 @@ def look(cluster: Observed) -> ClusterSnapshot:
     from tidelog.monitor.looking import Onlooker
     from tidelog.monitor.node_survey import PATIENCE_S
 
-    with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+    with Client(
+        cluster.bootstrap,
+        timeout_s=PATIENCE_S,
+        request_timeout_s=PATIENCE_S,
+        security=cluster.security,
+    ) as client:
         return Onlooker(client, cluster.listeners, cluster.local).look()
 
 

@@ -7,6 +7,8 @@ Invariant  Importing this module is cheap: whatever a single command needs is im
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +42,12 @@ from tidelog.cli import (
     view,
 )
 from tidelog.cli.exits import ExitCode
+from tidelog.cli.options import (
+    COMMAND_CONFIG,
+    COMMAND_CONFIG_VARIABLE,
+    command_config,
+    with_command_config_first,
+)
 from tidelog.cli.output import print_line
 
 _EXIT_CODES = (
@@ -110,8 +118,19 @@ def options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            COMMAND_CONFIG,
+            metavar="FILE",
+            envvar=COMMAND_CONFIG_VARIABLE,
+            help="Client properties (security.protocol, sasl.*, ssl.*) for a cluster that wants "
+            "them. May stand anywhere in the command.",
+        ),
+    ] = None,
 ) -> None:
     """A replicated log that speaks Kafka."""
+    command_config.set(config)
 
 
 def main() -> None:
@@ -120,4 +139,4 @@ def main() -> None:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
-    app()
+    app(with_command_config_first(sys.argv[1:]))

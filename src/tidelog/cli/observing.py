@@ -18,9 +18,11 @@ from tidelog.cli.options import (
     DEFAULT_BOOTSTRAP,
     bootstrap_of,
     cluster_directory,
+    command_security,
 )
 
 if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
     from tidelog.http.questions import NodeListener
     from tidelog.local.local_cluster import LocalCluster
 
@@ -41,6 +43,8 @@ class Observed(NamedTuple):
     bootstrap: str
     listeners: tuple[NodeListener, ...]
     local: LocalCluster | None
+    security: ClientSecurity | None = None
+    """How its brokers let us in."""
 
 
 def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -> Observed:
@@ -52,7 +56,7 @@ def observed(bootstrap: str | None, data: Path | None, http: list[str] | None) -
     listeners = listeners_of(http)
     if not listeners and local is not None:
         listeners = local_listeners(local)
-    return Observed(where, listeners, local)
+    return Observed(where, listeners, local, command_security())
 
 
 def listeners_of(http: list[str] | None) -> tuple[NodeListener, ...]:

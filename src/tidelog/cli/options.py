@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "TIDELOG_BOOTSTRAP"
 DATA_VARIABLE = "TIDELOG_DATA"
+COMMAND_CONFIG = "--command-config"
+COMMAND_CONFIG_VARIABLE = "TIDELOG_COMMAND_CONFIG"
+command_config: ContextVar[Path | None] = ContextVar("command_config", default=None)
+"""What --command-config says, for the command that runs."""
 
 
 Bootstrap = Annotated[
@@ -72,6 +80,27 @@ def bootstrap_of(given: str | None, data: Path | None) -> str:
     if directory := os.environ.get(DATA_VARIABLE):
         return _bootstrap_in(Path(directory))
     return DEFAULT_BOOTSTRAP
+
+
+def with_command_config_first(arguments: list[str]) -> list[str]:
+    """Arguments with --command-config before the command, wherever somebody wrote it."""
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument == COMMAND_CONFIG or argument.startswith(f"{COMMAND_CONFIG}="):
+            end = position + (1 if "=" in argument else 2)
+            return [*arguments[position:end], *arguments[:position], *arguments[end:]]
+    return arguments
+
+
+def command_security() -> ClientSecurity | None:
+    """How commands are let in by the cluster, as --command-config says; None for as it is."""
+    path = command_config.get()
+    if path is None:
+        return None
+    from tidelog.client.security import ClientSecurity
+
+    return ClientSecurity.of_file(path)
 
 
 def given_bootstrap(given: str | None, data: Path | None) -> str | None:

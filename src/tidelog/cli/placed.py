@@ -51,6 +51,14 @@ def format_directories(
         bool,
         typer.Option("--no-initial-controllers", help="This controller joins the quorum later."),
     ] = False,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            metavar="SCRAM-SHA-512=[name=…,password=…]",
+            help="A user who is there from the start; may be repeated. As kafka-storage takes it.",
+        ),
+    ] = None,
     any_cluster_id: Annotated[
         bool,
         typer.Option(
@@ -69,6 +77,8 @@ def format_directories(
         raise typer.Exit(ExitCode.USAGE)
     with answering():
         from tidelog.model.settings.endpoints import InitialController, parse_initial_controllers
+        from tidelog.security.scram_option import parse_add_scram
+        from tidelog.shell.entropy import SystemEntropy
         from tidelog.shell.format import format_node
         from tidelog.shell.main import read_config
 
@@ -76,8 +86,14 @@ def format_directories(
         initial: tuple[InitialController, ...] | None = () if no_initial_controllers else None
         if initial_controllers is not None:
             initial = parse_initial_controllers(initial_controllers)
+        entropy = SystemEntropy()
         format_node(
-            parsed, cluster_id, initial, standalone=standalone, any_cluster_id=any_cluster_id
+            parsed,
+            cluster_id,
+            initial,
+            standalone=standalone,
+            any_cluster_id=any_cluster_id,
+            first_users=[parse_add_scram(text, entropy) for text in add_scram or ()],
         )
         for directory in parsed.log_directories:
             say(f"formatted {directory} for node {parsed.node_id} of cluster {cluster_id}")

@@ -15,6 +15,7 @@ from tidelog.cli.options import (
     DataDirectory,
     bootstrap_of,
     cluster_directory,
+    command_security,
 )
 from tidelog.cli.output import print_json, print_table, say, size_text
 
@@ -68,7 +69,7 @@ def support_bundle(
             add_versions(bundle)
             if cluster is not None:
                 add_local_cluster(bundle, cluster)
-            add_cluster(bundle, where)
+            add_cluster(bundle, where, command_security())
         if as_json:
             contents = [each._asdict() for each in bundle.contents]
             print_json({"archive": str(path), "contents": contents, "missing": bundle.missing})

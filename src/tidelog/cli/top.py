@@ -101,7 +101,12 @@ def ask_brokers(cluster: Observed) -> Health:
     from tidelog.monitor.looking import Onlooker
     from tidelog.monitor.node_survey import PATIENCE_S
 
-    with Client(cluster.bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+    with Client(
+        cluster.bootstrap,
+        timeout_s=PATIENCE_S,
+        request_timeout_s=PATIENCE_S,
+        security=cluster.security,
+    ) as client:
         seen = Onlooker(client, (), cluster.local).look()
         return Health(seen, _committed(client))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from tidelog.client.connection import Connection
 from tidelog.client.errors import ClientError, RequestRefused, Unreachable
@@ -21,6 +21,9 @@ from tidelog.model.ids import NO_LEADER
 from tidelog.model.settings.endpoints import parse_address
 from tidelog.protocol.message import RequestMessage, ResponseT
 from tidelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
 
 Result = TypeVar("Result")
 
@@ -38,7 +41,9 @@ class Client:
         client_id: str = "tidelog",
         timeout_s: float = 30.0,
         request_timeout_s: float = 10.0,
+        security: ClientSecurity | None = None,
     ) -> None:
+        self._security = security
         self.timeout_s = timeout_s
         self.request_timeout_s = request_timeout_s
         self._client_id = client_id
@@ -155,7 +160,11 @@ class Client:
 
     def _connect(self, host: str, port: int) -> Connection:
         connection = Connection(
-            host, port, client_id=self._client_id, timeout_s=self.request_timeout_s
+            host,
+            port,
+            client_id=self._client_id,
+            timeout_s=self.request_timeout_s,
+            security=self._security,
         )
         self._connections[host, port] = connection
         return connection

@@ -32,6 +32,7 @@ from tidelog.controller import (
     preferred_leaders,
     producer_ids,
     reassignment,
+    scram_credentials,
     topics,
 )
 from tidelog.controller.image import ClusterImage
@@ -210,6 +211,13 @@ class Controller:
         self, filters: Collection[acls.AclText]
     ) -> ControllerResult[list[list[Acl] | Refusal]]:
         return acls.delete_acls(self.image, filters)
+
+    def alter_scram_credentials(
+        self,
+        deletions: Collection[scram_credentials.ScramDeletion],
+        upsertions: Collection[scram_credentials.ScramUpsertion],
+    ) -> ControllerResult[dict[str, Refusal | None]]:
+        return scram_credentials.alter_scram_credentials(self.image, deletions, upsertions)
 
     # -- brokers and controllers ---------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from tidelog.client.admin import Admin, ConfigSource, ResourceType
 from tidelog.client.blocking import Client
 from tidelog.client.groups import Groups
 from tidelog.client.reassignments import Reassignments
+from tidelog.client.security import ClientSecurity
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.local.node_process import NodeProcess
 from tidelog.model.errors import TidelogError
@@ -166,11 +167,18 @@ def _listing(directory: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add_cluster(bundle: SupportBundle, bootstrap: str) -> None:
+def add_cluster(
+    bundle: SupportBundle, bootstrap: str, security: ClientSecurity | None = None
+) -> None:
     """The cluster as it describes itself to a client."""
     with (
         bundle.trying(f"the cluster at {bootstrap}"),
-        Client(bootstrap, timeout_s=_ASKED_WITHIN_S, request_timeout_s=_ASKED_WITHIN_S) as client,
+        Client(
+            bootstrap,
+            timeout_s=_ASKED_WITHIN_S,
+            request_timeout_s=_ASKED_WITHIN_S,
+            security=security,
+        ) as client,
     ):
         admin = Admin(client)
         parts: dict[str, tuple[Callable[[], object], str]] = {

@@ -28,7 +28,14 @@ from tidelog.model.settings.network import NetworkSettings
 from tidelog.model.settings.quorum import QuorumSettings
 from tidelog.model.settings.quotas import QuotaSettings
 from tidelog.model.settings.replication import ReplicationSettings
-from tidelog.model.settings.security import ListenerSecurity, SecurityProtocol
+from tidelog.model.settings.security import (
+    JAAS_CONFIG,
+    SASL_MECHANISMS,
+    ListenerSecurity,
+    SaslSettings,
+    SecurityProtocol,
+    TlsSettings,
+)
 from tidelog.model.settings.setting import Scope, Setting, unknown_key
 from tidelog.model.settings.storage import StorageSettings
 from tidelog.model.settings.topic import TopicSettings
@@ -61,7 +68,8 @@ class NodeConfig(
     GroupSettings,
     TransactionSettings,
     AccessSettings,
-    ListenerSecurity,
+    TlsSettings,
+    SaslSettings,
 ):
     """The settings of one node, with Kafka's names and defaults."""
 
@@ -232,9 +240,22 @@ class NodeConfig(
         }
         if self.security_protocol_of(listener).uses_sasl:
             values["ssl.client.auth"] = ListenerSecurity.ssl_client_auth.default
+        jaas: dict[str, tuple[str, str]] = {}
         for name, text in own.items():
-            values[name] = ListenerSecurity.declaration(name).parse(text)
-        return ListenerSecurity(values)
+            mechanism = _jaas_mechanism(name)
+            if mechanism is None:
+                values[name] = ListenerSecurity.declaration(name).parse(text)
+            else:
+                key = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
+                jaas[mechanism] = (key, text)
+        return ListenerSecurity(values, jaas)
+
+    def mechanism_towards(self, listener: str) -> str:
+        """How this node proves to other nodes' listeners of this name who it is."""
+        security = self.security_of(listener)
+        if listener in self.controller_names:
+            return security.sasl_mechanism_controller_protocol
+        return security.sasl_mechanism_inter_broker_protocol
 
     @property
     def _protocols(self) -> dict[str, SecurityProtocol]:
@@ -272,9 +293,17 @@ def _listener_key(name: str) -> tuple[str, str]:
     return listener.upper(), key
 
 
+def _jaas_mechanism(key: str) -> str | None:
+    """The mechanism of `<mechanism>.sasl.jaas.config`."""
+    mechanism = key.removesuffix(".sasl.jaas.config").upper()
+    return mechanism if mechanism in SASL_MECHANISMS and mechanism != key.upper() else None
+
+
 def _declared(name: str) -> Setting[Any]:
     listener, key = _listener_key(name)
     if listener:
+        if _jaas_mechanism(key) is not None:
+            return JAAS_CONFIG
         if key in ListenerSecurity.known():
             return ListenerSecurity.declaration(key)
         raise ConfigError(
@@ -367,9 +396,9 @@ def _check_security(config: NodeConfig, names: list[str]) -> None:
     for name in dict.fromkeys((*names, *config.names_to_connect_to)):
         if name not in protocols:
             _refuse(f"listener.security.protocol.map has no protocol for the listener {name}")
-        if protocols[name].uses_sasl:
-            _refuse(f"listeners: {name} speaks {protocols[name].name}, and there is no SASL")
         security = config.security_of(name)
+        if protocols[name].uses_sasl:
+            _check_sasl(config, name, security, is_ours=name in names)
         if protocols[name].uses_tls and name in names and not security.has_key_store:
             _refuse(
                 f"the listener {name} speaks {protocols[name].name} and has no certificate: name "
@@ -378,12 +407,39 @@ def _check_security(config: NodeConfig, names: list[str]) -> None:
             )
     for key in config.given:
         listener = _listener_key(key)[0]
-        if listener and listener not in (*names, *config.names_to_connect_to):
-            _refuse(f"{key} is for a listener that this node neither has nor connects to")
+        if listener and listener not in protocols:
+            _refuse(f"{key} is for a listener that listener.security.protocol.map does not know")
     if config.inter_broker_listener_name and config.security_inter_broker_protocol:
         _refuse(
             "inter.broker.listener.name and security.inter.broker.protocol say the same: leave "
             "one of them out"
+        )
+
+
+def _check_sasl(
+    config: NodeConfig, name: str, security: ListenerSecurity, *, is_ours: bool
+) -> None:
+    prefix = f"{LISTENER_PREFIX}{name.lower()}."
+    for mechanism in security.sasl_enabled_mechanisms if is_ours else ():
+        if mechanism not in SASL_MECHANISMS:
+            _refuse(
+                f"the listener {name} offers {mechanism}, which is not spoken: set "
+                f"sasl.enabled.mechanisms to some of {', '.join(SASL_MECHANISMS)}"
+            )
+        if mechanism == "PLAIN" and mechanism not in security.jaas:
+            _refuse(
+                f"the listener {name} offers PLAIN and knows no users: name them in "
+                f"{prefix}plain.sasl.jaas.config"
+            )
+    if name not in config.names_to_connect_to:
+        return
+    mechanism = config.mechanism_towards(name)
+    if mechanism not in security.jaas:
+        kind = "controller" if name in config.controller_names else "inter.broker"
+        _refuse(
+            f"this node connects to {name} and has nothing to prove itself with: set "
+            f"sasl.mechanism.{kind}.protocol, and user and password in "
+            f"{prefix}<mechanism>.sasl.jaas.config"
         )
 
 

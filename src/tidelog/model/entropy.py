@@ -16,3 +16,8 @@ class Entropy(Protocol):
     def below(self, bound: int) -> int:
         """A number in [0, bound)."""
         ...
+
+
+def random_bytes(entropy: Entropy, size: int) -> bytes:
+    """So many bytes that nobody can foresee."""
+    return entropy.below(1 << (8 * size)).to_bytes(size, "big")

@@ -17,6 +17,7 @@ from tidelog.model.entropy import Entropy
 from tidelog.model.errors import InvariantBroken
 from tidelog.model.principal import Principal
 from tidelog.model.time import Now
+from tidelog.node.core.authentication import Authentication
 from tidelog.node.core.connections import Connection, QueuedBytes
 from tidelog.node.core.effects import Effect, Lane, OpenListeners, Stopped
 from tidelog.node.core.inputs import (
@@ -193,7 +194,11 @@ class Node:
         )
         who = rooms.base.listeners.principal_of(happened.listener, happened.certificate)
         if isinstance(who, Principal):
-            connection.principal = who
+            rules = rooms.base.sasl.rules_of(happened.listener)
+            if rules is None:
+                connection.principal = who
+            else:  # whatever it has shown, it proves itself by other means
+                connection.authentication = Authentication(runtime, connection, rules)
             return
         runtime.announce(
             ConnectionDropped(listener=happened.listener, peer_host=happened.peer_host, cause=who)

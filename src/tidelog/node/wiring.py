@@ -16,6 +16,7 @@ from uuid import UUID
 from tidelog.controller.image import BROKER_CONFIG
 from tidelog.controller.image_delta import ImageDelta
 from tidelog.controller.records import MetadataRecord
+from tidelog.controller.scram_credentials import find_credential
 from tidelog.coordinator.groups.records import GroupRecord
 from tidelog.coordinator.groups.shard import GroupShard
 from tidelog.coordinator.internal_topics import offsets_topic, transactions_topic
@@ -58,6 +59,7 @@ from tidelog.node.core.delayed_requests import DelayedRequests
 from tidelog.node.core.listeners import Listeners
 from tidelog.node.core.requests import Requests
 from tidelog.node.core.runtime import Runtime
+from tidelog.node.core.sasl_rules import SaslListeners
 from tidelog.node.core.signal import Signal
 from tidelog.node.fetching.awaited_followers import AwaitedFollowers
 from tidelog.node.fetching.fetch_reading import ReadingContext
@@ -94,6 +96,7 @@ from tidelog.node.replicas.replicas import Replicas
 from tidelog.quorum.quorum import Quorum
 from tidelog.replication.partition import Partition
 from tidelog.security.authorizer import Authorizer
+from tidelog.security.scram import ScramCredential, ScramMechanism
 from tidelog.storage.filesystem import FileSystem
 from tidelog.storage.log_directory import LogDirectory
 
@@ -103,6 +106,7 @@ class Base(NamedTuple):
 
     runtime: Runtime
     listeners: Listeners
+    sasl: SaslListeners
     cluster: ClusterView
     directories: Sequence[LogDirectory]
     incarnation: UUID
@@ -214,10 +218,16 @@ def _build_base(config: NodeConfig, files: FileSystem, entropy: Entropy) -> Base
     incarnation = entropy.uuid()
     listeners = Listeners(config)
     directories = open_directories(config, files, entropy)
+    cluster = ClusterView(config, directories[0].identity.cluster_id)
+
+    def find(user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        return find_credential(cluster.image, user, mechanism)
+
     return Base(
         runtime,
         listeners,
-        ClusterView(config, directories[0].identity.cluster_id),
+        SaslListeners(config, entropy, find),
+        cluster,
         directories,
         incarnation,
         Departures(runtime.deadlines, config.broker_disconnect_grace_ms),

@@ -210,6 +210,24 @@ class AcceptingPaused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticationRefused:
+    """A peer did not prove who it is; its connection is closed."""
+
+    listener: str
+    peer_host: str
+    mechanism: str | None
+    """None when it never chose one."""
+    user: str | None
+    """Whom it claimed to be, if there is such a user."""
+    cause: str
+
+    def __str__(self) -> str:
+        who = f" as {self.user}" if self.user is not None else ""
+        how = f" by {self.mechanism}" if self.mechanism is not None else ""
+        return f"{self.peer_host} at {self.listener} not let in{who}{how}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertificatesReloaded:
     """A listener shows and trusts what its files say now; connections that are there stay."""
 
@@ -270,6 +288,7 @@ Event: TypeAlias = (
     | AccessDenied
     | AccessDeniedToMany
     | AcceptingPaused
+    | AuthenticationRefused
     | CertificatesReloaded
     | CertificatesKept
 )

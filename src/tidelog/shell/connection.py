@@ -156,6 +156,10 @@ class Connection:
             self._closing = reason
             self._read_if_wanted()
 
+    def limit_frames(self, most_bytes: int) -> None:
+        """Take no larger frames from now on."""
+        self._inbox.frame_limit = most_bytes
+
     def pause_reading(self) -> None:
         self._paused_by_node = True
         self._read_if_wanted()

@@ -25,6 +25,7 @@ from tidelog.node.core.effects import (
     CloseLink,
     Effect,
     LimitConnections,
+    LimitFrames,
     MeasureRequests,
     OpenLink,
     OpenListeners,
@@ -352,6 +353,10 @@ class NodeDriver:
                     if connection is not None:
                         connection.close(reason)
                         self._flush_later(connection)
+                case LimitFrames(identity, most_bytes):
+                    connection = self._connections.get(identity)
+                    if connection is not None:
+                        connection.limit_frames(most_bytes)
                 case PauseReading(identity):
                     connection = self._connections.get(identity)
                     if connection is not None:

@@ -7,17 +7,20 @@ Invariant  All directories of a node are formatted or none: what stands in the w
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from uuid import UUID
 
 from tidelog.controller.features import default_features
 from tidelog.controller.records import encode_record
+from tidelog.controller.scram_credentials import credential_record
 from tidelog.model.config import NodeConfig
 from tidelog.model.errors import ConfigError
 from tidelog.model.ids import is_uuid_text, uuid_text
 from tidelog.model.settings.endpoints import InitialController, is_wildcard
 from tidelog.quorum.control_records import Voter, VoterEndpoint
 from tidelog.quorum.formatting import format_directory
+from tidelog.security.scram_option import FirstUser
 from tidelog.shell.clock import read_clock
 from tidelog.shell.directory_lock import DirectoryLock
 from tidelog.shell.entropy import SystemEntropy
@@ -32,8 +35,11 @@ def format_node(
     *,
     standalone: bool = False,
     any_cluster_id: bool = False,
+    first_users: Sequence[FirstUser] = (),
 ) -> str:
     """Format every directory the configuration names; the cluster's id, drawn if none is given.
+
+    `first_users` are there from the first start on; say the same to each controller.
 
     `any_cluster_id` allows one of another form than the identities that Kafka and we draw.
 
@@ -46,6 +52,8 @@ def format_node(
     entropy = SystemEntropy()
     cluster = uuid_text(entropy.uuid()) if cluster_id is None else cluster_id
     _check_cluster_id(cluster, of_any_form=any_cluster_id)
+    bootstrap = [encode_record(record) for record in default_features()]
+    bootstrap += [encode_record(credential_record(*user)) for user in first_users]
     directories = tuple(dict.fromkeys((*config.log_directories, config.metadata_directory)))
     with ExitStack() as cleanup:
         for directory in directories:
@@ -75,7 +83,7 @@ def format_node(
                 cluster_id=cluster,
                 node_id=config.node_id,
                 directory_id=directory_id,
-                bootstrap=[encode_record(record) for record in default_features()],
+                bootstrap=bootstrap,
                 voters=voters,
                 wall_ms=read_clock().wall_ms,
             )

@@ -19,11 +19,12 @@ _COPY_AT_MOST: Final = 131_072
 class Inbox:
     """The receiving side of one connection."""
 
-    __slots__ = ("_end", "_frame_limit", "_pool", "_rest", "_slab", "_start")
+    __slots__ = ("_end", "_pool", "_rest", "_slab", "_start", "frame_limit")
 
     def __init__(self, pool: SlabPool, frame_limit: int) -> None:
         self._pool = pool
-        self._frame_limit = frame_limit
+        self.frame_limit = frame_limit
+        """The largest frame that the peer may send."""
         self._slab: memoryview | None = None
         self._start = 0
         self._end = 0
@@ -51,7 +52,7 @@ class Inbox:
             if self._rest is None:
                 return None
             slab = self._with_room()
-        bounds = frame_bounds(slab, self._start, self._end, self._frame_limit)
+        bounds = frame_bounds(slab, self._start, self._end, self.frame_limit)
         if bounds is None:
             return None
         self._start = bounds[1]

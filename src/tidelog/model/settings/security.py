@@ -1,4 +1,4 @@
-"""Settings of one listener's security: TLS, with Kafka's names and defaults.
+"""Settings of one listener's security: TLS and SASL, with Kafka's names and defaults.
 
 A key counts for every listener, or for one of them as `listener.name.<name>.<key>`.
 
@@ -8,7 +8,9 @@ Invariant  A value that is accepted here is kept: versions, cipher suites and ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 from tidelog.model.settings.setting import (
@@ -16,11 +18,15 @@ from tidelog.model.settings.setting import (
     Limit,
     Setting,
     Settings,
+    at_least,
+    between,
     each_of,
     one_of,
 )
 
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_KERBEROS: Final = "GSSAPI"
 STORE_TYPES: Final = ("JKS", "PEM", "PKCS12")
 
 
@@ -143,5 +149,70 @@ class TlsSettings(Settings):
         return bool(self.ssl_keystore_location or self.ssl_keystore_key)
 
 
-class ListenerSecurity(TlsSettings):
+class SaslSettings(Settings):
+    """How peers prove who they are, and how this node does to others."""
+
+    connection_failed_authentication_delay_ms = Setting(
+        ConfigType.INT,
+        100,
+        "So long the answer to a proof that failed is held back, and the end of the connection.",
+        between(0, 10_000),
+    )
+    connections_max_reauth_ms = Setting(
+        ConfigType.LONG,
+        0,
+        "A peer that has not proved anew after so long who it is may ask nothing more on its "
+        "connection; 0 is never.",
+        at_least(0),
+    )
+    sasl_enabled_mechanisms = Setting[tuple[str, ...]](
+        ConfigType.LIST,
+        (_KERBEROS,),
+        "Mechanisms of SASL that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The "
+        "default, Kafka's, cannot be kept: name some.",
+        Limit(
+            f"a list of {', '.join(SASL_MECHANISMS)}, at least one of them",
+            lambda names: bool(names) and each_of(*SASL_MECHANISMS).holds(names),
+        ),
+    )
+    sasl_mechanism_controller_protocol = Setting(
+        ConfigType.STRING,
+        _KERBEROS,
+        "Mechanism by which this node proves to controllers who it is; Kafka's default cannot be "
+        "kept.",
+        one_of(*SASL_MECHANISMS),
+    )
+    sasl_mechanism_inter_broker_protocol = Setting(
+        ConfigType.STRING,
+        _KERBEROS,
+        "Mechanism by which this broker proves to others who it is; Kafka's default cannot be "
+        "kept.",
+        one_of(*SASL_MECHANISMS),
+    )
+    sasl_server_max_receive_size = Setting(
+        ConfigType.INT,
+        524_288,
+        "Largest request of a peer that has not proved who it is.",
+        at_least(1),
+    )
+
+
+class ListenerSecurity(TlsSettings, SaslSettings):
     """What counts for one listener."""
+
+    def __init__(
+        self, values: Mapping[str, object], jaas: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(values)
+        self.__dict__["jaas"] = MappingProxyType(dict(jaas or {}))
+
+    jaas: Mapping[str, tuple[str, str]]
+    """The key and the text of `<mechanism>.sasl.jaas.config`, by mechanism."""
+
+
+JAAS_CONFIG: Final = Setting[str](
+    ConfigType.PASSWORD,
+    "",
+    "Users with their passwords, and the user as which this node logs in elsewhere.",
+)
+"""`listener.name.<name>.<mechanism>.sasl.jaas.config`: there is none without a mechanism."""

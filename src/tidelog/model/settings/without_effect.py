@@ -206,7 +206,9 @@ _LIMITS: Final = {
     "remote.log.storage.system.enable": ONLY_FALSE,
 }
 
-_NO_SASL: Final = "there is no SASL"
+_NO_KERBEROS: Final = "Kerberos is not spoken"
+_BY_MECHANISM: Final = "logins are named as listener.name.<name>.<mechanism>.sasl.jaas.config"
+_NO_OAUTH: Final = "OAUTHBEARER is not spoken"
 _NO_ACCESS_CONTROL: Final = "there is no access control"
 _NO_PLUG_INS: Final = "classes of Java cannot be loaded, so it would never be asked"
 _NO_ZOOKEEPER: Final = "controllers keep the metadata; see controller.quorum.bootstrap.servers"
@@ -218,14 +220,17 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "alter.config.policy.class.name": _NO_PLUG_INS,
         "client.quota.callback.class": _NO_PLUG_INS,
         "config.providers": "values are taken as they stand; ${...} would not be replaced",
-        "connection.failed.authentication.delay.ms": _NO_ACCESS_CONTROL,
-        "connections.max.reauth.ms": _NO_ACCESS_CONTROL,
         "create.topic.policy.class.name": _NO_PLUG_INS,
         "delegation.token.*": _NO_ACCESS_CONTROL,
         "inter.broker.protocol.version": _GONE,
         "log.message.format.version": _GONE,
         "principal.builder.class": _NO_ACCESS_CONTROL,
-        "sasl.*": _NO_SASL,
+        "sasl.client.callback.handler.class": _NO_PLUG_INS,
+        "sasl.jaas.config": _BY_MECHANISM,
+        "sasl.kerberos.*": _NO_KERBEROS,
+        "sasl.login.*": _NO_PLUG_INS,
+        "sasl.oauthbearer.*": _NO_OAUTH,
+        "sasl.server.callback.handler.class": _NO_PLUG_INS,
         "security.providers": _NO_PLUG_INS,
         "ssl.allow.dn.changes": _ANY_CERTIFICATE,
         "ssl.allow.san.changes": _ANY_CERTIFICATE,

@@ -14,6 +14,7 @@ from tidelog.node.api import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     api_versions,
     assign_replicas_to_dirs,
     begin_quorum_epoch,
@@ -36,6 +37,7 @@ from tidelog.node.api import (
     describe_quorum,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_quorum_epoch,
     end_txn,
@@ -61,6 +63,8 @@ from tidelog.node.api import (
     offset_for_leader_epoch,
     produce,
     remove_raft_voter,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -91,6 +95,7 @@ from tidelog.protocol.messages.alter_partition import AlterPartitionRequest
 from tidelog.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
+from tidelog.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from tidelog.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from tidelog.protocol.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
@@ -121,6 +126,10 @@ from tidelog.protocol.messages.describe_producers import DescribeProducersReques
 from tidelog.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tidelog.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tidelog.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
 from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from tidelog.protocol.messages.end_txn import EndTxnRequest
@@ -146,6 +155,8 @@ from tidelog.protocol.messages.offset_delete import OffsetDeleteRequest
 from tidelog.protocol.messages.offset_fetch import OffsetFetchRequest
 from tidelog.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tidelog.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tidelog.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tidelog.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tidelog.protocol.messages.sync_group import SyncGroupRequest
 from tidelog.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tidelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -207,6 +218,17 @@ def _cluster_apis(context: ClusterContext) -> Routes:
     return {
         ApiKey.METADATA: route(MetadataRequest, metadata.handle, context),
         ApiKey.API_VERSIONS: decoded_route(api_versions.decode, api_versions.handle, context),
+        ApiKey.SASL_HANDSHAKE: route(SaslHandshakeRequest, sasl_handshake.handle, None),
+        ApiKey.SASL_AUTHENTICATE: route(SaslAuthenticateRequest, sasl_authenticate.handle, None),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: route(
+            DescribeUserScramCredentialsRequest,
+            guarded(
+                door,
+                describe_user_scram_credentials.handle,
+                DescribeUserScramCredentialsResponse,
+            ),
+            context,
+        ),
         ApiKey.DESCRIBE_ACLS: route(
             DescribeAclsRequest, guarded(door, acls.describe, DescribeAclsResponse), context
         ),
@@ -251,6 +273,9 @@ def _admin_apis(context: AdminContext) -> Routes:
             ListPartitionReassignmentsRequest, list_partition_reassignments.handle, context
         ),
         ApiKey.DESCRIBE_QUORUM: route(DescribeQuorumRequest, describe_quorum.handle, context),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: route(
+            AlterUserScramCredentialsRequest, alter_user_scram_credentials.handle, context
+        ),
         ApiKey.UPDATE_FEATURES: route(UpdateFeaturesRequest, update_features.handle, context),
         ApiKey.UNREGISTER_BROKER: route(UnregisterBrokerRequest, unregister_broker.handle, context),
         ApiKey.ADD_RAFT_VOTER: route(AddRaftVoterRequest, add_raft_voter.handle, context),

@@ -14,13 +14,16 @@ Invariant  A peer that is throttled gets its answers, and is not read until its 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
+
+if TYPE_CHECKING:
+    from tidelog.node.core.authentication import Authentication
 
 UNANSWERED_MAX: Final = 256
 RESUME_BELOW: Final = UNANSWERED_MAX // 2
@@ -97,6 +100,7 @@ class Connection:
         "_effects",
         "_slots",
         "_throttled_until_ms",
+        "authentication",
         "closed",
         "heartbeats_of",
         "id",
@@ -121,6 +125,8 @@ class Connection:
         self.peer_host = peer_host
         self.principal: Principal = ANONYMOUS
         """Who the peer is, once it has proved it."""
+        self.authentication: Authentication | None = None
+        """Where peers have to prove who they are: how far this one has come."""
         self.closed = False
         self.heartbeats_of: int | None = None
         """The broker that says on this connection that it lives."""

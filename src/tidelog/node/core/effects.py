@@ -69,6 +69,13 @@ class CloseLink(NamedTuple):
     reason: str
 
 
+class LimitFrames(NamedTuple):
+    """From now on take no larger frames than this from a peer."""
+
+    connection: int
+    most_bytes: int
+
+
 class OpenListeners(NamedTuple):
     """The node is ready for peers on these listeners: start accepting connections."""
 
@@ -139,6 +146,7 @@ Effect: TypeAlias = (
     | OpenLink
     | SendOnLink
     | CloseLink
+    | LimitFrames
     | OpenListeners
     | LimitConnections
     | MeasureRequests

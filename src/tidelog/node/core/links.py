@@ -16,6 +16,8 @@ Invariant  Answers come in the order of the questions. One that does not carry t
            of the oldest open question, or cannot be read, closes the link.
 Invariant  A peer that fails is left alone for a while, twice as long each time it fails again
            without having answered in between; questions wait meanwhile, within their own time.
+Invariant  Where peers want a proof of who asks (SASL), nothing is asked before they have it; it is
+           renewed before it is over, between questions.
 Invariant  Each connection has a number of its own, so that late news of an old one reach nobody.
 Invariant  A connection that is given up is reset, so that nothing asked on it arrives later than
            what its peer already has. Only one whose end would be taken for ours
@@ -34,12 +36,14 @@ from tidelog.model.time import Now
 from tidelog.node.core.deadlines import Deadline, Deadlines
 from tidelog.node.core.effects import CloseLink, Effect, OpenLink, SendOnLink
 from tidelog.node.core.inputs import LinkClosed, LinkFrame, LinkOpened
+from tidelog.node.core.login import Login
 from tidelog.protocol import codec
 from tidelog.protocol.apis import SUPPORTED, ApiKey
 from tidelog.protocol.fetch import FetchRequest, FetchResponse, decode_fetch_response, encode_fetch
 from tidelog.protocol.frame import MalformedRequest
 from tidelog.protocol.message import RequestMessage, ResponseT
 from tidelog.protocol.parts import Part
+from tidelog.security.exchange import AuthenticationFailed, SaslClient
 
 REST_FIRST_MS: Final = 20
 REST_MOST_MS: Final = 1_000
@@ -58,6 +62,7 @@ class LinkLost(NamedTuple):
     gone; that it is silent tells nothing."""
 
 
+BeginLogin: TypeAlias = Callable[[str], tuple[str, SaslClient] | None]
 ThenFetched: TypeAlias = Callable[[FetchResponse | LinkLost, Now], None]
 
 
@@ -87,7 +92,10 @@ class Links:
         deadlines: Deadlines,
         client_id: str,
         listeners: LinkListeners,
+        begin_login: BeginLogin = lambda _: None,
     ) -> None:
+        """`begin_login` says how this node proves itself at listeners of a name, if it has to."""
+        self.begin_login: Final = begin_login
         self.effects: Final = effects
         self.deadlines: Final = deadlines
         self.client_id: Final = client_id
@@ -113,7 +121,7 @@ class Links:
     def opened(self, happened: LinkOpened) -> None:
         """A connection is there."""
         if (link := self._connected.get(happened.link)) is not None:
-            link.opened()
+            link.opened(happened.now)
 
     def frame_arrived(self, happened: LinkFrame) -> None:
         """A peer answered."""
@@ -149,11 +157,13 @@ class Link:
         "_connection",
         "_given_up",
         "_links",
+        "_login",
         "_next_correlation_id",
         "_questions",
         "_rest_ms",
         "_rest_over",
         "_rest_until_ms",
+        "_sent",
         "_watch",
         "address",
         "is_open",
@@ -178,6 +188,10 @@ class Link:
         self._given_up: list[int] = []
         """Connections that stay open until the peer answers on another one."""
         self._questions: deque[_Question] = deque()
+        self._sent = 0
+        """So many of them, the oldest, are at the peer."""
+        self._login: Login | None = None
+        """While this node proves who it is, or is about to do so anew."""
         self._next_correlation_id = 0
         self._rest_ms = REST_FIRST_MS
         self._rest_until_ms: int | None = None
@@ -238,14 +252,57 @@ class Link:
         self._let_go_of_given_up()
         self._fail_all(LinkLost(reason), now)
 
-    def opened(self) -> None:
-        """The connection is there: ask what has been waiting for it."""
+    def opened(self, now: Now) -> None:
+        """The connection is there: prove who we are, then ask what has been waiting for it."""
+        begun = self._links.begin_login(self.listener)
+        if begun is None:
+            self._ask_all()
+            return
+        self._login = Login(*begun, self._links.deadlines, self._not_logged_in, now)
+        self._send_parts(self._login.begin(self._links.client_id))
+
+    def _ask_all(self) -> None:
         self.is_open = True
         for question in self._questions:
             self._send(question)
 
+    def _go_on_with_login(self, login: Login, frame: memoryview, now: Now) -> None:
+        try:
+            answer = login.answered(frame, self._links.client_id)
+        except (MalformedRequest, AuthenticationFailed) as error:
+            self._give_up(f"{self._peer} does not let us in: {error}", now)
+            return
+        if answer is not None:
+            self._send_parts(answer)
+            return
+        login.end()
+        self._login = None
+        if login.renew_after_ms is not None:
+            again = now.monotonic_ms + login.renew_after_ms
+            number = self._connection
+            self._links.deadlines.at(again, lambda later: self._renew(number, later))
+        self._ask_all()
+
+    def _renew(self, number: int | None, now: Now) -> None:
+        """Prove anew who we are, once what has been asked is answered; hold the rest back."""
+        begun = self._links.begin_login(self.listener)
+        if number is None or number != self._connection or not self.is_open or begun is None:
+            return
+        self.is_open = False
+        self._login = Login(*begun, self._links.deadlines, self._not_logged_in, now)
+        if self._sent == 0:
+            self._send_parts(self._login.begin(self._links.client_id))
+
+    def _not_logged_in(self, now: Now) -> None:
+        if self._login is not None:
+            self._give_up(f"{self._peer} did not let us in in time", now)
+
     def frame_arrived(self, frame: memoryview, now: Now) -> None:
         """The peer answered its oldest open question."""
+        login = self._login
+        if login is not None and self._sent == 0:
+            self._go_on_with_login(login, frame, now)
+            return
         questions = self._questions
         try:
             expected = questions[0].correlation_id if questions else None
@@ -260,12 +317,15 @@ class Link:
         if self._given_up:
             self._let_go_of_given_up()
         questions.popleft()
+        self._sent -= 1
+        if login is not None and self._sent == 0:
+            self._send_parts(login.begin(self._links.client_id))
         tell(now)
 
     def closed(self, reason: str, by_peer: bool, now: Now) -> None:
         """The connection is gone, or never came about."""
         self._connection = None
-        self.is_open = False
+        self._forget_connection()
         self._rest(now)
         self._fail_all(LinkLost(f"{self._peer}: {reason}", by_peer), now)
         if self.on_lost is not None:
@@ -290,8 +350,20 @@ class Link:
         self._watch_until(question.due_ms)
 
     def _send(self, question: _Question) -> None:
+        self._sent += 1
+        self._send_parts(question.parts)
+
+    def _send_parts(self, parts: list[Part]) -> None:
         if self._connection is not None:
-            self._links.effects.append(SendOnLink(self._connection, question.parts))
+            self._links.effects.append(SendOnLink(self._connection, parts))
+
+    def _forget_connection(self) -> None:
+        """Nothing is at the peer any more, and nothing is proved."""
+        self.is_open = False
+        self._sent = 0
+        if self._login is not None:
+            self._login.end()
+            self._login = None
 
     def _connect_once_rested(self, now: Now) -> None:
         until_ms = self._rest_until_ms
@@ -314,7 +386,7 @@ class Link:
         if self._connection is not None:
             self._links.disconnect(self._connection, reason)
             self._connection = None
-            self.is_open = False
+            self._forget_connection()
         if self._rest_over is not None:
             self._rest_over.cancel()
             self._rest_over = None
@@ -324,7 +396,7 @@ class Link:
             self._links.forget(self._connection)
             self._given_up.append(self._connection)
             self._connection = None
-            self.is_open = False
+            self._forget_connection()
             self._let_go_of_given_up(GIVEN_UP_MOST)
         self._hang_up(reason)
         self._rest(now)
@@ -352,7 +424,7 @@ class Link:
         self._watch = None
         overdue = [asked for asked in self._questions if asked.due_ms <= now.monotonic_ms]
         waiting = [asked for asked in self._questions if asked.due_ms > now.monotonic_ms]
-        if overdue and self.is_open:
+        if overdue and self._sent:
             what = _api_name(overdue[0].api_key)
             self._give_up(f"{self._peer} did not answer {what} in time", now)
             return

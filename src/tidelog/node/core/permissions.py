@@ -26,6 +26,8 @@ ON_CLUSTER: Final[Mapping[ApiKey, AclOperation]] = MappingProxyType(
         ApiKey.ELECT_LEADERS: _ALTER,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: AclOperation.DESCRIBE_CONFIGS,
         ApiKey.ALTER_CLIENT_QUOTAS: AclOperation.ALTER_CONFIGS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _DESCRIBE,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _ALTER,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _ALTER,
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _DESCRIBE,
         ApiKey.VOTE: _ACTION,
@@ -94,5 +96,7 @@ BY_RESOURCE: Final[Mapping[ApiKey, str]] = MappingProxyType(
 )
 """What handlers ask for themselves, for each resource that a request names."""
 
-OPEN_TO_ALL: Final = frozenset({ApiKey.API_VERSIONS})
+OPEN_TO_ALL: Final = frozenset(
+    {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+)
 """What everybody may know."""

@@ -8,6 +8,7 @@ Invariant  Before a node knows who may do what, it serves those who may do every
 from __future__ import annotations
 
 from tidelog.model.time import Now
+from tidelog.node.core.authentication import Authentication, Failure
 from tidelog.node.core.authorization import Authorization
 from tidelog.node.core.connections import Connection
 from tidelog.node.core.listeners import Listeners
@@ -40,10 +41,17 @@ class Requests:
 
     def frame_arrived(self, now: Now, connection: Connection, frame: memoryview) -> None:
         """Work on one request."""
+        authentication = connection.authentication
+        if authentication is not None:
+            if authentication.has_failed:
+                return
+            if authentication.takes_bare_tokens:
+                self._take_bare_token(now, connection, authentication, bytes(frame))
+                return
         is_controllers = connection.listener in self._listeners.controller_names
         routes = self._of_controllers if is_controllers else self._of_brokers
         try:
-            header = self._read_header(connection, frame)
+            header = self._read_header(now, connection, frame)
         except MalformedRequest as error:
             self._drop(connection, error)
             return
@@ -89,8 +97,22 @@ class Requests:
     ) -> Request[BodyT]:
         return Request(now, connection, header, body, frame, self.meter)
 
-    def _read_header(self, connection: Connection, frame: memoryview) -> RequestHeader:
+    def _take_bare_token(
+        self, now: Now, connection: Connection, authentication: Authentication, token: bytes
+    ) -> None:
+        """A token as it was before there was a request for it; a failure has no answer."""
+        answer = authentication.take(token, now)
+        if isinstance(answer, Failure):
+            authentication.close_later(now, lambda: None)
+        else:
+            connection.answer_now([answer.token])
+
+    def _read_header(self, now: Now, connection: Connection, frame: memoryview) -> RequestHeader:
         header = read_request_header(frame)
+        if (authentication := connection.authentication) is not None:
+            refusal = authentication.refusal_of(header.api_key, now)
+            if refusal is not None:
+                raise MalformedRequest(refusal)
         if header.api_key not in self._listeners.served_on(connection.listener):
             raise MalformedRequest(
                 f"{header.api_key.name} is not served on listener {connection.listener}"

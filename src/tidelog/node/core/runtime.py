@@ -14,6 +14,7 @@ from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Announce, Effect
 from tidelog.node.core.jobs import Jobs
 from tidelog.node.core.links import LinkListeners, Links
+from tidelog.node.core.logins import Logins
 from tidelog.observe.counters import ElectionCounters, ReplicationCounters
 from tidelog.observe.events import Event
 from tidelog.observe.live_watch import LiveWatch
@@ -51,6 +52,7 @@ class Runtime:
             self.deadlines,
             f"broker-{config.node_id}",
             LinkListeners(config.inter_broker_name, config.controller_names[0]),
+            Logins(config, entropy).begin,
         )
 
     def announce(self, event: Event) -> None:

@@ -24,6 +24,7 @@ from tidelog.node.core.effects import (
     Effect,
     Lane,
     LimitConnections,
+    LimitFrames,
     MeasureRequests,
     OpenLink,
     OpenListeners,
@@ -319,7 +320,7 @@ class Process:
                     machine.note(f"! {told}: {event.cause}")
                 case OpenListeners(names):
                     self._open(names)
-                case LimitConnections():
+                case LimitConnections() | LimitFrames():
                     pass  # nobody here opens so many
                 case MeasureRequests():
                     pass  # a step takes no time here

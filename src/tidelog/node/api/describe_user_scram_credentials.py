@@ -1,0 +1,42 @@
+"""DescribeUserScramCredentials (key 50, version 0): who has credentials, of which mechanisms."""
+
+from __future__ import annotations
+
+from tidelog.controller.scram_credentials import describe_scram_credentials
+from tidelog.model.errors import Refusal
+from tidelog.node.api.contexts import ClusterContext
+from tidelog.node.core.request import Request
+from tidelog.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle(
+    context: ClusterContext, request: Request[DescribeUserScramCredentialsRequest]
+) -> DescribeUserScramCredentialsResponse:
+    """By what this node knows; nothing that anybody could log in with."""
+    named = None if request.body.users is None else [user.name for user in request.body.users]
+    described = describe_scram_credentials(context.cluster.image, named)
+    return DescribeUserScramCredentialsResponse(
+        error_message=None, results=[_result(user, found) for user, found in described.items()]
+    )
+
+
+def _result(
+    user: str, found: list[tuple[int, int]] | Refusal
+) -> DescribeUserScramCredentialsResult:
+    if isinstance(found, Refusal):
+        return DescribeUserScramCredentialsResult(
+            user=user, error_code=found.code, error_message=found.why
+        )
+    return DescribeUserScramCredentialsResult(
+        user=user,
+        error_message=None,
+        credential_infos=[
+            CredentialInfo(mechanism=mechanism, iterations=iterations)
+            for mechanism, iterations in found
+        ],
+    )
