@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,21 +17,23 @@ from urllib.parse import quote
 from tidelog.http.messages import Chunks, json_text
 from tidelog.http.server_sent_events import EventLine, event_text
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.monitor.snapshot import ProcessSeen
 from tidelog.observe.told_event import ToldEvent
+from tidelog.view.cluster_health import ClusterHealth
 from tidelog.view.cluster_picture import (
     ClusterPicture,
-    NodeProcessState,
     NodeSeen,
     PartitionHealth,
     knowledge_of_quorum,
 )
+from tidelog.view.cluster_snapshot import ClusterLook
 from tidelog.view.node_streams import NodeAddress, NodeSilent, StreamedEvent, streamed_events
-from tidelog.view.problems import find_problems
 
 MOST_MICROSCOPES: Final = 4
 _TELL_EVERY_S: Final = 0.05
 _ASK_AGAIN_S: Final = 0.25
 _LOOK_AT_PROCESSES_S: Final = 0.5
+_LOOK_AROUND_S: Final = 3.0
 _GO_ON_S: Final = 3.0
 """How long the streams stay open when the last browser leaves: a page that is loaded anew is back
 at once."""
@@ -42,8 +44,15 @@ _HEAD: Final = ("seq", "at", "node", "event")
 _WAITING_MAX_BYTES: Final = 64 << 20
 """Enough for a first look at half a million partitions."""
 
-Processes = Callable[[], Mapping[str, NodeProcessState]]
+Processes = Callable[[], Mapping[str, ProcessSeen]]
 """The state of the nodes' processes by address, where they run on this machine."""
+LookAround = Callable[[], Awaitable[ClusterLook]]
+"""Learns what streams do not tell."""
+
+
+async def nothing_more() -> ClusterLook:
+    """For a cluster of which streams tell all there is to know."""
+    return ClusterLook()
 
 
 class Looker:
@@ -65,11 +74,14 @@ class ClusterWatch:
         addresses: Sequence[NodeAddress],
         hello: Mapping[str, Any],
         processes: Processes = dict,
+        look_around: LookAround = nothing_more,
     ) -> None:
         self._addresses = {str(address): address for address in addresses}
         self._hello = hello
         self._processes = processes
+        self._look_around = look_around
         self.picture = ClusterPicture(NodeSeen(str(each), each.node_id) for each in addresses)
+        self._health = ClusterHealth(self.picture)
         self.events: list[dict[str, Any]] = []
         """The newest events of all nodes with their sentences, in order."""
         self._unsorted: deque[dict[str, Any]] = deque(maxlen=_EVENTS_KEPT)
@@ -128,6 +140,7 @@ class ClusterWatch:
             self._closing = None
         if not self._tasks:
             work: list[Coroutine[Any, Any, None]] = [self._tell(), self._look_at_processes()]
+            work += [self._look_around_again_and_again()]
             work += [self._watch(address) for address in self._addresses]
             work += [self._follow_events(address) for address in self._addresses]
             self._tasks = [asyncio.ensure_future(each) for each in work]
@@ -254,6 +267,13 @@ class ClusterWatch:
             self._something.set()
             await asyncio.sleep(_LOOK_AT_PROCESSES_S)
 
+    async def _look_around_again_and_again(self) -> None:
+        while True:
+            turns = {address: node.turns for address, node in self.picture.nodes.items()}
+            self._health.learn(await self._look_around(), turns)
+            self._something.set()
+            await asyncio.sleep(_LOOK_AROUND_S)
+
     # -- telling -------------------------------------------------------------------------------
 
     async def _tell(self) -> None:
@@ -283,7 +303,10 @@ class ClusterWatch:
         if changes.removed:
             told = {"snapshot": False, "rows": [], "removed": changes.removed}
             self._tell_all("partitions", told)
-        if changes.cluster or changes.removed or changes.rows:
+        searched = self._health.find_problems(changed=changes.cluster)
+        if searched:  # it may have found that leaders do not answer
+            self._something.set()
+        if searched or changes.cluster:
             cluster = json_text(self._cluster())
             if cluster != self._cluster_told:
                 self._cluster_told = cluster
@@ -303,7 +326,8 @@ class ClusterWatch:
             "nodes": [_node_json(node) for node in picture.nodes.values()],
             "brokers": picture.brokers,
             "quorum": picture.quorum,
-            "problems": [problem.as_json() for problem in find_problems(picture)],
+            "problems": self._health.problems,
+            "not_told": self._health.not_told,
             "partitions": len(picture.rows),
             "health": {
                 health.name.lower().replace("_", "-"): len(picture.by_health[health])
@@ -330,7 +354,7 @@ def _node_json(node: NodeSeen) -> dict[str, Any]:
         "address": node.address,
         "connected": node.is_connected,
         "awake": node.is_awake,
-        "why": node.why_not,
+        "why": node.why_not or "",
         "version": node.version,
         "roles": list(node.roles),
         "process": None if node.process is None else node.process._asdict(),
