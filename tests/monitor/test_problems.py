@@ -103,6 +103,23 @@ def test_a_voter_that_is_not_heard_leaves_the_quorum_with_nobody_to_spare() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("caught_up_ms", "said"),
+    [
+        (NOW_MS - 60_000, "controller 102 is 3 records behind in the metadata log, for 59 s"),
+        (-1, "controller 102 is 3 records behind in the metadata log"),
+        (NOW_MS - 500, None),
+    ],
+    ids=["for long", "never caught up", "for a moment"],
+)
+def test_a_voter_that_is_heard_and_lags_is_named(caught_up_ms: int, said: str | None) -> None:
+    *others, last = quorum().voters
+    behind = last._replace(end_offset=2, last_caught_up_ms=caught_up_ms)
+    seen = WELL._replace(quorum=quorum()._replace(voters=(*others, behind)))
+
+    assert [each.what for each in problems(seen)] == [said] * (said is not None)
+
+
 def test_a_partition_without_a_leader_names_who_could_lead_it() -> None:
     stopped = {**WELL.processes, 101: ProcessSeen("stopped", "killed: SIGKILL")}
     seen = with_first(

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidelog.model.ids import TopicPartition
 from tidelog.node.core.effects import Announce
-from tidelog.observe.causes import Explanation, explain
+from tidelog.observe.causes import Explanation, Step, causes_of, explain
 from tidelog.observe.told_event import ToldEvent, told
 from tidelog.simulator.run.plan import Plan
 from tidelog.simulator.run.transcript import Stage, replay
@@ -254,3 +254,67 @@ def test_every_story_of_the_simulator_ends_with_the_leader_of_the_last_epoch() -
                 if each.kind == "PartitionBecameLeader" and each.partition == name
             )
             assert (explained.leader_epoch, explained.leader) == last
+
+
+def kinds(steps: list[Step]) -> list[str | None]:
+    """What the steps are made from; None is the end of a process."""
+    return [None if step.event is None else step.event.kind for step in steps]
+
+
+def test_an_election_came_from_the_fence_and_what_was_decided_before_it() -> None:
+    events = [created(), leads(10, 101, 0), *a_kill(1000), *a_return(5000)]
+    (election,) = [each for each in events if each.kind == "LeaderElected"]
+
+    steps = causes_of(election, events)
+
+    assert kinds(steps) == ["BrokerFenced", "InSyncReplicasDecided", "LeaderElected"]
+    assert steps[-1].event == election
+
+
+def test_what_happened_later_is_no_cause() -> None:
+    events = [created(), leads(10, 101, 0), *a_kill(1000), *a_return(5000), *a_kill(9000, 2)]
+    first = events[2]
+
+    assert kinds(causes_of(first, events)) == ["BrokerFenced"]
+
+
+def test_a_broker_that_takes_part_again_was_away_for_a_reason() -> None:
+    start = [of_broker(5, "BrokerRegistered", 101), of_broker(6, "BrokerUnfenced", 101)]
+    stopped = event(990, "NodeStopped", 101, clean=True)
+    events = [*start, stopped, *a_kill(1000), *a_return(5000)]
+    started = event(5020, "NodeStarted", 101)
+    events.append(started)
+
+    assert kinds(causes_of(started, events)) == [
+        "NodeStopped", "BrokerFenced", "BrokerRegistered", "BrokerUnfenced", "NodeStarted",
+    ]  # fmt: skip
+    assert kinds(causes_of(start[1], events)) == ["BrokerRegistered", "BrokerUnfenced"]
+
+
+def test_the_end_of_a_process_is_told_before_its_fence_unless_it_ended_later() -> None:
+    killed = {101: "killed: SIGKILL"}
+    away = [of_broker(6, "BrokerUnfenced", 101), *a_kill(1000)]
+    fence = away[1]
+
+    assert kinds(causes_of(fence, away, killed)) == [None, "BrokerFenced"]
+    assert kinds(causes_of(fence, [*away, *a_return(5000)], killed)) == ["BrokerFenced"]
+
+
+def test_a_controller_took_over_because_another_one_went() -> None:
+    first = event(10, "ControllerActivated", 100, epoch=1)
+    gone = event(995, "NodeStopped", 100, clean=False)
+    missed = event(1000, "ControllerMissing", 101)
+    second = event(1200, "ControllerActivated", 102, epoch=2)
+    other = event(1100, "NodeStopped", 101, clean=True)
+
+    steps = causes_of(second, [first, gone, missed, other, second])
+
+    assert kinds(steps) == ["NodeStopped", "ControllerMissing", "ControllerActivated"]
+
+
+def test_an_event_that_stands_for_itself_is_told_with_its_own_cause() -> None:
+    alone = event(10, "ConnectionRefused", peer="x", cause="too many")
+
+    (step,) = causes_of(alone, [*a_kill(5), alone])
+
+    assert (step.event, step.cause) == (alone, "too many")

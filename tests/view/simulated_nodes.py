@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, json_text
+from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, json_response, json_text
 from tidelog.http.questions import NodeListener
 from tidelog.http.server import HttpServer
 from tidelog.http.server_sent_events import event_stream, event_text
@@ -42,6 +42,10 @@ class SimulatedCluster:
             for topic, count in topics.items()
             for index in range(count)
         ]
+        self.fenced: set[int] = set()
+        self.directories: list[dict[str, Any]] = []
+        self.clocks_ahead_ms: dict[int, int] = {}
+        self.metrics = ""
         self.events: list[dict[str, Any]] = []
         self.oddities: list[tuple[int, str, str]] = []
         self.cluster_ids = dict.fromkeys(node_ids, "c")
@@ -94,6 +98,17 @@ class _Node:
     async def events(self, request: HttpRequest) -> HttpResponse:
         return event_stream(self._told(int(request.query.get("after", "0"))))
 
+    async def healthz(self, _: HttpRequest) -> HttpResponse:
+        return json_response({"healthy": True})
+
+    async def metrics(self, _: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, "text/plain", self._cluster.metrics.encode())
+
+    async def state(self, _: HttpRequest) -> HttpResponse:
+        now_ms = time.time_ns() // 1_000_000
+        ahead_ms = self._cluster.clocks_ahead_ms.get(self._node_id, 0)
+        return json_response({"node": self._node_id, "cluster_id": "c", "at_ms": now_ms + ahead_ms})
+
     async def _told(self, after: int) -> Chunks:
         odd = 0
         while True:
@@ -121,9 +136,8 @@ class _Node:
                               cluster_id=cluster.cluster_ids[self._node_id],
                               roles=["broker", "controller"], interval_ms=250,
                               partitions=len(cluster.partitions))  # fmt: skip
-            yield self._event(
-                "cluster", quorum=self._quorum(), brokers=self._brokers(), directories=[]
-            )
+            yield self._event("cluster", quorum=self._quorum(), brokers=self._brokers(),
+                              directories=cluster.directories)  # fmt: skip
             for name in ("partitions", *(["metadata"] if wants_metadata else [])):
                 for chunk in self._snapshot(name):
                     yield chunk
@@ -170,7 +184,8 @@ class _Node:
 
     def _brokers(self) -> list[dict[str, Any]]:
         return [
-            {"id": each, "epoch": 1, "fenced": False, "shutting_down": False, "rack": None,
+            {"id": each, "epoch": 1, "fenced": each in self._cluster.fenced,
+             "shutting_down": False, "rack": None,
              "endpoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9000 + each}]}
             for each in self._cluster.node_ids
         ]  # fmt: skip
@@ -189,7 +204,8 @@ def running(cluster: SimulatedCluster) -> Iterator[list[NodeListener]]:
     ended = threading.Event()
 
     async def serve(listener: socket.socket, node: _Node) -> None:
-        routes = {"/watch": {"GET": node.watch}, "/events": {"GET": node.events}}
+        told = ("watch", "events", "healthz", "metrics", "state")
+        routes = {f"/{name}": {"GET": getattr(node, name)} for name in told}
         server = HttpServer(loop, routes, print)
         listener.setblocking(False)
         try:

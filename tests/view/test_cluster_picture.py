@@ -1,17 +1,11 @@
-"""What nodes tell becomes one picture, and what is wrong with it is said worst first."""
+"""What nodes tell becomes one picture."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tidelog.model.ids import TopicPartition
-from tidelog.view.cluster_picture import (
-    ClusterPicture,
-    NodeProcessState,
-    NodeSeen,
-    PartitionHealth,
-)
-from tidelog.view.problems import Severity, find_problems
+from tidelog.view.cluster_picture import ClusterPicture, NodeSeen, PartitionHealth
 
 ORDERS = TopicPartition("orders", 0)
 NODES = (100, 101, 102)
@@ -84,7 +78,11 @@ def test_a_row_has_leadership_from_the_metadata_and_offsets_from_the_leader() ->
 
     (row,) = picture.take_changes().rows
 
-    assert (row.leader, row.isr, row.health) == (102, (102, 101), PartitionHealth.UNDER_REPLICATED)
+    assert (row.leader, row.in_sync, row.health) == (
+        102,
+        (102, 101),
+        PartitionHealth.UNDER_REPLICATED,
+    )
     assert (row.log_end_offset, row.high_watermark, row.min_isr) == (7, 6, 2)
 
 
@@ -110,62 +108,27 @@ def test_a_partition_that_a_new_snapshot_leaves_out_is_gone() -> None:
     assert set(picture.rows) == {TopicPartition("other", 0), TopicPartition("more", 0)}
 
 
-def test_a_healthy_cluster_has_no_problems() -> None:
-    assert find_problems(healthy()) == []
-
-
-def test_a_partition_without_a_leader_comes_before_one_that_lacks_replicas() -> None:
+def test_what_a_silent_leader_leads_is_without_a_leader_until_it_answers() -> None:
     picture = healthy()
-    other = metadata(101, (101, 100), topic="payments")
-    gone = metadata(-1, ())
-    picture.hear("100", "metadata", told(gone, other, snapshot=False))
-    picture.take_changes()
+    picture.leaders_are_silent({100})
+    (row,) = picture.take_changes().rows
+    assert (row.leader, row.health) == (100, PartitionHealth.OFFLINE)
 
-    problems = find_problems(picture)
+    picture.leaders_are_silent(set())
 
-    assert [(each.severity, each.filter) for each in problems] == [
-        (Severity.CRITICAL, "offline"),
-        (Severity.WARNING, "under-replicated"),
-        (Severity.NOTICE, "not-preferred"),
-    ]
-    assert problems[0].sentence == "orders-0 has no leader: neither writes nor reads."
-    assert problems[1].sentence == "payments-0 has replicas out of sync, on broker 102."
+    changes = picture.take_changes()
+    assert [each.health for each in changes.rows] == [PartitionHealth.FINE]
+    assert changes.cluster
 
 
-def test_fewer_in_sync_replicas_than_the_minimum_refuse_writes() -> None:
+def test_records_that_arrive_change_a_row_and_nothing_of_the_cluster() -> None:
     picture = healthy()
-    picture.hear("100", "metadata", told(metadata(100, (100,)), snapshot=False))
-    picture.take_changes()
+    picture.hear("100", "partitions", told(replica(100, end=12), snapshot=False))
 
-    (problem,) = find_problems(picture)
+    changes = picture.take_changes()
 
-    assert problem.sentence.endswith("than min.insync.replicas: acks=all is refused.")
-
-
-def test_a_killed_node_is_named_with_its_reason_and_the_way_back() -> None:
-    picture = healthy()
-    picture.lost("101", "nobody listens there")
-    picture.process_is("101", NodeProcessState("stopped", "killed, SIGKILL"))
-
-    (problem,) = find_problems(picture)
-
-    assert problem.sentence == "Node 101 is stopped: killed, SIGKILL."
-    assert problem.advice == "`tidelog node start 101` brings it back"
-
-
-def test_a_paused_node_still_has_its_connection_and_is_a_problem_all_the_same() -> None:
-    picture = healthy()
-    picture.process_is("102", NodeProcessState("paused"))
-
-    assert [each.sentence for each in find_problems(picture)] == ["Node 102 is paused."]
-
-
-def test_controllers_without_a_leader_are_the_worst_problem() -> None:
-    picture = healthy()
-    for node in NODES:
-        picture.hear(str(node), "cluster", cluster(-1, "candidate"))
-
-    assert find_problems(picture)[0].sentence.startswith("No controller leads")
+    assert [each.log_end_offset for each in changes.rows] == [12]
+    assert not changes.cluster
 
 
 def test_the_quorum_is_told_by_the_one_that_leads_it() -> None:

@@ -11,7 +11,7 @@ from tests.view.simulated_nodes import SimulatedCluster, running
 from tests.view.test_server import Stream, serving
 
 from tidelog.http.questions import NodeListener
-from tidelog.view.cluster_picture import NodeProcessState
+from tidelog.monitor.snapshot import ProcessSeen
 from tidelog.view.cluster_watch import ClusterWatch
 from tidelog.view.server import ViewedCluster
 
@@ -48,8 +48,8 @@ def test_what_a_node_tells_unexpectedly_is_a_problem_and_its_stream_goes_on(
         browser.wait_for("partitions", lambda told: len(told["rows"]) == 2)
         cluster.blurt(100, path, name, data)
         told = browser.wait_for("cluster", lambda told: told["problems"])
-        (problem,) = (each["sentence"] for each in told["problems"])
-        assert problem.startswith("Node 100 tells what this view does not understand: ")
+        (problem,) = (each["what"] for each in told["problems"])
+        assert problem.startswith("node 100 tells what this view does not understand: ")
         assert words in problem
 
         cluster.change(1, leader=102, leader_epoch=1)
@@ -78,8 +78,8 @@ def test_a_node_of_another_cluster_is_named_and_nothing_that_it_tells_counts() -
             heard = browser.wait_for("events")
             browser.leave()
 
-    assert [each["sentence"] for each in told["problems"]] == [
-        "Node 102 does not answer over HTTP: it is of cluster other, and this is c."
+    assert [each["what"] for each in told["problems"]] == [
+        "node 102 does not answer over HTTP: it is of cluster other, and this is c"
     ]
     assert [each["cause"] for each in heard] == ["here"]
 
@@ -103,10 +103,10 @@ def test_a_task_that_fails_is_told_and_begins_anew() -> None:
     said: list[str] = []
     failures = [OSError("the disk hiccups"), ZeroDivisionError("a mistake of ours")]
 
-    def processes() -> Mapping[str, NodeProcessState]:
+    def processes() -> Mapping[str, ProcessSeen]:
         if failures:
             raise failures.pop(0)
-        return {"127.0.0.1:1": NodeProcessState("stopped", "killed")}
+        return {"127.0.0.1:1": ProcessSeen("stopped", "killed")}
 
     async def look() -> None:
         nodes = [NodeListener("127.0.0.1", 1, node_id=100)]

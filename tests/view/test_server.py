@@ -133,7 +133,8 @@ def test_a_lost_leader_becomes_a_problem_first() -> None:
         problems = browser.wait_for("cluster", lambda told: told["problems"])["problems"]
         browser.leave()
 
-    assert problems[0]["sentence"] == "orders-1 has no leader: neither writes nor reads."
+    assert problems[0]["what"].startswith("orders-1 has no leader that answers")
+    assert problems[0]["severity"] == "critical"
 
 
 def test_nobody_acts_on_a_cluster_that_is_not_for_development() -> None:

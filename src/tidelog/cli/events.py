@@ -176,22 +176,11 @@ def _tell(explained: Explanation) -> None:
 
 
 def _as_object(explained: Explanation) -> dict[str, Any]:
-    from tidelog.observe.journal import timestamp
-
     return {
         "topic": explained.partition.topic,
         "partition": explained.partition.partition,
         "leader": explained.leader,
         "leader_epoch": explained.leader_epoch,
         "in_sync": explained.in_sync,
-        "steps": [
-            {
-                "at": None if step.at_ms is None else timestamp(step.at_ms),
-                "node": step.node,
-                "what": step.what,
-                "cause": step.cause,
-                "event": None if step.event is None else step.event.entry(),
-            }
-            for step in explained.steps
-        ],
+        "steps": [step.entry() for step in explained.steps],
     }

@@ -112,6 +112,8 @@ class QuorumMember(NamedTuple):
     end_offset: int
     last_fetch_ms: int
     """When it was last heard of, on the leader's wall clock; -1 where nobody tells."""
+    last_caught_up_ms: int = -1
+    """When it last had everything, on the same clock; -1 where it never had, or nobody tells."""
 
 
 class QuorumListener(NamedTuple):
@@ -349,4 +351,5 @@ def _member(state: DescribeQuorumResponseReplicaState) -> QuorumMember:
         state.replica_directory_id or ZERO_UUID,
         state.log_end_offset,
         state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
     )

@@ -15,6 +15,7 @@ from tidelog.client.admin import Admin, BrokerEntry, QuorumDescription, Resource
 from tidelog.client.blocking import Client
 from tidelog.client.errors import ClientError, NoController, RequestRefused, Unreachable
 from tidelog.client.log_directories import broker_disks
+from tidelog.client.metadata import PartitionView
 from tidelog.client.reassignments import Reassignments
 from tidelog.http.questions import NodeListener, NodeSilent
 from tidelog.local.local_cluster import LocalCluster
@@ -49,21 +50,18 @@ class Onlooker:
         self._local = local
         self._not_told: list[str] = []
 
-    def look(self) -> ClusterSnapshot:
+    def look(self, *, partitions: bool = True) -> ClusterSnapshot:
+        """Everything; without the partitions for somebody who is told of them anyway."""
         self._not_told = []
         nodes = look_at_nodes(self._listeners)
         cluster_id, _, brokers = self._admin.describe_cluster()
         quorum, no_controller = self._quorum()
-        partitions = {
-            TopicPartition(topic.name, each.partition): each
-            for _, topic in sorted(self._admin.topics().topics.items())
-            for each in topic.partitions
-        }
+        found = self._partitions() if partitions else {}
         adding = {}
         if no_controller is None:
             moves = self._told("reassignments", Reassignments(self._client).under_way) or []
             adding = {each.name: each.adding for each in moves}
-        topics = sorted({name.topic for name in partitions})
+        topics = sorted({name.topic for name in found})
         return ClusterSnapshot(
             at_ms=time.time_ns() // 1_000_000,
             cluster_id=cluster_id,
@@ -71,13 +69,20 @@ class Onlooker:
             no_controller=no_controller,
             brokers=tuple(brokers),
             told=self._brokers(brokers),
-            partitions=partitions,
+            partitions=found,
             adding=adding,
             min_in_sync=self._told("settings", lambda: self._min_in_sync(topics)) or {},
             nodes=nodes,
             processes={} if self._local is None else processes(self._local),
             not_told=tuple(self._not_told),
         )
+
+    def _partitions(self) -> dict[TopicPartition, PartitionView]:
+        return {
+            TopicPartition(topic.name, each.partition): each
+            for _, topic in sorted(self._admin.topics().topics.items())
+            for each in topic.partitions
+        }
 
     def _told(self, what: str, ask: Callable[[], T]) -> T | None:
         try:

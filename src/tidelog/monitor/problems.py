@@ -7,11 +7,12 @@ Invariant  A problem names the remedy, or the command that tells more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
-from tidelog.client.metadata import PartitionView
+from tidelog.client.admin import QuorumDescription
 from tidelog.model.ids import NO_LEADER, TopicPartition
 from tidelog.monitor.snapshot import ClusterSnapshot, NodeTold
 from tidelog.observe.journal import timestamp
@@ -50,14 +51,15 @@ class Problem(NamedTuple):
 
 def problems(seen: ClusterSnapshot) -> list[Problem]:
     """All of them, the worst first."""
+    troubled = _troubled(seen)
     checks: Sequence[Callable[[ClusterSnapshot], Iterable[Problem]]] = (
         _quorum,
-        _offline,
-        _under_min_isr,
+        partial(_offline, troubled.offline),
+        partial(_under_min_isr, troubled.under_min_isr),
         _unclean_elections,
         _directories,
         _brokers,
-        _under_replicated,
+        partial(_under_replicated, troubled.under_replicated),
         _processes,
         _nodes,
         _room,
@@ -90,6 +92,7 @@ def _quorum(seen: ClusterSnapshot) -> Iterator[Problem]:
     ]
     stopped = [each.node_id for each in voters if _is_down(seen, each.node_id)]
     missing = sorted({*silent, *stopped})
+    yield from _lagging_voters(seen.quorum, latest_ms, missing)
     if not missing:
         return
     there, needed = len(voters) - len(missing), len(voters) // 2 + 1
@@ -104,15 +107,52 @@ def _quorum(seen: ClusterSnapshot) -> Iterator[Problem]:
     )
 
 
+def _lagging_voters(
+    quorum: QuorumDescription, latest_ms: int, missing: Collection[int]
+) -> Iterator[Problem]:
+    """Those who take part and would have to catch up before they could lead."""
+    for each in quorum.voters:
+        behind = quorum.high_watermark - each.end_offset
+        caught_up = each.last_caught_up_ms
+        is_late = caught_up < 0 or latest_ms - caught_up > VOTER_SILENT_MS
+        if each.node_id not in (quorum.leader, *missing) and behind > 0 and is_late:
+            since = "" if caught_up < 0 else f", for {(latest_ms - caught_up) // 1000} s"
+            yield Problem(
+                Severity.DEGRADED,
+                "controller-lags",
+                f"controller {each.node_id} is {behind} records behind in the metadata log{since}",
+                "see whether its disk and its link to the active controller can keep up",
+                each.node_id,
+            )
+
+
 # -- partitions ----------------------------------------------------------------------------------
 
 
-def _offline(seen: ClusterSnapshot) -> Iterator[Problem]:
-    gone = [
-        name
-        for name, each in seen.partitions.items()
-        if each.leader == NO_LEADER or not _lives(seen, each.leader)
-    ]
+class _Troubled(NamedTuple):
+    """Partitions, each under the worst that is wrong with it."""
+
+    offline: list[TopicPartition]
+    under_min_isr: list[TopicPartition]
+    under_replicated: list[TopicPartition]
+
+
+def _troubled(seen: ClusterSnapshot) -> _Troubled:
+    leaders = {each.leader for each in seen.partitions.values()}
+    silent = {each for each in leaders if each == NO_LEADER or not lives(seen, each)}
+    found = _Troubled([], [], [])
+    for name, each in seen.partitions.items():
+        members, replicas = len(each.in_sync), len(each.replicas)
+        if each.leader in silent:
+            found.offline.append(name)
+        elif members < min(seen.min_in_sync.get(name.topic, 0), replicas):
+            found.under_min_isr.append(name)
+        elif members < replicas and _missing(seen, [name]):
+            found.under_replicated.append(name)
+    return found
+
+
+def _offline(gone: Sequence[TopicPartition], seen: ClusterSnapshot) -> Iterator[Problem]:
     if gone:
         first = seen.partitions[gone[0]]
         candidates = sorted({*first.in_sync} or {*first.replicas})
@@ -125,8 +165,7 @@ def _offline(seen: ClusterSnapshot) -> Iterator[Problem]:
         )
 
 
-def _under_min_isr(seen: ClusterSnapshot) -> Iterator[Problem]:
-    short = [name for name, each in _led(seen) if len(each.in_sync) < _least(seen, name, each)]
+def _under_min_isr(short: Sequence[TopicPartition], seen: ClusterSnapshot) -> Iterator[Problem]:
     if short:
         yield Problem(
             Severity.SERIOUS,
@@ -138,18 +177,9 @@ def _under_min_isr(seen: ClusterSnapshot) -> Iterator[Problem]:
         )
 
 
-def _least(seen: ClusterSnapshot, name: TopicPartition, each: PartitionView) -> int:
-    """So many in-sync replicas acks=all takes: no more than there are replicas."""
-    return min(seen.min_in_sync.get(name.topic, 0), len(each.replicas))
-
-
-def _under_replicated(seen: ClusterSnapshot) -> Iterator[Problem]:
-    lacking = [
-        name
-        for name, each in _led(seen)
-        if set(each.replicas) - set(each.in_sync) - set(seen.adding.get(name, ()))
-        and len(each.in_sync) >= _least(seen, name, each)
-    ]
+def _under_replicated(
+    lacking: Sequence[TopicPartition], seen: ClusterSnapshot
+) -> Iterator[Problem]:
     if lacking:
         without = _missing(seen, lacking)
         yield Problem(
@@ -161,18 +191,16 @@ def _under_replicated(seen: ClusterSnapshot) -> Iterator[Problem]:
         )
 
 
-def _led(seen: ClusterSnapshot) -> Iterator[tuple[TopicPartition, PartitionView]]:
-    for name, each in seen.partitions.items():
-        if each.leader != NO_LEADER and _lives(seen, each.leader):
-            yield name, each
-
-
 def _missing(seen: ClusterSnapshot, names: Iterable[TopicPartition]) -> list[int]:
     """Brokers that these partitions lack in their in-sync sets."""
     lacked = set[int]()
     for name in names:
-        each = seen.partitions[name]
-        lacked |= set(each.replicas) - set(each.in_sync) - set(seen.adding.get(name, ()))
+        each, adding = seen.partitions[name], seen.adding.get(name, ())
+        lacked.update(
+            broker
+            for broker in each.replicas
+            if broker not in each.in_sync and broker not in adding
+        )
     return sorted(lacked)
 
 
@@ -323,7 +351,7 @@ def _is_down(seen: ClusterSnapshot, node_id: int) -> bool:
     return process is not None and process.state != "running"
 
 
-def _lives(seen: ClusterSnapshot, broker: int) -> bool:
+def lives(seen: ClusterSnapshot, broker: int) -> bool:
     """Whether clients can be served by a broker, as far as anybody tells."""
     told = seen.told.get(broker)
     if _is_down(seen, broker) or (told is not None and told.silent is not None):
@@ -354,10 +382,11 @@ def _start(seen: ClusterSnapshot, node_ids: Sequence[int], which: str = "") -> s
             for each, paused in verbs.items()
         ]
         return (" or " if which else ", ").join(commands)
-    fenced = [each for each in node_ids if not _lives(seen, each)]
+    fenced = [each for each in node_ids if not lives(seen, each)]
     if fenced:
         names = ", ".join(map(str, fenced))
-        return f"start {which}node{'' if len(fenced) == 1 else 's'} {names}, or read the log there"
+        nodes = f"node {names}" if len(fenced) == 1 else f"{which}nodes {names}"
+        return f"start {nodes}, or read the log there"
     if not node_ids:
         return "wait for its replicas"
     return f"see whether {_brokers_named(node_ids)} can keep up with the leaders"

@@ -6,12 +6,24 @@ Invariant  What nobody told is absent, never guessed: None, or no entry.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.client.admin import BrokerEntry, QuorumDescription
-from tidelog.client.metadata import PartitionView
 from tidelog.model.ids import TopicPartition
 from tidelog.monitor.metrics_text import Samples
+
+
+class PartitionState(Protocol):
+    """What of a partition can be wrong, whoever tells it."""
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+
+    @property
+    def in_sync(self) -> tuple[int, ...]: ...
 
 
 class BrokerTold(NamedTuple):
@@ -59,7 +71,7 @@ class ClusterSnapshot(NamedTuple):
     brokers: tuple[BrokerEntry, ...]
     told: Mapping[int, BrokerTold]
     """By brokers that are not fenced."""
-    partitions: Mapping[TopicPartition, PartitionView]
+    partitions: Mapping[TopicPartition, PartitionState]
     adding: Mapping[TopicPartition, tuple[int, ...]]
     """Replicas that are on their way to a partition and not missed yet."""
     min_in_sync: Mapping[str, int]

@@ -1,4 +1,5 @@
-"""Why a partition is led by whom it is, with these in-sync replicas: the story behind it.
+"""Why a partition is led by whom it is, with these in-sync replicas, and why an event happened: the
+story behind it.
 
 The story begins where the partition last left a state that needs no reason: all replicas in sync,
 and a leader that nobody moved. From there on everything is told that led to the present: what the
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.observe.journal import timestamp
 from tidelog.observe.told_event import ToldEvent, in_order
 
 _DECISIONS: Final = ("InSyncReplicasDecided", "LeaderElected")
@@ -23,9 +25,12 @@ _BROKER_CAME: Final = ("BrokerRegistered", "BrokerUnfenced")
 _NODE_LEFT: Final = ("NodeStopped", "LogDirectoryOffline")
 _OF_NODES: Final = (*_NODE_LEFT, "NodeStarted")
 _OF_CONTROLLERS: Final = ("ControllerMissing", "ControllerActivated")
+_LEFT: Final = (*_BROKER_LEFT, *_NODE_LEFT)
+_CONTROLLER_CHANGES: Final = (*_OF_CONTROLLERS, "ControllerDeactivated", "ControllerFound")
 _OF_LOGS: Final = ("LogTruncated", "LogRecovered")
 _CAUSES_FIRST: Final = (
-    *("LogDirectoryOffline", "NodeStopped", "ControllerMissing", "ControllerActivated"),
+    *("LogDirectoryOffline", "NodeStopped", "ControllerDeactivated", "ControllerMissing"),
+    *("ControllerActivated", "ControllerFound"),
     *("BrokerShuttingDown", "BrokerFenced", "BrokerUnregistered", "BrokerRegistered"),
     *("LogRecovered", "BrokerUnfenced", "NodeStarted", "InSyncReplicasDecided", "LeaderElected"),
     *("PartitionBecameLeader", "LogTruncated"),
@@ -43,6 +48,16 @@ class Step(NamedTuple):
     what: str
     cause: str
     event: ToldEvent | None = None
+
+    def entry(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "at": None if self.at_ms is None else timestamp(self.at_ms),
+            "node": self.node,
+            "what": self.what,
+            "cause": self.cause,
+            "event": None if self.event is None else self.event.entry(),
+        }
 
 
 class Explanation(NamedTuple):
@@ -116,6 +131,80 @@ def explain(
     return Explanation(
         partition, leader, epoch, in_sync, _with_endings(steps, endings or {}, missing)
     )
+
+
+# -- how it came to one event --------------------------------------------------------------------
+
+
+def causes_of(
+    event: ToldEvent, events: Iterable[ToldEvent], endings: Mapping[int, str] | None = None
+) -> list[Step]:
+    """What led to an event, with the event itself at the end.
+
+    An event about a partition ends the story of that partition; one about a broker or a node ends
+    the story of its going and coming, one about controllers that of the change of controllers.
+    """
+    known = in_order(events)
+    before = [each for each in known if each.at_ms <= event.at_ms]
+    ends = _still_true(endings or {}, known, event.at_ms)
+    if event.partition is not None:
+        steps = explain(event.partition, before, ends).steps
+    else:
+        steps = _with_endings([_step(each, []) for each in _others(event, before)], ends, set(ends))
+    places = [index for index, step in enumerate(steps) if step.event == event]
+    return steps[: places[0] + 1] if places else [*steps, _step(event, before)]
+
+
+def _others(event: ToldEvent, before: Sequence[ToldEvent]) -> list[ToldEvent]:
+    """Events of the same story, if it is not that of a partition."""
+    if event.kind in _CONTROLLER_CHANGES:
+        chosen = _change_of_controllers(event, before)
+    elif (broker := _broker_of(event)) is not None:
+        chosen = _coming_and_going(broker, before)
+    else:
+        chosen = []
+    return sorted(chosen, key=_telling_order)
+
+
+def _change_of_controllers(event: ToldEvent, before: Sequence[ToldEvent]) -> list[ToldEvent]:
+    """Since another one was active: what became of that one, and who noticed."""
+    active = [each for each in before if each.kind == "ControllerActivated" and each != event]
+    since_ms = active[-1].at_ms if active else 0
+    gone = active[-1].node if active else None
+    return [
+        each
+        for each in before
+        if each.at_ms > since_ms
+        and (each.kind in _CONTROLLER_CHANGES or (each.kind in _LEFT and _broker_of(each) == gone))
+    ]
+
+
+def _coming_and_going(broker: int, before: Sequence[ToldEvent]) -> list[ToldEvent]:
+    """All that is told of a broker since it took part for the last time before it went."""
+    own = [each for each in before if _broker_of(each) == broker]
+    went = max((index for index, each in enumerate(own) if each.kind in _LEFT), default=0)
+    joined = [index for index in range(went) if own[index].kind == "BrokerUnfenced"]
+    return own[joined[-1] + 1 :] if joined else own
+
+
+def _broker_of(event: ToldEvent) -> int | None:
+    """The broker whose coming or going an event is."""
+    if event.kind in (*_BROKER_LEFT, *_BROKER_CAME):
+        broker: int | None = event.fields.get("broker_id")
+        return broker
+    return event.node if event.kind in _OF_NODES else None
+
+
+def _still_true(
+    endings: Mapping[int, str], known: Sequence[ToldEvent], at_ms: int
+) -> dict[int, str]:
+    """Endings of processes that were away at a moment and were not heard of since."""
+    last = {_broker_of(each): each for each in known}
+    return {
+        node: ending
+        for node, ending in endings.items()
+        if node in last and last[node].kind in _LEFT and last[node].at_ms <= at_ms
+    }
 
 
 # -- what was decided ----------------------------------------------------------------------------

@@ -85,7 +85,15 @@ def told(event: Event, node: int, wall_ms: int, sequence: int) -> ToldEvent:
 def read_event(line: str) -> ToldEvent | None:
     """The event on a line of a journal; None where there is none."""
     try:
-        return _told(json.loads(line, parse_constant=_refuse_constant))
+        return read_entry(json.loads(line, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_entry(entry: Mapping[str, Any]) -> ToldEvent | None:
+    """The event that an object of a journal stands for; None where it stands for none."""
+    try:
+        return _told(entry)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 

@@ -12,12 +12,13 @@ Invariant  `take_changes` gives each row that changed since the last time once, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from tidelog.model.errors import TidelogError
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.monitor.snapshot import ProcessSeen
 
 Told = Mapping[str, Any]
 """An object as a node sent it."""
@@ -68,7 +69,7 @@ class PartitionRow(NamedTuple):
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+    in_sync: tuple[int, ...]
     min_isr: int
     log_start_offset: int
     log_end_offset: int
@@ -80,17 +81,9 @@ class PartitionRow(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     @property
-    def is_led_by_preferred(self) -> bool:
-        return not self.replicas or self.leader in (self.replicas[0], NO_LEADER)
-
-
-class NodeProcessState(NamedTuple):
-    """What the operating system says about a node on this machine."""
-
-    state: str
-    """`running`, `paused` or `stopped`."""
-    reason: str = ""
-    """Why it stopped."""
+    def state(self) -> tuple[object, ...]:
+        """What of it can be wrong: everything but its log."""
+        return self[: self._fields.index("log_start_offset")]
 
 
 class NodeSeen:
@@ -100,14 +93,17 @@ class NodeSeen:
         self.address = address
         self.node_id = node_id
         self.is_connected = False
-        self.why_not = "not asked yet"
+        self.why_not: str | None = None
+        """Why it does not answer; None before it was asked."""
+        self.turns = 0
+        """How often it came or went: what was learnt in another turn is of the past."""
         self.not_understood: dict[str, str] = {}
         """What it told last in each of its streams that nobody here understands."""
         self.version = ""
         self.cluster_id = ""
         self.roles: tuple[str, ...] = ()
         self.cluster: Told = {}
-        self.process: NodeProcessState | None = None
+        self.process: ProcessSeen | None = None
         self.replicas: dict[TopicPartition, Told] = {}
 
     @property
@@ -127,7 +123,7 @@ class Changes(NamedTuple):
     rows: list[PartitionRow]
     removed: list[TopicPartition]
     cluster: bool
-    """Whether nodes, brokers or the quorum are."""
+    """Whether nodes, brokers, the quorum or the state of partitions are."""
 
 
 class ClusterPicture:
@@ -141,8 +137,7 @@ class ClusterPicture:
         self.by_health: dict[PartitionHealth, set[TopicPartition]] = {
             health: set() for health in PartitionHealth
         }
-        self.elsewhere: set[TopicPartition] = set()
-        """Partitions that are led by another than their preferred leader."""
+        self._silent_leaders: Set[int] = frozenset()
         self._metadata: dict[TopicPartition, Told] = {}
         self._metadata_is_whole = False
         """Whether a partition that it does not name is none."""
@@ -154,18 +149,22 @@ class ClusterPicture:
 
     def connected(self, address: str) -> None:
         node = self.nodes[address]
-        node.is_connected, node.why_not = True, ""
+        if not node.is_connected:
+            node.turns += 1
+        node.is_connected, node.why_not = True, None
         self._cluster_changed = True
 
     def lost(self, address: str, why: str) -> None:
         node = self.nodes[address]
         if node.is_connected or node.why_not != why:
+            node.turns += node.is_connected
             node.is_connected, node.why_not = False, why
             self._cluster_changed = True
 
-    def process_is(self, address: str, process: NodeProcessState) -> None:
+    def process_is(self, address: str, process: ProcessSeen) -> None:
         node = self.nodes[address]
         if node.process != process:
+            node.turns += 1
             node.process = process
             self._cluster_changed = True
 
@@ -181,6 +180,13 @@ class ClusterPicture:
         """What was not understood of this stream may be told otherwise now."""
         if self.nodes[address].not_understood.pop(path, None) is not None:
             self._cluster_changed = True
+
+    def leaders_are_silent(self, brokers: Set[int]) -> None:
+        """Whatever these brokers lead is without a leader that answers."""
+        turned = brokers ^ self._silent_leaders
+        if turned:
+            self._silent_leaders = brokers
+            self._changed |= {name for name, row in self.rows.items() if row.leader in turned}
 
     def hear(self, address: str, name: str, told: Any) -> None:
         """One event of a node's `/watch`; what else is in one that is not understood counts."""
@@ -292,12 +298,13 @@ class ClusterPicture:
             self.by_health[before.health].discard(row.name)
         self.rows[row.name] = row
         self.by_health[row.health].add(row.name)
-        (self.elsewhere.discard if row.is_led_by_preferred else self.elsewhere.add)(row.name)
+        if before is None or before.state != row.state:
+            self._cluster_changed = True
 
     def _forget(self, row: PartitionRow) -> None:
         del self.rows[row.name]
         self.by_health[row.health].discard(row.name)
-        self.elsewhere.discard(row.name)
+        self._cluster_changed = True
 
     def _row(self, name: TopicPartition) -> PartitionRow | None:
         replicas = self.replicas_of(name)
@@ -312,10 +319,11 @@ class ClusterPicture:
         )
         min_isr = int(log["min_isr"]) if log is not None else 1
         isr = tuple(told["isr"])
+        answers = leader != NO_LEADER and leader not in self._silent_leaders
         return PartitionRow(
             name.topic,
             name.partition,
-            _health(leader, len(isr), len(told["replicas"]), min_isr),
+            _health(len(isr), len(told["replicas"]), min_isr, answers=answers),
             leader,
             int(told["leader_epoch"]),
             tuple(told["replicas"]),
@@ -349,8 +357,8 @@ def _require(shape: str, told: Any) -> None:
             raise NotUnderstood(f"{name} is {found!r:.80}")
 
 
-def _health(leader: int, in_sync: int, replicas: int, min_isr: int) -> PartitionHealth:
-    if leader == NO_LEADER:
+def _health(in_sync: int, replicas: int, min_isr: int, *, answers: bool) -> PartitionHealth:
+    if not answers:
         return PartitionHealth.OFFLINE
     if in_sync < min(min_isr, replicas):
         return PartitionHealth.UNDER_MIN_ISR

@@ -21,24 +21,26 @@ from tidelog.http.messages import Chunks, json_text, strict_json
 from tidelog.http.questions import NodeListener, NodeSilent, ServerSentEvent
 from tidelog.http.server_sent_events import EventLine, event_text
 from tidelog.model.ids import NO_LEADER, TopicPartition
+from tidelog.monitor.snapshot import ProcessSeen
 from tidelog.observe.told_event import read_event
+from tidelog.view.cluster_health import ClusterHealth
 from tidelog.view.cluster_picture import (
     ClusterPicture,
-    NodeProcessState,
     NodeSeen,
     NotUnderstood,
     OtherCluster,
     PartitionHealth,
     knowledge_of_quorum,
 )
+from tidelog.view.cluster_snapshot import ClusterLook
 from tidelog.view.node_streams import streamed_events
-from tidelog.view.problems import find_problems
 
 MOST_MICROSCOPES: Final = 4
 _TELL_EVERY_S: Final = 0.05
 _ASK_AGAIN_S: Final = 0.25
 _ASK_A_STRANGER_AGAIN_S: Final = 5.0
 _LOOK_AT_PROCESSES_S: Final = 0.5
+_LOOK_AROUND_S: Final = 3.0
 _GO_ON_S: Final = 3.0
 """How long the streams stay open when the last browser leaves: a page that is loaded anew is back
 at once."""
@@ -58,8 +60,15 @@ _NOT_AS_DOCUMENTED: Final = (
 )
 """What comes of reading something that is not as docs/http.md says."""
 
-Processes = Callable[[], Mapping[str, NodeProcessState]]
+Processes = Callable[[], Mapping[str, ProcessSeen]]
 """The state of the nodes' processes by address, where they run on this machine."""
+LookAround = Callable[[], Awaitable[ClusterLook]]
+"""Learns what streams do not tell."""
+
+
+async def nothing_more() -> ClusterLook:
+    """For a cluster of which streams tell all there is to know."""
+    return ClusterLook()
 
 
 class Looker:
@@ -84,6 +93,7 @@ class ClusterWatch:
         *,
         cluster_id: str | None = None,
         processes: Processes = dict,
+        look_around: LookAround = nothing_more,
     ) -> None:
         """`report` hears of what nobody expected; without a cluster's id, the first node that
         answers says which it is."""
@@ -91,8 +101,10 @@ class ClusterWatch:
         self._hello = hello
         self._report = report
         self._processes = processes
+        self._look_around = look_around
         nodes = (NodeSeen(each.address, each.node_id) for each in listeners)
         self.picture = ClusterPicture(nodes, cluster_id)
+        self._health = ClusterHealth(self.picture)
         self._is_member = {address: asyncio.Event() for address in self._listeners}
         self.events: list[dict[str, Any]] = []
         """The newest events of all nodes with their sentences, in order."""
@@ -152,6 +164,7 @@ class ClusterWatch:
             self._closing = None
         if not self._tasks:
             work: list[Callable[[], Awaitable[None]]] = [self._tell, self._look_at_processes]
+            work.append(self._look_around_again_and_again)
             for address in self._listeners:
                 work += [partial(self._watch, address), partial(self._follow_events, address)]
             self._tasks = [asyncio.ensure_future(self._whatever_happens(each)) for each in work]
@@ -319,6 +332,13 @@ class ClusterWatch:
             self._something.set()
             await asyncio.sleep(_LOOK_AT_PROCESSES_S)
 
+    async def _look_around_again_and_again(self) -> None:
+        while True:
+            turns = {address: node.turns for address, node in self.picture.nodes.items()}
+            self._health.learn(await self._look_around(), turns)
+            self._something.set()
+            await asyncio.sleep(_LOOK_AROUND_S)
+
     # -- telling -------------------------------------------------------------------------------
 
     async def _tell(self) -> None:
@@ -347,7 +367,10 @@ class ClusterWatch:
         if changes.removed:
             told = {"snapshot": False, "rows": [], "removed": changes.removed}
             self._tell_all("partitions", told)
-        if changes.cluster or changes.removed or changes.rows:
+        searched = self._health.find_problems(changed=changes.cluster)
+        if searched:  # it may have found that leaders do not answer
+            self._something.set()
+        if searched or changes.cluster:
             cluster = json_text(self._cluster())
             if cluster != self._cluster_told:
                 self._cluster_told = cluster
@@ -367,7 +390,8 @@ class ClusterWatch:
             "nodes": [_node_json(node) for node in picture.nodes.values()],
             "brokers": picture.brokers,
             "quorum": picture.quorum,
-            "problems": [problem.as_json() for problem in find_problems(picture)],
+            "problems": self._health.problems,
+            "not_told": self._health.not_told,
             "partitions": len(picture.rows),
             "health": {
                 health.name.lower().replace("_", "-"): len(picture.by_health[health])
@@ -394,7 +418,7 @@ def _node_json(node: NodeSeen) -> dict[str, Any]:
         "address": node.address,
         "connected": node.is_connected,
         "awake": node.is_awake,
-        "why": node.why_not,
+        "why": node.why_not or "",
         "version": node.version,
         "roles": list(node.roles),
         "process": None if node.process is None else node.process._asdict(),

@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 VENDORED: Final = {"preact": "preact.mjs", "preact/hooks": "hooks.mjs", "htm": "htm.mjs"}
-OWN: Final = ("html", "epochs", "microscope", "player", "theme", "story")
+OWN: Final = ("html", "epochs", "microscope", "player", "theme", "story", "story_page")
 
 
 def assets() -> Traversable:

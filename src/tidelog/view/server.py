@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 from tidelog import __version__
 from tidelog.http.connection import HttpLimits
 from tidelog.http.messages import (
+    JSON,
     Handler,
     HttpRequest,
     HttpResponse,
@@ -39,13 +40,17 @@ from tidelog.local.links import LinkFault
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.model.errors import ConfigError, TidelogError
 from tidelog.model.ids import TopicPartition
+from tidelog.monitor.looking import processes
+from tidelog.monitor.snapshot import ProcessSeen
 from tidelog.view.actions import Actions, Commands
-from tidelog.view.cluster_picture import NodeProcessState
+from tidelog.view.cluster_snapshot import ClusterLook, look_at
 from tidelog.view.cluster_watch import MOST_MICROSCOPES, ClusterWatch
 from tidelog.view.guard import Guard
 from tidelog.view.page import assets, modules
 from tidelog.view.pipeline_states import pipeline_states
 from tidelog.view.questions import KafkaQuestions
+from tidelog.view.reasons import Reasons
+from tidelog.view.stories import Stories, StoryFailed
 from tidelog.view.trace_export import trace_of
 
 _THREADS: Final = 8
@@ -102,7 +107,10 @@ class ViewServer:
             report,
             cluster_id=viewed.cluster_id,
             processes=self._processes,
+            look_around=self._look_around,
         )
+        self._stories = Stories()
+        self._reasons = Reasons(lambda: self.watch.events, self._endings)
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept browsers on a socket that listens, until cancelled."""
@@ -116,6 +124,7 @@ class ViewServer:
         finally:
             await server.close()
             await self.watch.end()
+            await self._stories.end()
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def serve_until_stopped(self, listener: socket.socket) -> None:
@@ -141,6 +150,7 @@ class ViewServer:
             for path, (content_type, content) in files.items()
         }
         routes["/stream"] = {"GET": guard.reading(self._stream)}
+        routes["/api/stories"] = {"GET": guard.reading(self._story)}
         routes["/api/trace"] = {"GET": guard.reading(self._trace)}
         for path, question in self._reads().items():
             routes[path] = {"GET": guard.reading(partial(self._ask, question))}
@@ -161,6 +171,7 @@ class ViewServer:
             "/api/preview": lambda request: questions.preview(
                 request.query["topic"], [int(each) for each in request.query["brokers"].split(",")]
             ),
+            "/api/why": lambda request: self._why(request.query),
             "/api/pipelines": lambda _: pipeline_states(
                 list(self._viewed.pipelines), self._viewed.bootstrap
             ),
@@ -173,6 +184,15 @@ class ViewServer:
             why = f"microscope takes up to {MOST_MICROSCOPES} partitions such as orders-0"
             return error_response(HTTPStatus.BAD_REQUEST, why)
         return event_stream(self.watch.look([each for each in found if each is not None]))
+
+    async def _story(self, request: HttpRequest) -> HttpResponse:
+        """The story of that name; without a name, what there is."""
+        name = request.query.get("name")
+        try:
+            told = await (self._stories.catalogue() if name is None else self._stories.story(name))
+        except StoryFailed as failed:
+            return error_response(HTTPStatus.CONFLICT, str(failed))
+        return HttpResponse(HTTPStatus.OK, JSON, told)
 
     async def _trace(self, _: HttpRequest) -> HttpResponse:
         save = ("Content-Disposition", 'attachment; filename="tidelog-trace.json"')
@@ -226,21 +246,40 @@ class ViewServer:
             for pair in combinations(sorted(cluster.nodes), 2)
         ]
 
-    def _processes(self) -> Mapping[str, NodeProcessState]:
+    def _why(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """Of a partition, or of the event that a node numbered so."""
+        if "partition" in asked:
+            return self._reasons.of_partition(asked["partition"])
+        return self._reasons.of_event(int(asked["node"]), int(asked["seq"]))
+
+    async def _look_around(self) -> ClusterLook:
+        loop = asyncio.get_running_loop()
+        viewed = self._viewed
+        return await loop.run_in_executor(
+            self._executor, look_at, viewed.bootstrap, viewed.listeners
+        )
+
+    def _processes(self) -> Mapping[str, ProcessSeen]:
         if self._viewed.directory is None:
             return {}
         try:
             cluster = LocalCluster.open(self._viewed.directory)
         except (TidelogError, OSError):  # deleted while somebody looks
             return {}
-        found = {}
-        for listener in self._viewed.listeners:
-            node = cluster.nodes.get(-1 if listener.node_id is None else listener.node_id)
-            if node is not None:
-                ending = node.last_ending
-                reason = "" if ending is None else f"{ending.cause}, {ending.reason}"
-                found[listener.address] = NodeProcessState(str(node.state), reason)
-        return found
+        seen = processes(cluster)
+        return {
+            each.address: seen[each.node_id]
+            for each in self._viewed.listeners
+            if each.node_id is not None and each.node_id in seen
+        }
+
+    def _endings(self) -> dict[int, str]:
+        nodes = self.watch.picture.nodes.values()
+        return {
+            node.node_id: node.process.ending
+            for node in nodes
+            if node.node_id is not None and node.process is not None and node.process.ending
+        }
 
 
 def listening_socket(port: int, *, or_next_free: bool) -> socket.socket:

@@ -10,7 +10,7 @@
 //
 // `before` is the state that was drawn last, so that truncation can be seen; `messages` are
 // { id, from, to, kind, label }, drawn on their way; `rows` is the least height of the logs, so that
-// a drawing whose logs grow need not.
+// a drawing whose logs grow need not, and `most` the greatest.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { EpochBlock, EpochPatterns } from "tidelog/epochs";
@@ -21,13 +21,12 @@ const LANE = { y: HEAD.y + HEAD.height + 8, height: 44 };
 const LOG_Y = LANE.y + LANE.height + 16;
 const ROW = 25;
 const MOST_ROWS = 12;
-const LOG_HEIGHT = ROW * MOST_ROWS;
 const FEWEST_ROWS = 5;
 const MOST_CUTS = 3; // drawn one by one
 
 let drawings = 0;
 
-export function Microscope({ state, before, messages = [], values = {}, rows = FEWEST_ROWS, title }) {
+export function Microscope({ state, before, messages = [], values = {}, rows = FEWEST_ROWS, most = MOST_ROWS, title }) {
   const frame = useRef(null);
   const [width, setWidth] = useState(760);
   const [id] = useState(() => `m${(drawings += 1)}`);
@@ -38,7 +37,7 @@ export function Microscope({ state, before, messages = [], values = {}, rows = F
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);
-  const plan = layout(state, before, width, Math.min(rows, MOST_ROWS));
+  const plan = layout(state, before, width, Math.min(rows, most), most);
   return html`<div class="microscope" ref=${frame}>
     <svg width=${width} height=${plan.height} viewBox=${`0 0 ${width} ${plan.height}`} role="img"
       aria-label=${describe(state, title)}>
@@ -52,7 +51,7 @@ export function Microscope({ state, before, messages = [], values = {}, rows = F
 }
 
 /** Where everything stands. */
-function layout(state, before, width, fewest) {
+function layout(state, before, width, fewest, most) {
   const column = width / state.brokers.length;
   const narrow = column < 150;
   const x = {};
@@ -70,11 +69,11 @@ function layout(state, before, width, fewest) {
   const start = Math.min(...seen.map((each) => (each.end > each.start ? each.start : end)), end);
   // Records one by one, the last ones of a long log; if a replica lags further behind, to scale.
   const slowest = Math.min(...seen.map((each) => Math.min(each.highWatermark ?? each.end, each.end)), end);
-  const window = Math.max(start, end - MOST_ROWS + 1);
+  const window = Math.max(start, end - most + 1);
   const single = slowest >= window;
   const first = single ? window : Math.max(start, slowest - 4);
-  const rows = single ? Math.max(fewest, FEWEST_ROWS, end - first + 1) : MOST_ROWS;
-  const scale = single ? ROW : LOG_HEIGHT / (end - first);
+  const rows = single ? Math.max(fewest, FEWEST_ROWS, end - first + 1) : most;
+  const scale = single ? ROW : (ROW * most) / (end - first);
   const y = (offset) => LOG_Y + Math.max(0, Math.min(offset, end + 1) - first) * scale;
   return {
     column, narrow, x, clientX, outside, single, first, end, y, scale,
@@ -274,7 +273,7 @@ function Travelling({ message, plan, middle }) {
     end.x -= along * 8;
   }
   const label = message.label;
-  const wide = label.length * 6.6 + 18;
+  const wide = label.length * 7.3 + 20;
   const centre = Math.min(Math.max((start.x + end.x) / 2, wide / 2 + 2), plan.column * Object.keys(plan.x).length - wide / 2 - 2);
   const labelY = (start.y + end.y) / 2;
   const vertical = Math.abs(end.x - start.x) < 30 && !level;

@@ -24,16 +24,22 @@ export function messageAt(act, index) {
   return [{ id: index, from, to, kind, label }];
 }
 
-/** Where a link points: #act=2&step=12, both from 1. */
-function linked(acts) {
-  const wanted = new URLSearchParams(location.hash.slice(1));
+/** Where a page keeps its place: #act=2&step=12, both from 1. An address that names something else reads as null. */
+const PLACE_OF_PAGE = {
+  read: () => location.hash.slice(1),
+  link: (place) => `#${place}`,
+};
+
+function linked(acts, address) {
+  const wanted = new URLSearchParams(address.read() ?? "");
   const act = Math.min(acts.length, Math.max(1, Number(wanted.get("act")) || 1)) - 1;
   const step = Number(wanted.get("step")) || 1;
   return { act, step: Math.min(acts[act].steps.length, Math.max(1, step)) - 1 };
 }
 
-export function usePlayer(acts) {
-  const [place, setPlace] = useState(() => linked(acts));
+/** Where a recording stands and how it moves. `address` says how links to a place are read and written. */
+export function usePlayer(acts, address = PLACE_OF_PAGE) {
+  const [place, setPlace] = useState(() => linked(acts, address));
   const [playing, setPlaying] = useState(false);
   const [speed, setSpeed] = useState(1);
   const steps = acts[place.act].steps;
@@ -50,10 +56,10 @@ export function usePlayer(acts) {
 
   useEffect(() => {
     const act = acts.length > 1 ? `act=${place.act + 1}&` : "";
-    history.replaceState(null, "", `#${act}step=${place.step + 1}`);
+    history.replaceState(null, "", address.link(`${act}step=${place.step + 1}`));
   }, [place]);
   useEffect(() => {
-    const follow = () => setPlace(linked(acts));
+    const follow = () => address.read() !== null && setPlace(linked(acts, address));
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
@@ -70,13 +76,20 @@ export function usePlayer(acts) {
   return { place, last, playing, speed, setPlaying, setSpeed, go, by, toKey, toAct };
 }
 
-export function useKeys(player, toggles) {
+/** Whether whatever has the focus does something with a key: a list of choices, a button with space. */
+function hasItsOwnUse({ target, key }) {
+  if (target.matches("select, textarea, input:not([type=range])")) return key !== "Escape";
+  return key === " " && target.matches("button, a, summary");
+}
+
+/** The player's keys, and a page's own: by the name of each, what it does. */
+export function useKeys(player, keys) {
   const latest = useRef(null);
-  latest.current = { player, toggles };
+  latest.current = { player, keys };
   // Before the first paint: whoever sees the page may press a key.
   useLayoutEffect(() => {
     const pressed = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || hasItsOwnUse(event)) return;
       const at = latest.current;
       const act = {
         ArrowRight: () => (event.shiftKey ? at.player.toKey(1) : at.player.by(1)),
@@ -86,9 +99,7 @@ export function useKeys(player, toggles) {
         Home: () => at.player.go(0),
         End: () => at.player.go(at.player.last),
         " ": () => at.player.setPlaying(!at.player.playing),
-        "?": at.toggles.help,
-        t: at.toggles.theme,
-        Escape: at.toggles.close,
+        ...at.keys,
       }[event.key];
       if (!act) return;
       event.preventDefault();

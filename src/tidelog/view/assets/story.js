@@ -1,44 +1,31 @@
-// The page of a story: one recording or several, each stepped through on its own.
-import { render } from "preact";
+// A story: one recording or several, each stepped through on its own.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { Controls, StepDrawing, stateAt, useKeys, usePlayer } from "tidelog/player";
-import { applyTheme, nextTheme } from "tidelog/theme";
 
-const KEYS = [
+export const STORY_KEYS = [
   ["→ ←", "one step forward, back"],
   ["Shift → ←, Page", "to the next or last step that matters"],
   ["space", "play, pause"],
   ["Home End", "first step, last step"],
-  ["t", "light, dark, as the system has it"],
-  ["?", "this list"],
 ];
 
-function Story({ story }) {
-  const player = usePlayer(story.acts);
-  const [theme, setTheme] = useState(() => applyTheme());
-  const [help, setHelp] = useState(false);
+/** `tools` stand beside the title, `keys` are what a page does on further keys, `address` is as in `usePlayer`. */
+export function Story({ story, tools, keys = {}, address }) {
+  const player = usePlayer(story.acts, address);
   const [compare, setCompare] = useState(false);
-  const turn = () => setTheme(nextTheme());
-  useKeys(player, {
-    help: () => setHelp((shown) => !shown),
-    theme: turn,
-    close: () => setHelp(false),
-  });
+  useKeys(player, keys);
   const act = story.acts[player.place.act];
-  return html`<div class="page">
+  return html`<article class="story">
     <header>
       <h1>${story.title}</h1>
       <p class="about">${story.about}</p>
-      <div class="tools">
-        <button type="button" onClick=${turn} title="light or dark (t)">${{ auto: "◐ auto", light: "☀ light", dark: "☾ dark" }[theme]}</button>
-        <button type="button" onClick=${() => setHelp(!help)} title="keys (?)" aria-expanded=${help}>?</button>
-      </div>
+      ${tools}
     </header>
     ${story.acts.length > 1 && html`<${Acts} story=${story} player=${player} compare=${compare} setCompare=${setCompare} />`}
     ${compare
       ? html`<${Comparison} story=${story} />`
-      : html`<main>
+      : html`<div class="scene">
           <section class="stage" aria-label=${`partition ${act.partition}`}>
             ${act.captions.length > 0 && html`<p class="caption">${act.captions[act.steps[player.place.step].chapter] ?? ""}</p>`}
             <${StepDrawing} act=${act} index=${player.place.step} />
@@ -48,11 +35,10 @@ function Story({ story }) {
             <${Legend} />
           </section>
           <${StepList} act=${act} player=${player} />
-        </main>`}
-    ${help && html`<${Help} close=${() => setHelp(false)} />`}
+        </div>`}
     <footer>${act.partition}, recorded by <code>${story.command}</code> (Tidelog ${story.version}). Virtual time; every step is one of
       the simulator's. ${act.idle ? `Left out: ${act.idle} of its fetches and answers, which changed nothing.` : ""}</footer>
-  </div>`;
+  </article>`;
 }
 
 function Acts({ story, player, compare, setCompare }) {
@@ -65,14 +51,14 @@ function Acts({ story, player, compare, setCompare }) {
 }
 
 function Comparison({ story }) {
-  return html`<main class="comparison">
+  return html`<div class="scene comparison">
     ${story.acts.map((act, index) => html`<section class="stage" key=${index}>
       <h2>${act.title}</h2>
       <${StepDrawing} act=${act} index=${act.steps.length - 1} />
       <${Writes} act=${act} index=${act.steps.length - 1} />
       <p class="sentence">${act.steps.at(-1).text}</p>
     </section>`)}
-  </main>`;
+  </div>`;
 }
 
 const moment = (us) => `${(us / 1e6).toFixed(4)} s`;
@@ -141,17 +127,3 @@ function LeftOut({ act }) {
   return html`<li class="left-out">${act.left_out_steps} steps of this run are left out. Of these matter:</li>
     ${act.left_out.map(({ at, text }, place) => html`<li class="left-out" key=${`o${place}`}><time>${moment(at)}</time> ${text}</li>`)}`;
 }
-
-function Help({ close }) {
-  return html`<div class="help" role="dialog" aria-label="keys" onClick=${close}>
-    <table onClick=${(event) => event.stopPropagation()}>
-      <caption>Keys</caption>
-      ${KEYS.map(([key, words]) => html`<tr><th><kbd>${key}</kbd></th><td>${words}</td></tr>`)}
-      <tr><td colspan="2">A link ends with #step=12 and opens there.</td></tr>
-    </table>
-  </div>`;
-}
-
-applyTheme();
-const story = JSON.parse(document.getElementById("story").textContent);
-render(html`<${Story} story=${story} />`, document.getElementById("root"));

@@ -1,32 +1,38 @@
 // The live view: one page, a screen for each address behind #.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
+import { STORY_KEYS } from "tidelog/story";
 import { applyTheme, nextTheme } from "tidelog/theme";
 import { hasToken, keepToken } from "./asking.js";
 import { feed, useFeed } from "./feed.js";
 import { Groups } from "./groups.js";
+import { Microscopes } from "./microscopes.js";
 import { Overview } from "./overview.js";
 import { Partition } from "./partition.js";
+import { usePins } from "./pins.js";
 import { Pipelines } from "./pipelines.js";
 import { Quorum } from "./quorum.js";
 import { Reassignment } from "./reassignment.js";
+import { PastBar } from "./scrubber.js";
+import { Stories } from "./stories.js";
 import { Timeline } from "./timeline.js";
 import { Topics } from "./topics.js";
 import { Transactions } from "./transactions.js";
 
 const SCREENS = [
-  ["", "1", "Cluster", Overview], ["timeline", "2", "Timeline", Timeline], ["quorum", "3", "Quorum", Quorum],
-  ["topics", "4", "Topics", Topics], ["groups", "5", "Groups", Groups], ["transactions", "6", "Transactions", Transactions],
-  ["pipelines", "7", "Pipelines", Pipelines], ["reassignment", "8", "Reassignment", Reassignment],
+  ["", "1", "Cluster", Overview], ["timeline", "2", "Timeline", Timeline], ["microscope", "3", "Microscope", Microscopes],
+  ["quorum", "4", "Quorum", Quorum], ["topics", "5", "Topics", Topics], ["groups", "6", "Groups", Groups],
+  ["transactions", "7", "Transactions", Transactions], ["pipelines", "8", "Pipelines", Pipelines],
+  ["reassignment", "9", "Reassignment", Reassignment], ["stories", "0", "Stories", Stories],
   ["partition", null, "Partition", Partition],
 ];
 const KEYS = [
-  ["1 … 8", "the screens"], ["/", "filter"], ["Esc", "back to the cluster, or close this"], ["t", "light or dark"],
-  ["← → ↑ ↓, Enter", "in the grid: move, open"], ["?", "these keys"],
+  ["1 … 9, 0", "the screens"], ["/", "filter"], ["Esc", "back to the cluster, or close this"], ["t", "light or dark"],
+  ["← → ↑ ↓, Enter", "in the grid: move, open"], ["p", "in the grid: pin for the microscope"], ["?", "these keys"],
 ];
 
-const here = () => location.hash.replace(/^#\/?/, "");
+const here = () => location.hash.replace(/^#\/?/, "").split("?")[0];
 const go = (path) => {
   location.hash = path;
 };
@@ -70,20 +76,33 @@ function App() {
   }, [name, title]);
   return html`<div class="shell">
     <${Head} route=${route} theme=${theme} setTheme=${setTheme} setHelp=${setHelp} />
+    <${PastBar} route=${route} />
     <main class="screen"><${Screen} name=${name} go=${go} /></main>
     ${help && html`<div class="help" role="dialog" aria-label="keys" onClick=${() => setHelp(false)}><table>
-      <caption>Keys</caption>${KEYS.map(([key, words]) => html`<tr><th><kbd>${key}</kbd></th><td>${words}</td></tr>`)}</table></div>`}
+      <caption>Keys</caption>${(route === "stories" ? [...KEYS, ...STORY_KEYS] : KEYS).map(([key, words]) => html`<tr><th><kbd>${key}</kbd></th><td>${words}</td></tr>`)}</table></div>`}
   </div>`;
 }
 
+/** Whether a screen stands under this entry. */
+const shows = (path, route) => path === route || (path === "" && route === "partition");
+
 function Head({ route, theme, setTheme, setHelp }) {
   const { status, hello, cluster } = useFeed();
+  const pins = usePins().length;
   const worst = cluster.problems[0]?.severity ?? "well";
+  const badges = {
+    "": cluster.problems.length > 0 && html` <span class=${`badge ${worst}`}>${cluster.problems.length}</span>`,
+    microscope: pins > 0 && html` <span class="badge">${pins}</span>`,
+  };
+  const current = useRef(null);
+  useEffect(() => {
+    current.current?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [route]);
   const status_words = { connecting: "connecting", live: "live", lost: "the view does not answer" }[status];
   return html`<div class="top">
     <b class=${`brand ${worst}`}>Tidelog</b>
     <nav aria-label="screens">${SCREENS.filter(([, digit]) => digit).map(([path, digit, title]) => html`<a key=${path} href=${`#/${path}`}
-      aria-current=${path === route || (path === "" && route === "partition") ? "page" : undefined} title=${`key ${digit}`}>${title}${path === "" && cluster.problems.length > 0 ? html` <span class=${`count ${worst}`}>${cluster.problems.length}</span>` : ""}</a>`)}</nav>
+      ref=${shows(path, route) ? current : undefined} aria-current=${shows(path, route) ? "page" : undefined} title=${`key ${digit}`}>${title}${badges[path] || ""}</a>`)}</nav>
     <span class="tools">
       <span class=${`status ${status}`} role="status">${status_words}</span>
       <span class="mode" title=${hello.acts ? "started with --dev" : "start the cluster with `tidelog up --dev` to act on it here"}>${hello.acts ? (hasToken() ? "may act" : "open the printed address to act") : "read-only"}</span>
@@ -93,5 +112,5 @@ function Head({ route, theme, setTheme, setHelp }) {
 }
 
 keepToken();
-feed.connect(null);
+feed.connect();
 render(html`<${App} />`, document.getElementById("root"));

@@ -1,5 +1,6 @@
 // What the server tells, kept in one place; whoever draws listens to it.
 import { useEffect, useState } from "preact/hooks";
+import { WatchedPartition } from "./watched_partition.js";
 
 // A row of the grid, as the server sends it.
 export const ROW = {
@@ -7,46 +8,41 @@ export const ROW = {
   highWatermark: 10, parked: 11,
 };
 export const HEALTH = ["fine", "under-replicated", "under-min-isr", "offline"];
+export const HEALTH_WORDS = ["in sync", "under-replicated", "below min ISR", "no leader"];
 const MOST_EVENTS = 5000;
-const MOST_HAPPENINGS = 200;
 const DRAW_EVERY_MS = 100;
-const BEHIND_MS = 600; // nodes tell four times a second: so far behind, what they tell can be put in order
+const AIM_AFTER_MS = 50;
 
 export const nameOf = (row) => `${row[ROW.topic]}-${row[ROW.partition]}`;
 
 class Feed {
   constructor() {
     this.hello = {};
-    this.cluster = { nodes: [], brokers: [], quorum: {}, problems: [], partitions: 0, health: {} };
+    this.cluster = { nodes: [], brokers: [], quorum: {}, problems: [], not_told: [], partitions: 0, health: {} };
     this.rows = new Map();
     this.events = [];
     this.status = "connecting";
-    this.microscope = null;
+    this.watched = new Map(); // partitions under the microscope, by name
     this.listeners = new Set(); // told at most ten times a second that something changed
     this.rowListeners = new Set(); // told of each changed row at once
-    this.eventListeners = new Set();
     this.pending = false;
-    this.clearMicroscope(null);
   }
 
-  clearMicroscope(name) {
-    this.microscope = name;
-    this.replicas = {};
-    this.epochs = {};
-    this.happened = [];
-    this.parkedOffsets = new Set();
-    this.untold = []; // what nodes told of the partition and is not shown yet
-    this.ahead = -Infinity; // of the nodes' clock before this one
-    this.now = 0; // the moment that is shown, by the nodes' clock
-    clearInterval(this.playing);
-    this.playing = name ? setInterval(() => this.play(), DRAW_EVERY_MS) : undefined;
+  /** Have these partitions under the microscope from now on; screens that follow each other ask shortly after each other. */
+  watch(names) {
+    clearTimeout(this.aiming);
+    this.aiming = setTimeout(() => {
+      if (names.join() !== [...this.watched.keys()].join()) this.connect(names);
+    }, AIM_AFTER_MS);
   }
 
-  connect(microscope = this.microscope) {
-    if (this.source && microscope === this.microscope && this.source.readyState !== EventSource.CLOSED) return;
+  /** Listen to the server. */
+  connect(names = [...this.watched.keys()]) {
     this.source?.close();
-    this.clearMicroscope(microscope);
-    const query = microscope ? `?microscope=${encodeURIComponent(microscope)}` : "";
+    this.watched = new Map(names.map((name) => [name, new WatchedPartition()]));
+    clearInterval(this.playing);
+    this.playing = names.length ? setInterval(() => this.play(), DRAW_EVERY_MS) : undefined;
+    const query = names.length ? `?microscope=${names.map(encodeURIComponent).join(",")}` : "";
     const source = new EventSource(`/stream${query}`);
     this.source = source;
     source.onopen = () => this.set("status", "live");
@@ -100,57 +96,25 @@ class Feed {
       this.events.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : a.node - b.node || a.seq - b.seq));
     }
     if (this.events.length > MOST_EVENTS) this.events.splice(0, this.events.length - MOST_EVENTS);
-    for (const listener of this.eventListeners) listener(told);
     this.changed();
   }
 
   hearReplica({ node, replica, at_ms: at }) {
-    if (at) this.untold.push({ at_ms: at, node, n: Infinity, told: replica });
-    else this.show({ node, told: replica });
-    this.note(at);
+    this.watched.get(`${replica.topic}-${replica.partition}`)?.hearReplica(node, replica, at);
+    this.changed();
   }
 
   hearMicroscope({ node, epochs, happened, at_ms: at }) {
-    for (const each of Object.values(epochs)) this.untold.push({ at_ms: happened[0]?.at_ms ?? at ?? 0, node, n: -1, epochs: each });
-    for (const each of happened) this.untold.push({ ...each, node, id: `${node}-${each.n}` });
-    this.note(at);
-  }
-
-  note(at) {
-    if (at) this.ahead = Math.max(this.ahead, at - performance.now());
+    for (const [name, watched] of this.watched) {
+      const mine = happened.filter(({ topic, partition }) => `${topic}-${partition}` === name);
+      watched.hearMicroscope(node, epochs[name], mine, at);
+    }
     this.changed();
   }
 
-  /** Show what happened up to a moment shortly before now, on all nodes, in the order in which it happened. */
   play() {
-    this.now = performance.now() + this.ahead - BEHIND_MS;
-    const due = this.untold.filter((each) => each.at_ms <= this.now);
-    this.untold = this.untold.filter((each) => each.at_ms > this.now);
-    due.sort((a, b) => a.at_ms - b.at_ms || a.node - b.node || a.n - b.n);
-    for (const each of due) this.show(each);
-    if (this.happened.length > MOST_HAPPENINGS) this.happened.splice(0, this.happened.length - MOST_HAPPENINGS);
+    for (const watched of this.watched.values()) watched.play();
     this.changed();
-  }
-
-  show(each) {
-    const { node } = each;
-    if (each.told) {
-      if (each.told.removed) delete this.replicas[node];
-      else this.replicas[node] = { ...each.told, followers: { ...each.told.followers } };
-      return;
-    }
-    if (each.epochs) {
-      this.epochs[node] = each.epochs;
-      return;
-    }
-    this.happened.push(each);
-    const replica = this.replicas[node];
-    if (each.what === "parked") this.parkedOffsets.add(each.end_offset);
-    if (each.what === "acknowledged") this.parkedOffsets.delete(each.end_offset);
-    if (!replica) return;
-    if (each.what === "appended" || each.what === "truncated") replica.log_end_offset = each.log_end_offset;
-    if (each.what === "high_watermark") replica.high_watermark = each.after;
-    if (each.what === "fetch_received" && each.replica >= 0) replica.followers[each.replica] = each.fetch_offset;
   }
 }
 
@@ -165,4 +129,10 @@ export function useFeed() {
     return () => feed.listeners.delete(listener);
   }, []);
   return feed;
+}
+
+/** Have these partitions under the microscope for as long as something shows them. */
+export function useMicroscopes(names) {
+  useEffect(() => feed.watch(names), [names.join()]);
+  useEffect(() => () => feed.watch([]), []);
 }

@@ -2,7 +2,8 @@
 // seen of it, so that ten thousand partitions cost no more than a screen full.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
-import { feed, HEALTH, nameOf, ROW } from "./feed.js";
+import { feed, HEALTH, HEALTH_WORDS, nameOf, ROW } from "./feed.js";
+import { number } from "./parts.js";
 
 const LABEL = 20;
 const GAP = 10;
@@ -16,7 +17,7 @@ export function leaderKind(leader) {
   return (at < 0 ? Math.max(0, leader) : at) % LEADER_KINDS;
 }
 
-const FILTERS = {
+export const FILTERS = {
   "": () => true,
   offline: (row) => row[ROW.health] === 3,
   "under-min-isr": (row) => row[ROW.health] === 2,
@@ -32,6 +33,7 @@ export class GridPainter {
     this.context = canvas.getContext("2d");
     this.filter = "";
     this.text = "";
+    this.then = null; // rows of an earlier moment, else those of now
     this.cells = []; // { row, x, y } in the order of topics
     this.labels = [];
     this.place = new Map(); // name → index of its cell
@@ -48,8 +50,13 @@ export class GridPainter {
     cancelAnimationFrame(this.request);
   }
 
+  get rows() {
+    return this.then ?? feed.rows;
+  }
+
   /** Rows changed; only cells that are there are drawn anew, else all is laid out again. */
   hear(rows, gone, snapshot) {
+    if (this.then) return;
     if (gone.length || snapshot) this.stale = true;
     const until = performance.now() + FLASH_MS;
     for (const row of rows) {
@@ -66,15 +73,16 @@ export class GridPainter {
     }
   }
 
-  show(filter, text) {
+  show(filter, text, then) {
     this.filter = filter;
     this.text = text.toLowerCase();
+    this.then = then;
     this.stale = true;
   }
 
   layout() {
     const width = Math.max(200, this.scroller.clientWidth);
-    const rows = [...feed.rows.values()].filter(FILTERS[this.filter] ?? FILTERS[""])
+    const rows = [...this.rows.values()].filter(FILTERS[this.filter] ?? FILTERS[""])
       .filter((row) => !this.text || nameOf(row).toLowerCase().includes(this.text));
     rows.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1]));
     this.cell = rows.length > 3000 ? 9 : rows.length > 600 ? 12 : rows.length > 100 ? 16 : 22;
@@ -164,7 +172,7 @@ export class GridPainter {
   prepare(width) {
     const { canvas, scroller } = this;
     const room = Math.max(260, window.innerHeight - ROOM_ABOVE);
-    scroller.style.height = `${Math.max(90, Math.min(this.height, room))}px`;
+    scroller.style.height = `${Math.max(60, Math.min(this.height, room))}px`;
     const ratio = window.devicePixelRatio || 1;
     const theme = document.documentElement.dataset.theme + matchMedia("(prefers-color-scheme: dark)").matches;
     this.seen = scroller.clientHeight;
@@ -320,7 +328,8 @@ export function Swatch({ kind = 0, health = 0 }) {
   return html`<canvas class="cell-swatch" ref=${canvas} aria-hidden="true" />`;
 }
 
-export function Grid({ filter, text, onOpen }) {
+/** `rows` are those of an earlier moment; without any it is now. */
+export function Grid({ filter, text, rows = null, onOpen, onPin }) {
   const canvas = useRef(null);
   const scroller = useRef(null);
   const painter = useRef(null);
@@ -336,7 +345,14 @@ export function Grid({ filter, text, onOpen }) {
       made.stop();
     };
   }, []);
-  useEffect(() => painter.current.show(filter, text), [filter, text]);
+  useEffect(() => painter.current.show(filter, text, rows), [filter, text, rows]);
+  useEffect(() => {
+    const pin = (event) => {
+      if (event.key === "p" && painter.current.hovered && !event.target.matches("input, textarea, select")) onPin(painter.current.hovered);
+    };
+    addEventListener("keydown", pin);
+    return () => removeEventListener("keydown", pin);
+  }, [onPin]);
   const point = (event) => {
     const box = canvas.current.getBoundingClientRect();
     const row = painter.current.at(event.clientX - box.left, event.clientY - box.top);
@@ -364,16 +380,15 @@ export function Grid({ filter, text, onOpen }) {
   };
   return html`<div class="grid-frame">
     <div class="grid-scroll" ref=${scroller} tabindex="0" role="application" onKeyDown=${key} onBlur=${leave}
-      aria-label="all partitions; arrow keys move, enter opens">
+      aria-label="all partitions; arrow keys move, enter opens, p pins">
       <div class="grid-tall"><canvas ref=${canvas} onPointerMove=${point} onPointerLeave=${leave}
         onClick=${(event) => { point(event); if (painter.current.hovered) onOpen(painter.current.hovered); }} /></div>
     </div>
-    ${tip && html`<${Tip} tip=${tip} width=${canvas.current.clientWidth} />`}
+    ${tip && html`<${Tip} tip=${tip} row=${painter.current.rows.get(tip.name)} width=${canvas.current.clientWidth} />`}
   </div>`;
 }
 
-function Tip({ tip, width }) {
-  const row = feed.rows.get(tip.name);
+function Tip({ tip, row, width }) {
   const box = useRef(null);
   useLayoutEffect(() => {
     if (!box.current) return;
@@ -381,11 +396,12 @@ function Tip({ tip, width }) {
     box.current.style.top = `${tip.y + 16}px`;
   });
   if (!row) return null;
-  const health = ["in sync", "under-replicated", "below min.insync.replicas", "no leader"][row[ROW.health]];
+  const [health, leader] = [row[ROW.health], row[ROW.leader]];
+  const led = leader < 0 ? "no leader" : `leader ${leader}${HEALTH[health] === "offline" ? ", which does not answer" : ""}`;
   return html`<div class="tip" role="status" ref=${box}>
-    <b>${tip.name}</b> <span class=${`health ${HEALTH[row[ROW.health]]}`}>${health}</span><br />
-    ${row[ROW.leader] < 0 ? "no leader" : `leader ${row[ROW.leader]}`}, epoch ${row[ROW.epoch]}<br />
+    <b>${tip.name}</b> <span class=${`health ${HEALTH[health]}`}>${HEALTH_WORDS[health]}</span><br />
+    ${led}, epoch ${row[ROW.epoch]}<br />
     in sync ${row[ROW.isr].join(", ") || "nobody"} of ${row[ROW.replicas].join(", ")} (min ${row[ROW.minIsr]})<br />
-    log end ${row[ROW.end].toLocaleString("en")}, high watermark ${row[ROW.highWatermark].toLocaleString("en")}
+    log end ${number(row[ROW.end])}, high watermark ${number(row[ROW.highWatermark])}
   </div>`;
 }

@@ -8,7 +8,7 @@ export function Groups({ name, go }) {
   return html`<div class="groups">
     ${name && html`<${Group} key=${name} name=${name} go=${go} />`}
     <section class="card"><h2>Groups</h2><${Trouble} text=${trouble} />
-      <${Table} label="groups" head=${["group", "state", "protocol", "coordinator"]} empty=${answer ? "there is no group" : "asking …"} rows=${(answer ?? []).map((each) => html`<tr key=${each.group}>
+      <${Table} label="groups" head=${["group", "state", "protocol", "coordinator"]} empty=${answer ? "no consumer group is known: one appears when its consumers join or commit" : "asking …"} rows=${(answer ?? []).map((each) => html`<tr key=${each.group}>
         <td><a href=${`#/groups/${encodeURIComponent(each.group)}`} aria-current=${each.group === name ? "true" : undefined}>${each.group}</a></td>
         <td>${each.state}</td><td>${each.type}</td><td>${each.coordinator}</td></tr>`)} />
     </section></div>`;

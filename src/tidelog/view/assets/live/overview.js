@@ -1,83 +1,103 @@
-// Problems first, then the nodes, then every partition.
+// Problems first, then the nodes, then every partition; at the moment that is looked at.
 import { useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { useAnswer } from "./asking.js";
+import { momentOf } from "./events.js";
 import { ROW, useFeed } from "./feed.js";
-import { Grid, leaderKind, Swatch } from "./grid.js";
+import { FILTERS, Grid, leaderKind, Swatch } from "./grid.js";
 import { Action, clock, number } from "./parts.js";
+import { clusterAt, useMoment } from "./past.js";
+import { togglePin, usePins } from "./pins.js";
+import { PastProblems, Problems } from "./problems.js";
 
-const FILTERS = [
+const FILTER_WORDS = [
   ["", "all"], ["offline", "no leader"], ["under-min-isr", "below min ISR"],
   ["under-replicated", "under-replicated"], ["not-preferred", "not led as preferred"],
 ];
 const TURNS = ["LeaderElected", "LogTruncated", "LogDirectory", "Broker", "Controller", "InSyncReplicasDecided", "Node", "Topic"];
-const MARKS = { critical: "✕", warning: "!", notice: "i" };
 
 export function Overview({ go }) {
   const feed = useFeed();
+  const moment = useMoment();
   const [filter, setFilter] = useState("");
   const [text, setText] = useState("");
-  const { problems, partitions } = feed.cluster;
+  const shown = clusterAt(feed, moment);
+  const counts = countsOf(shown.rows);
   return html`<div class="overview">
-    <section class="card problems" aria-live="polite">
-      ${problems.length
-        ? html`<ul>${problems.map((problem) => html`<li class=${problem.severity} key=${problem.sentence}>
-            <b class="mark-sign" aria-label=${problem.severity}>${MARKS[problem.severity]}</b>
-            <span>${problem.sentence} ${problem.advice && html`<small>${problem.advice}.</small>`}</span>
-            ${problem.filter && html`<button type="button" onClick=${() => setFilter(problem.filter)}>show</button>`}</li>`)}</ul>`
-        : html`<p class="well"><b class="mark-sign">✓</b> ${feed.cluster.nodes.length ? `Nothing is wrong: ${number(partitions)} partitions are in sync on ${feed.cluster.nodes.length} nodes.` : "waiting for the nodes …"}</p>`}
-    </section>
-    <${Latest} feed=${feed} go=${go} />
-    <${Nodes} feed=${feed} />
-    ${feed.hello.directory && html`<${Links} />`}
+    ${moment === null ? html`<${Problems} feed=${feed} onFilter=${setFilter} go=${go} />` : html`<${PastProblems} shown=${shown} counts=${counts} onFilter=${setFilter} />`}
+    <${Latest} feed=${feed} moment=${moment} go=${go} />
+    <${Nodes} feed=${feed} shown=${shown} isPast=${moment !== null} />
+    ${feed.hello.directory && moment === null && html`<${Links} />`}
     <section class="card">
       <div class="toolbar">
-        <h2>${number(partitions)} partitions</h2>
+        <h2>${number(shown.rows.size)} partitions</h2>
         <label>show <select value=${filter} onChange=${(event) => setFilter(event.target.value)}>
-          ${FILTERS.map(([value, words]) => html`<option value=${value}>${words}</option>`)}</select></label>
+          ${FILTER_WORDS.map(([value, words]) => html`<option value=${value}>${words} (${number(counts[value])})</option>`)}</select></label>
         <label class="grow"><span class="hidden">filter by name</span>
           <input type="search" placeholder="filter by name ( / )" data-search value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+        <${Pinned} go=${go} />
       </div>
       <${Legend} feed=${feed} />
-      <${Grid} filter=${filter} text=${text} onOpen=${(name) => go(`/partition/${name}`)} />
+      <${Grid} filter=${filter} text=${text} rows=${moment === null ? null : shown.rows} onOpen=${(name) => go(`/partition/${name}`)} onPin=${togglePin} />
     </section>
   </div>`;
 }
 
+/** How many partitions each filter shows. */
+function countsOf(rows) {
+  const counts = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, 0]));
+  for (const row of rows.values()) {
+    for (const name in FILTERS) if (FILTERS[name](row)) counts[name] += 1;
+  }
+  return counts;
+}
+
+function Pinned({ go }) {
+  const pins = usePins();
+  if (!pins.length) return html`<span class="hint"><kbd>p</kbd> pins one</span>`;
+  return html`<button type="button" onClick=${() => go("/microscope")} title=${pins.join(", ")}>side by side (${pins.length})</button>`;
+}
+
 /** What happened last and why; what happened to many partitions for one reason is one line. */
-function Latest({ feed, go }) {
+function Latest({ feed, moment, go }) {
   const lines = new Map();
-  for (const event of feed.events.slice(-400)) {
+  const events = moment === null ? feed.events : feed.events.filter((event) => momentOf(event) <= moment);
+  for (const event of events.slice(-400)) {
     if (!TURNS.some((kind) => event.event.startsWith(kind))) continue;
-    const key = `${event.event} ${event.node} ${event.cause}`;
-    const line = lines.get(key);
+    const ofAllNodes = event.event.startsWith("Topic"); // each of them tells it
+    const key = `${event.event} ${ofAllNodes ? "" : event.node} ${event.cause}`;
+    const line = lines.get(key) ?? { named: event, about: new Set() };
     lines.delete(key);
-    const named = line && (event.topic?.startsWith("__") ?? true) ? line.named : event;
-    lines.set(key, { named, at: event.at, count: (line?.count ?? 0) + 1 });
+    const named = event.topic === undefined || event.topic.startsWith("__") ? line.named : event;
+    lines.set(key, { named, at: event.at, about: line.about.add(`${event.topic}-${event.partition ?? event.broker_id ?? ""}`) });
   }
   const rank = ({ named }) => TURNS.findIndex((kind) => named.event.startsWith(kind));
   const shown = [...lines.values()].sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : rank(a) - rank(b))).slice(0, 5);
   if (!shown.length) return null;
   return html`<section class="card latest" aria-label="latest events"><ol>
-    ${shown.map(({ named, at, count }) => html`<li key=${`${named.node}-${named.seq}`}><time>${clock(at)}</time>
-      ${count > 1 && html`<b class="times" title=${`${count} such events for the same reason`}>×${count}</b>`}<span class="sentence-line">${named.sentence}</span></li>`)}
+    ${shown.map(({ named, at, about: { size: count } }) => html`<li key=${`${named.node}-${named.seq}`}><time>${clock(at)}</time>
+      ${count > 1 && html`<b class="times" title=${`${count} times for the same reason`}>×${count}</b>`}<span class="sentence-line">${named.sentence}</span></li>`)}
   </ol><button type="button" onClick=${() => go("/timeline")}>timeline</button></section>`;
 }
 
-function Nodes({ feed }) {
+function Nodes({ feed, shown, isPast }) {
   const led = {};
-  for (const row of feed.rows.values()) led[row[ROW.leader]] = (led[row[ROW.leader]] ?? 0) + 1;
+  for (const row of shown.rows.values()) led[row[ROW.leader]] = (led[row[ROW.leader]] ?? 0) + 1;
   return html`<section class="nodes">${feed.cluster.nodes.map((node) => {
-    const broker = feed.cluster.brokers.find((each) => each.id === node.id);
-    const state = !node.awake ? node.process?.state === "running" || !node.process ? "silent" : node.process.state
-      : broker?.fenced ? "fenced" : "running";
+    const state = isPast ? (shown.away.has(node.id) ? "fenced" : "unfenced") : stateOf(node, shown.away);
+    const isBroker = node.roles.includes("broker");
     return html`<article class=${`card node ${state}`} key=${node.address} data-node=${node.id} data-state=${state}>
       <h3>${node.id >= 0 && node.id !== null && html`<${Swatch} kind=${leaderKind(node.id)} />`} Node ${node.id ?? node.address}
-        ${feed.cluster.quorum.leader === node.id && html`<span title="active controller">★</span>`}</h3>
-      <p>${state}${node.roles.length ? `, ${node.roles.join(" + ")}` : ""}${node.roles.includes("broker") ? `, leads ${number(led[node.id] ?? 0)}` : ""}</p>
-      ${feed.hello.directory && html`<${NodeActions} node=${node} />`}
+        ${shown.controller?.node === node.id && html`<span class="star" title="active controller">★</span>`}</h3>
+      <p>${isPast && !isBroker ? "" : `${state}, `}${node.roles.join(" + ") || "role unknown"}${isBroker ? `, leads ${number(led[node.id] ?? 0)}` : ""}</p>
+      ${feed.hello.directory && !isPast && html`<${NodeActions} node=${node} />`}
     </article>`;
   })}</section>`;
+}
+
+function stateOf(node, away) {
+  if (node.awake) return away.has(node.id) ? "fenced" : "running";
+  return node.process && node.process.state !== "running" ? node.process.state : "silent";
 }
 
 function NodeActions({ node }) {
@@ -101,7 +121,7 @@ function Links() {
     <div class="toolbar"><b>Links between nodes</b> <span>${faulty.length ? `${faulty.length} of ${answer.length} are not whole` : `all ${answer.length} are whole`}</span>
       <button type="button" aria-pressed=${open} onClick=${() => setOpen(!open)}>${open ? "fewer" : "cut or slow one"}</button></div>
     ${shown.map(({ between, ...link }) => html`<div class="link-line" key=${between.join("-")} data-link=${between.join("-")}>
-      <b>${between[0]} – ${between[1]}</b> <span class=${link.cut || link.delay_ms ? "health under-replicated" : "health fine"}>${said(link)}</span>
+      <b>${between[0]} – ${between[1]}</b> <span class=${link.cut || link.delay_ms ? "attention" : ""}>${said(link)}</span>
       ${link.cut || link.delay_ms ? html`<${Action} label="heal" ask=${{ action: "heal", between }} />`
         : html`<${Action} label="cut" ask=${{ action: "cut", between }} /><${Action} label="slow by 500 ms" ask=${{ action: "slow", between, delay_ms: 500 }} />`}
     </div>`)}</section>`;

@@ -19,13 +19,13 @@ export function Quorum() {
         <span>voters <b>${alive} of ${voters.length} answer</b>, ${most} are a majority</span></p>
       <${Table} label="voters" head=${["voter", "is", "log end", "lag"]} empty="no quorum is known" rows=${voters.map((voter) => html`<tr key=${voter.id} data-voter=${voter.id}>
         <td>${voter.id}</td>
-        <td>${voter.id === quorum.leader ? "★ leader" : awake.get(voter.id) ? "follower" : "silent"}</td>
+        <td>${voter.id === quorum.leader ? "★ leader" : awake.get(voter.id) ? "follower" : html`<span class="attention">✕ silent</span>`}</td>
         <td class="number">${number(voter.log_end_offset)}</td>
         <td class="number">${number(voter.lag)}</td></tr>`)} />
     </section>
     <section class="card"><h2>Brokers</h2>
       <${Table} label="brokers" head=${["broker", "state", "epoch", "rack", "listens on"]} rows=${brokers.map((broker) => html`<tr key=${broker.id}>
-        <td>${broker.id}</td><td>${broker.fenced ? "fenced" : broker.shutting_down ? "shutting down" : "unfenced"}</td>
+        <td>${broker.id}</td><td>${broker.fenced ? html`<span class="attention">✕ fenced</span>` : broker.shutting_down ? "shutting down" : "unfenced"}</td>
         <td class="number">${broker.epoch}</td><td>${broker.rack ?? "–"}</td>
         <td>${broker.endpoints.map((each) => `${each.name} ${each.host}:${each.port}`).join(", ")}</td></tr>`)} />
     </section>

@@ -31,9 +31,9 @@ export function Reassignment() {
       ${answer && html`<p class="facts" data-preview=${moves.length}>${moves.length
         ? html`<span><b>${number(moves.length)} of ${number(answer.moves.length)}</b> partitions would change</span><span><b>${size(bytes)}</b> would be copied</span>`
         : html`<span>all of it is in place already</span>`}</p>
-      <${Table} label="preview" head=${["partition", "replicas now", "then", "copied to", "removed from", "bytes"]} empty="nothing would move" rows=${moves.slice(0, 200).map((move) => html`<tr key=${move.name}>
+      ${moves.length > 0 && html`<${Table} label="preview" head=${["partition", "replicas now", "then", "copied to", "removed from", "bytes"]} rows=${moves.slice(0, 200).map((move) => html`<tr key=${move.name}>
         <td>${move.name}</td><td>${move.before.join(", ")}</td><td>${move.after.join(", ")}</td>
-        <td>${move.adding.join(", ") || "–"}</td><td>${move.removing.join(", ") || "–"}</td><td class="number">${size(move.bytes)}</td></tr>`)} />
+        <td>${move.adding.join(", ") || "–"}</td><td>${move.removing.join(", ") || "–"}</td><td class="number">${size(move.bytes)}</td></tr>`)} />`}
       ${moves.length > 0 && html`<${Action} label="move them" ask=${{ action: "reassign", topic, brokers: targets }} />`}`}
     </section>
     <section class="card"><h2>Preferred leaders</h2>

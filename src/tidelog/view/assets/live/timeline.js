@@ -1,43 +1,28 @@
 // What happened and why, on all nodes, with a way back in time.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
-import { useFeed } from "./feed.js";
-import { clock } from "./parts.js";
+import { Causes, whyEvent } from "./causes.js";
+import { idOf, kindOf, KINDS, momentOf } from "./events.js";
+import { ROW, useFeed } from "./feed.js";
+import { clock, number } from "./parts.js";
+import { clusterAt, setMoment, useMoment } from "./past.js";
+import { Scrubber } from "./scrubber.js";
 
 const SHOWN = 250;
 const LANE = 26;
-const KINDS = [
-  ["leader", /^(LeaderElected|PartitionBecameLeader)$/, "leaders"],
-  ["isr", /^InSyncReplicasDecided$/, "in-sync replicas"],
-  ["broker", /^(Broker|Node|LogDirectory)/, "brokers"],
-  ["controller", /^(Controller|StrangeController)/, "controllers"],
-  ["log", /^(LogTruncated|LogRecovered|Segment|LogCleaned|CleaningFailed|FetcherStuck)/, "logs"],
-  ["topic", /^(Topic|InternalTopic)/, "topics"],
-  ["detail", /./, "details"],
-];
-export const kindOf = (event) => KINDS.find(([, pattern]) => pattern.test(event.event))[0];
-const ms = (event) => Date.parse(event.at);
 
-export function Timeline() {
+export function Timeline({ go }) {
   const feed = useFeed();
+  const moment = useMoment();
   const [text, setText] = useState("");
   const [kinds, setKinds] = useState(() => new Set(KINDS.map(([kind]) => kind).filter((kind) => kind !== "detail")));
-  const [moment, setMoment] = useState(null); // null: now
   const [chosen, setChosen] = useState(null);
   const shown = useMemo(() => {
     const wanted = text.toLowerCase();
     return feed.events.filter((event) => kinds.has(kindOf(event)) && (!wanted || event.sentence.toLowerCase().includes(wanted)
       || `node ${event.node}` === wanted || event.event.toLowerCase().includes(wanted)));
   }, [feed.events.length, feed.events[feed.events.length - 1], text, kinds]);
-  const until = moment === null ? shown : shown.filter((event) => ms(event) <= moment);
-  const first = shown.length ? ms(shown[0]) : 0;
-  const last = shown.length ? ms(shown[shown.length - 1]) : 1;
-  const step = (by) => {
-    const times = [...new Set(shown.map(ms))];
-    const at = moment === null ? times.length - 1 : times.findIndex((time) => time >= moment);
-    const next = Math.min(times.length - 1, Math.max(0, at + by));
-    setMoment(next === times.length - 1 && by > 0 ? null : times[next]);
-  };
+  const until = moment === null ? shown : shown.filter((event) => momentOf(event) <= moment);
   const toggle = (kind) => setKinds((before) => {
     const after = new Set(before);
     if (!after.delete(kind)) after.add(kind);
@@ -50,56 +35,51 @@ export function Timeline() {
         <label class="grow"><span class="hidden">filter</span><input type="search" placeholder="filter: orders-0, fenced, node 101 ( / )" data-search
           value=${text} onInput=${(event) => setText(event.target.value)} /></label>
         <a class="button" href="/api/trace" download="tidelog-trace.json" title="for ui.perfetto.dev or chrome://tracing">export trace</a></div>
-      <${Lanes} events=${shown} first=${first} last=${last} moment=${moment} onMoment=${setMoment} />
-      <div class="scrubber">
-        <button type="button" onClick=${() => step(-1)} aria-label="one event back">◂</button>
-        <input type="range" min=${first} max=${Math.max(last, first + 1)} step="1" value=${moment ?? last} aria-label="moment"
-          onInput=${(event) => { const value = Number(event.target.value); setMoment(value >= last ? null : value); }} />
-        <button type="button" onClick=${() => step(1)} aria-label="one event forward">▸</button>
-        <button type="button" aria-pressed=${moment === null} onClick=${() => setMoment(null)}>live</button>
-        <time>${moment === null ? "now" : clock(new Date(moment).toISOString())}</time>
-      </div>
-      <${AsItWas} events=${feed.events} moment=${moment ?? Infinity} />
+      <${Lanes} events=${shown} moment=${moment} />
+      <${Scrubber} events=${shown} moment=${moment} />
+      <${AsItWas} feed=${feed} moment=${moment} go=${go} />
     </section>
     <section class="card"><ol class="events event-list">
-      ${until.slice(-SHOWN).reverse().map((event) => {
-        const id = `${event.node}-${event.seq}`;
-        return html`<li key=${id} class=${`${kindOf(event)} ${chosen === id ? "chosen" : ""}`}>
-          <button type="button" onClick=${() => setChosen(chosen === id ? null : id)} aria-expanded=${chosen === id}>
-            <time>${clock(event.at)}</time> <b>${event.node}</b> <span class="sentence-line">${event.sentence}</span></button>
-          ${chosen === id && html`<pre>${JSON.stringify({ ...event, sentence: undefined }, null, 1)}</pre>`}</li>`;
-      })}
-      ${!until.length && html`<li>nothing happened that fits</li>`}
-    </ol></section>
+      ${until.slice(-SHOWN).reverse().map((event) => html`<${Event} key=${idOf(event)} event=${event} go=${go}
+        open=${chosen === idOf(event)} onToggle=${() => setChosen(chosen === idOf(event) ? null : idOf(event))} />`)}
+      ${!until.length && html`<li class="empty">nothing happened that fits</li>`}
+    </ol>
+    ${until.length > SHOWN && html`<p class="legend">${number(until.length - SHOWN)} earlier ones: filter, or go back in time</p>`}</section>
   </div>`;
 }
 
-/** Who led and who was fenced at the moment, as the events tell. */
-function AsItWas({ events, moment }) {
-  const known = useMemo(() => {
-    const found = { controller: null, fenced: new Set(), leaders: new Map(), isr: new Map() };
-    for (const event of events) {
-      if (ms(event) > moment) break;
-      const name = `${event.topic}-${event.partition}`;
-      if (event.event === "ControllerActivated") found.controller = `${event.node} (epoch ${event.epoch})`;
-      else if (event.event === "BrokerFenced") found.fenced.add(event.broker_id);
-      else if (event.event === "BrokerUnfenced") found.fenced.delete(event.broker_id);
-      else if (event.event === "LeaderElected") found.leaders.set(name, event);
-      else if (event.event === "InSyncReplicasDecided") found.isr.set(name, event.in_sync);
-    }
-    return found;
-  }, [events.length, events[events.length - 1], moment]);
-  const without = [...known.leaders].filter(([, event]) => event.leader < 0).map(([name]) => name);
-  const recent = [...known.leaders].slice(-6).filter(([, event]) => event.leader >= 0);
+/** One event; a click opens how it came. */
+function Event({ event, open, onToggle, go }) {
+  const show = () => {
+    setMoment(momentOf(event));
+    go("/");
+  };
+  return html`<li class=${`${kindOf(event)} ${open ? "chosen" : ""}`}>
+    <button type="button" onClick=${onToggle} aria-expanded=${open}>
+      <time>${clock(event.at)}</time> <b>${event.node}</b> <span class="sentence-line">${event.sentence}</span></button>
+    ${open && html`<div class="opened-event"><h3>How it came</h3><${Causes} path=${whyEvent(event)} />
+      <p class="event-tools"><button type="button" onClick=${show}>the cluster at this moment</button>
+        ${event.topic !== undefined && event.partition !== undefined && html`<a href=${`#/partition/${event.topic}-${event.partition}`}>${event.topic}-${event.partition}</a>`}</p>
+      <details><summary>as JSON</summary><pre>${JSON.stringify({ ...event, sentence: undefined }, null, 1)}</pre></details></div>`}</li>`;
+}
+
+/** The cluster at the moment in a line, and the way to all of it. */
+function AsItWas({ feed, moment, go }) {
+  const { rows, away, controller } = clusterAt(feed, moment);
+  const counts = [0, 0, 0, 0];
+  for (const row of rows.values()) counts[row[ROW.health]] += 1;
   return html`<p class="as-it-was">
-    <span>controller <b>${known.controller ?? "unknown"}</b></span>
-    <span>fenced <b>${[...known.fenced].join(", ") || "nobody"}</b></span>
-    <span>without a leader <b>${without.length > 5 ? `${without.length} partitions` : without.join(", ") || "none"}</b></span>
-    ${recent.map(([name, event]) => html`<span key=${name}>${name} led by <b>${event.leader}</b> in epoch ${event.leader_epoch}${known.isr.has(name) ? `, in sync ${known.isr.get(name).join(", ")}` : ""}</span>`)}
+    <span>controller <b>${controller ? `${controller.node} (epoch ${controller.epoch})` : "unknown"}</b></span>
+    <span>fenced <b>${[...away].sort().join(", ") || "nobody"}</b></span>
+    <span>partitions <b>${number(rows.size)}</b></span><span>without a leader <b>${number(counts[3])}</b></span>
+    <span>below min ISR <b>${number(counts[2])}</b></span><span>under-replicated <b>${number(counts[1])}</b></span>
+    ${moment !== null && html`<button type="button" onClick=${() => go("/")}>show the cluster then</button>`}
   </p>`;
 }
 
-function Lanes({ events, first, last, moment, onMoment }) {
+function Lanes({ events, moment }) {
+  const first = events.length ? momentOf(events[0]) : 0;
+  const last = events.length ? momentOf(events[events.length - 1]) : 1;
   const canvas = useRef(null);
   const [width, setWidth] = useState(600);
   const nodes = [...new Set(events.map((event) => event.node))].sort((a, b) => a - b);
@@ -129,7 +109,7 @@ function Lanes({ events, first, last, moment, onMoment }) {
       context.fillStyle = colour("--line");
       context.fillRect(44, y, width - 56, 1);
     });
-    for (const event of events) paintEvent(context, kindOf(event), x(ms(event)), nodes.indexOf(event.node) * LANE + LANE / 2, colour);
+    for (const event of events) paintEvent(context, kindOf(event), x(momentOf(event)), nodes.indexOf(event.node) * LANE + LANE / 2, colour);
     context.fillStyle = colour("--soft");
     if (events.length) {
       context.fillText(clock(events[0].at), 44, height - 4);
@@ -144,7 +124,8 @@ function Lanes({ events, first, last, moment, onMoment }) {
   });
   const click = (event) => {
     const at = event.clientX - canvas.current.getBoundingClientRect().left;
-    onMoment(Math.round(first + ((at - 44) / (width - 56)) * (last - first)));
+    const time = Math.round(first + ((at - 44) / (width - 56)) * (last - first));
+    setMoment(time >= last ? null : Math.max(first, time));
   };
   return html`<div class="lanes"><canvas ref=${canvas} onClick=${click} role="img" aria-label=${`${events.length} events on ${nodes.length} nodes`} /></div>`;
 }

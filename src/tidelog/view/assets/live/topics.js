@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "tidelog/html";
 import { hasToken, post, useAnswer } from "./asking.js";
-import { HEALTH, ROW, useFeed } from "./feed.js";
+import { HEALTH, HEALTH_WORDS, ROW, useFeed } from "./feed.js";
 import { Action, number, Table, Trouble } from "./parts.js";
 
 const TAILED = 500;
@@ -27,10 +27,10 @@ function List({ go }) {
   return html`<section class="card">
     <div class="toolbar"><h2>${number(topics.size)} topics</h2>
       <label class="grow"><span class="hidden">filter</span><input type="search" placeholder="filter ( / )" data-search value=${text} onInput=${(event) => setText(event.target.value)} /></label></div>
-    <${Table} label="topics" head=${["topic", "partitions", "replicas", "offsets", "health"]} rows=${shown.slice(0, 500).map(([topic, found]) => html`<tr key=${topic}>
+    <${Table} label="topics" head=${["topic", "partitions", "replicas", "offsets", "health"]} empty=${topics.size ? "no topic has such a name" : "there is no topic yet: tidelog topics create orders"} rows=${shown.slice(0, 500).map(([topic, found]) => html`<tr key=${topic}>
       <td><a href=${`#/topics/${encodeURIComponent(topic)}`} onClick=${(event) => { event.preventDefault(); go(`/topics/${topic}`); }}>${topic}</a></td>
       <td class="number">${number(found.partitions)}</td><td class="number">${found.replicas}</td>
-      <td class="number">${number(found.records)}</td><td><span class=${`health ${HEALTH[found.worst]}`}>${HEALTH[found.worst].replaceAll("-", " ")}</span></td></tr>`)} />
+      <td class="number">${number(found.records)}</td><td><span class=${`health ${HEALTH[found.worst]}`}>${HEALTH_WORDS[found.worst]}</span></td></tr>`)} />
     ${shown.length > 500 && html`<p>${number(shown.length - 500)} more: filter by name</p>`}
   </section>`;
 }
@@ -137,6 +137,8 @@ function useTail(tailing, question, setRecords, tell) {
   }, [tailing]);
 }
 
+const timeOf = (record) => new Date(record.at_ms).toISOString().slice(5, 23).replace("T", " ");
+
 function shownValue(value) {
   if (value.bytes === null) return html`<i>null</i>`;
   if ("json" in value) return JSON.stringify(value.json);
@@ -152,10 +154,10 @@ function Records({ records, newestFirst }) {
     const { value } = record;
     return html`<tr key=${id} class="record" onClick=${() => setOpen(open === id ? null : id)}>
         <td class="number">${record.partition}</td><td class="number"><button type="button" class="plain" aria-expanded=${open === id}>${number(record.offset)}</button></td>
-        <td><time>${new Date(record.at_ms).toISOString().slice(5, 23).replace("T", " ")}</time></td>
+        <td class="when"><time>${timeOf(record)}</time></td>
         <td class="cut-short">${shownValue(record.key)}</td><td class="cut-short wide">${shownValue(value)}${value.trouble && html` <em>${value.trouble}</em>`}</td></tr>
       ${open === id && html`<tr key=${`${id}-open`} class="opened"><td colspan="5"><pre>${"json" in value ? JSON.stringify(value.json, null, 2) : shownValue(value)}</pre>
-        <p>${value.bytes === null ? "no value (a tombstone in a compacted topic)" : `${number(value.bytes)} bytes`}, leader epoch ${record.epoch}${record.headers.length ? "; headers:" : ""}
+        <p>${timeOf(record)}, ${value.bytes === null ? "no value (a tombstone in a compacted topic)" : `${number(value.bytes)} bytes`}, leader epoch ${record.epoch}${record.headers.length ? "; headers:" : ""}
           ${record.headers.map(([key, content]) => html` <code>${key}=${shownValue(content)}</code>`)}</p></td></tr>`}`;
   })} />`;
 }
