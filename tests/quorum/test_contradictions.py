@@ -321,6 +321,15 @@ def test_a_snapshot_that_lacks_what_was_committed_is_not_fetched(follower: Voter
     assert given(follower, snapshot=SnapshotId(51, 7)) is AfterFetch.FETCH_SNAPSHOT
 
 
+def test_a_leader_that_gives_nothing_of_what_it_calls_committed_is_not_believed(
+    follower: VoterBench,
+) -> None:
+    assert given(follower, high_watermark=52) is AfterFetch.DISBELIEVE
+    assert follower.quorum.leader_high_watermark == 0
+    assert given(follower, high_watermark=51) is AfterFetch.FETCH_AGAIN
+    assert follower.quorum.leader_high_watermark == 51
+
+
 def test_a_hole_in_the_log_is_not_taken(follower: VoterBench) -> None:
     behind = record_batch([b"x"], 0, base_offset=52, leader_epoch=4)
     assert given(follower, records=memoryview(behind)) is AfterFetch.DISBELIEVE

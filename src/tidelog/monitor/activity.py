@@ -16,7 +16,7 @@ BYTES_IN: Final = "kafka_server_brokertopicmetrics_bytesin_total"
 BYTES_OUT: Final = "kafka_server_brokertopicmetrics_bytesout_total"
 REQUESTS: Final = "kafka_network_requestmetrics_totaltimems_count"
 LEADERS: Final = "kafka_server_replicamanager_leadercount"
-FOLLOWER_LAG: Final = "kafka_server_replicafetchermanager_maxlag"
+FOLLOWER_LAG: Final = "kafka_server_replicamanager_followerlag_max"
 CPU: Final = "process_cpu_seconds_total"
 RESIDENT: Final = "process_resident_memory_bytes"
 

@@ -199,6 +199,18 @@ class Quorum(Generic[T]):
         return isinstance(self.role, Leader) and self.role.has_committed
 
     @property
+    def leader_high_watermark(self) -> int | None:
+        """How far the log is committed, by the word of who leads the current epoch; None unless
+        this process has heard it from the leader, or leads and has committed something."""
+        match self.role:
+            case Follower() as follower:
+                return follower.leader_high_watermark
+            case Leader() as leader if leader.has_committed:
+                return leader.high_watermark
+            case _:
+                return None
+
+    @property
     def voters(self) -> VoterSet:
         """Who votes, by the newest record in the log."""
         return self._voters.latest
@@ -289,6 +301,8 @@ class Quorum(Generic[T]):
             after = self._take(answer, role.epoch, now)
         if after is not AfterFetch.DISBELIEVE:
             self.elections.leader_answered(now)
+            if answer.high_watermark >= 0:
+                role.leader_high_watermark = answer.high_watermark
         return after
 
     def _take(self, answer: MetadataFetchResponse[memoryview], epoch: int, now: Now) -> AfterFetch:
@@ -302,9 +316,10 @@ class Quorum(Generic[T]):
                 return AfterFetch.DISBELIEVE
             self._lowering = self.replica.truncate(to, now)
             return AfterFetch.FETCH_AGAIN
-        if answer.records is not None and not self.replica.append_fetched(
-            answer.records, epoch, now
-        ):
+        if answer.records is None:
+            if answer.high_watermark > self.log.end_offset:  # it has more, and gives nothing
+                return AfterFetch.DISBELIEVE
+        elif not self.replica.append_fetched(answer.records, epoch, now):
             return AfterFetch.DISBELIEVE
         self.replica.commit_up_to(answer.high_watermark)
         return AfterFetch.FETCH_AGAIN

@@ -200,6 +200,7 @@ class Follower:
         "epoch",
         "has_fetched",
         "leader_disconnected",
+        "leader_high_watermark",
         "leader_id",
         "leader_resigned",
         "voted",
@@ -219,6 +220,8 @@ class Follower:
         self.leader_disconnected = False
         """Without a word, and it was not heard of since."""
         self.leader_resigned = False
+        self.leader_high_watermark: int | None = None
+        """As the leader told it; None before it has."""
 
     @property
     def election_state(self) -> ElectionState:

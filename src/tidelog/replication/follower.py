@@ -60,6 +60,7 @@ class FollowerReplica:
         "failed_because",
         "leader",
         "leader_epoch",
+        "leader_high_watermark",
         "unprepared",
     )
 
@@ -68,6 +69,8 @@ class FollowerReplica:
         self._context = context
         self.leader = replica.leadership.leader
         self.leader_epoch = replica.leadership.leader_epoch
+        self.leader_high_watermark = 0
+        """As the leader told it last."""
         self.failed_because: str | None = None
         """Why it asks no more in this epoch."""
         self.unprepared: MustLower | None = None
@@ -117,6 +120,11 @@ class FollowerReplica:
             NO_EPOCH if latest is None else latest,
             log.start_offset,
         )
+
+    @property
+    def lag(self) -> int:
+        """How many committed records it has yet to fetch, by the leader's last word."""
+        return max(0, self.leader_high_watermark - self._replica.log.end_offset)
 
     def _is_current(self, sent: FetchState) -> bool:
         """Whether an answer to a fetch in that state still has a meaning."""
@@ -172,6 +180,7 @@ class FollowerReplica:
         replica = self._replica
         log, own = replica.log, replica.high_watermark
         before = own.offset
+        self.leader_high_watermark = answer.high_watermark
         moved = own.follow(answer.high_watermark, log.start_offset, log.end_offset)
         if answer.log_start_offset > log.start_offset:
             replica.raise_start_to(min(answer.log_start_offset, own.offset))

@@ -26,7 +26,7 @@ from tidelog.observe.metrics import exposition
 from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from tests.node.cluster.conftest import Cluster, NewCluster
+    from tests.node.cluster.conftest import Cluster, NewCluster, Wire
 
 MANAGER = "kafka_server_replicamanager"
 
@@ -122,8 +122,9 @@ def test_a_follower_that_falls_behind_is_seen_at_its_leader(three: Cluster) -> N
     three[follower].is_paused = True
     produce_to_one(three)
     behind = metrics(three, leader)
-    assert behind["kafka_server_replicafetchermanager_maxlag"] == 1
-    assert behind[f"kafka_server_fetcherlagmetrics_consumerlag[0,{follower},orders]"] == 1
+    assert behind[f"{MANAGER}_followerlag_max"] == 1
+    assert behind[f"{MANAGER}_followerlag[0,{follower},orders]"] == 1
+    assert behind["kafka_server_replicafetchermanager_maxlag"] == 0, "a leader fetches nothing"
     assert behind[f"{MANAGER}_highwatermarklag[0,orders]"] == 1
 
     three.wait_until(lambda: follower not in in_sync(three), 40_000)
@@ -138,6 +139,37 @@ def test_a_follower_that_falls_behind_is_seen_at_its_leader(three: Cluster) -> N
     three[follower].is_paused = False
     three.wait_until(lambda: is_settled(three, 1), 20_000)
     assert metrics(three, leader)[f"{MANAGER}_isrexpands_total"] == 1
+
+
+def test_a_follower_tells_how_much_of_what_is_committed_it_has_yet_to_fetch(
+    new_cluster: NewCluster,
+) -> None:
+    """Kafka's metrics of these names speak of the fetching side."""
+    three = new_cluster(3, replica_fetch_max_bytes="1", replica_fetch_response_max_bytes="1")
+    three.start()
+    three.create_topic("orders", factor=3, min_insync_replicas="2")
+    three.wait(1000)
+    follower = others(three)[0]
+    three[follower].is_paused = True
+    three.wait_until(lambda: follower not in in_sync(three), 40_000)
+    for _ in range(3):
+        produce(three)
+    seen = []
+
+    def looked_at(wire: Wire, frame: bytes) -> bytes:
+        if wire.caller is three[follower]:
+            told = metrics(three, follower)
+            lag = told["kafka_server_replicafetchermanager_maxlag"]
+            assert told.get("kafka_server_fetcherlagmetrics_consumerlag[0,orders]", 0) == lag
+            seen.append(lag)
+        return frame
+
+    three.answer_becomes = looked_at
+    three[follower].is_paused = False
+    three.wait_until(lambda: is_settled(three, 3), 20_000)
+
+    assert list(dict.fromkeys(seen)) == [0, 2, 1]
+    assert metrics(three, follower)["kafka_server_replicafetchermanager_maxlag"] == 0
 
 
 def test_elections_and_truncations_are_counted(three: Cluster) -> None:
@@ -193,6 +225,83 @@ def test_a_node_without_its_controllers_is_not_ready(three: Cluster) -> None:
     [problem] = [each for each in missing(three, 101) if "controller" in each]
     assert problem.startswith("there is no active controller: 0 of 1 controllers can be reached")
     assert metrics(three, 101)["tidelog_controller_missing"] == 1
+
+
+@pytest.fixture
+def controllers(new_cluster: NewCluster) -> Cluster:
+    """Controllers 100 to 102, which serve no clients, and broker 103."""
+    cluster = new_cluster(1, controllers=3, separate=True)
+    cluster.start()
+    return cluster
+
+
+def leading(cluster: Cluster) -> int:
+    return cluster[103].node.quorum.leader_id
+
+
+def test_a_controller_is_ready_once_the_leader_has_answered_it_in_this_life(
+    controllers: Cluster,
+) -> None:
+    for node in (100, 101, 102):
+        assert missing(controllers, node) == []
+    leader = leading(controllers)
+    others = [node for node in (100, 101, 102) if node != leader]
+    for node in (100, 101, 102):
+        controllers[node].kill()
+
+    controllers[others[0]].start()
+
+    assert controllers[others[0]].node.quorum.leader_id == leader, "its disk says so"
+    [problem] = missing(controllers, others[0])
+    assert problem == f"the leader of the quorum, {leader}, has not answered yet"
+    controllers.wait(10_000)
+    assert missing(controllers, others[0]) != []
+    controllers[others[1]].start()
+    controllers.wait(5000)
+    for node in others:
+        assert missing(controllers, node) == []
+
+
+def test_a_controller_that_was_elected_is_ready_once_a_majority_follows_it(
+    controllers: Cluster,
+) -> None:
+    stays = next(node for node in (100, 101, 102) if node != leading(controllers))
+    for node in (100, 101, 102):
+        if node != stays:
+            controllers[node].kill()
+    voter = next(node for node in (100, 101, 102) if node not in (stays, leading(controllers)))
+    controllers[voter].start()
+    controllers.wait_until(
+        lambda: any(controllers[node].node.quorum.is_leader for node in (stays, voter)), 10_000
+    )
+    [elected] = [node for node in (stays, voter) if controllers[node].node.quorum.is_leader]
+    if not controllers[elected].node.quorum.is_active:
+        assert missing(controllers, elected) == [
+            "this node leads the quorum, and no majority follows it yet"
+        ]
+    controllers.wait(1000)
+    assert missing(controllers, elected) == []
+
+
+def test_a_controller_that_lacks_what_the_leader_has_committed_is_not_ready(
+    new_cluster: NewCluster,
+) -> None:
+    controllers = new_cluster(
+        1, controllers=3, separate=True, controller_quorum_fetch_max_bytes="1"
+    )
+    controllers.start()
+    late = next(node for node in (100, 101, 102) if node != leading(controllers))
+    controllers[late].is_paused = True
+    for topic in ("a", "b", "c"):
+        controllers.create_topic(topic, factor=1, via=103)
+    controllers[late].inbox.clear()  # the answer to its last fetch is lost
+    controllers[late].is_paused = False
+    controllers[late].holds_jobs = True  # it cannot ask for more before it has synced
+    behind = ["the metadata is not applied up to its high watermark"]
+    controllers.wait_until(lambda: missing(controllers, late) == behind, 10_000)
+    controllers[late].release_jobs()
+    controllers.wait(1000)
+    assert missing(controllers, late) == []
 
 
 def test_state_names_the_quorum_and_the_brokers(three: Cluster) -> None:

@@ -102,13 +102,18 @@ class Inspection:
 
     def missing(self, found: Survey) -> list[str]:
         """What must come before another node may be restarted; empty when this one is ready."""
-        context = self.context
+        context, quorum = self.context, self.context.quorum
         missing = []
+        committed = quorum.leader_high_watermark
         if context.controller_watch.missing is not None:
             missing.append(f"there is no active controller: {context.controller_watch.missing}")
-        elif context.quorum.leader_id == NO_LEADER:
+        elif quorum.leader_id == NO_LEADER:
             missing.append("the leader of the quorum is not known")
-        if context.feed.applied < context.quorum.replica.high_watermark:
+        elif committed is None and quorum.is_leader:
+            missing.append("this node leads the quorum, and no majority follows it yet")
+        elif committed is None:
+            missing.append(f"the leader of the quorum, {quorum.leader_id}, has not answered yet")
+        if context.feed.applied < max(quorum.replica.high_watermark, committed or 0):
             missing.append("the metadata is not applied up to its high watermark")
         if context.cluster.config.is_broker:
             missing += self._missing_of_broker(found)

@@ -73,15 +73,24 @@ HIGH_WATERMARK_LAG: Final = gauge(
     "partition",
 )
 FOLLOWER_LAG_MAX: Final = gauge(
-    "kafka_server_replicafetchermanager_maxlag",
-    "The most records by which a follower is behind a leader here.",
+    f"{_MANAGER}_followerlag_max", "The most records by which a follower is behind a leader here."
 )
 FOLLOWER_LAG: Final = gauge(
-    "kafka_server_fetcherlagmetrics_consumerlag",
+    f"{_MANAGER}_followerlag",
     f"Records by which a follower is behind its leader here; the {NAMED_MAX} worst replicas.",
     "topic",
     "partition",
     "replica",
+)
+FETCHER_LAG_MAX: Final = gauge(
+    "kafka_server_replicafetchermanager_maxlag",
+    "The most committed records that a follower here has yet to fetch, by its leader's last word.",
+)
+FETCHER_LAG: Final = gauge(
+    "kafka_server_fetcherlagmetrics_consumerlag",
+    f"Committed records that a follower here has yet to fetch; the {NAMED_MAX} worst partitions.",
+    "topic",
+    "partition",
 )
 TRUNCATIONS: Final = counter(
     f"{_MANAGER}_truncations_total", "Times a follower here cut its log where its leader's differs."
@@ -234,6 +243,7 @@ def node_metrics(inspection: Inspection, found: Survey, now: Now) -> Iterator[Me
 def _replication(inspection: Inspection, found: Survey) -> Iterator[Metric]:
     counters = inspection.context.runtime.counters
     lags, uncommitted = found.worst_follower_lags, found.worst_high_watermark_lags
+    fetcher_lags = found.worst_fetcher_lags
     numbers: Sequence[tuple[MetricFamily, float]] = (
         (UNDER_REPLICATED, found.under_replicated),
         (UNDER_MIN_ISR, found.under_min_isr),
@@ -248,6 +258,7 @@ def _replication(inspection: Inspection, found: Survey) -> Iterator[Metric]:
         (ISR_FAILED, counters.isr_updates_failed),
         (HIGH_WATERMARK_LAG_MAX, uncommitted[0].lag if uncommitted else 0),
         (FOLLOWER_LAG_MAX, lags[0].lag if lags else 0),
+        (FETCHER_LAG_MAX, fetcher_lags[0].lag if fetcher_lags else 0),
         (TRUNCATIONS, counters.truncations),
         (TRUNCATED_RECORDS, counters.truncated_records),
         (PARKED_PRODUCES, found.parked),
@@ -270,6 +281,10 @@ def _replication(inspection: Inspection, found: Survey) -> Iterator[Metric]:
     yield Metric(
         FOLLOWER_LAG,
         [((name.topic, str(name.partition), str(replica)), lag) for lag, name, replica in lags],
+    )
+    yield Metric(
+        FETCHER_LAG,
+        [((name.topic, str(name.partition)), lag) for lag, name in fetcher_lags],
     )
 
 

@@ -27,11 +27,18 @@ NAMED_MAX: Final = 100
 
 
 class FollowerLag(NamedTuple):
-    """How far a follower is behind its leader, in records; -1 before its first fetch."""
+    """How far a follower is behind its leader, in records, as the leader knows it."""
 
     lag: int
     partition: TopicPartition
     replica: int
+
+
+class FetcherLag(NamedTuple):
+    """How much of what is committed a follower here has yet to fetch, in records."""
+
+    lag: int
+    partition: TopicPartition
 
 
 class HighWatermarkLag(NamedTuple):
@@ -55,6 +62,7 @@ class Survey:
         self.parked = 0
         """Acknowledgements that wait for a high watermark."""
         self.follower_lags: list[FollowerLag] = []
+        self.fetcher_lags: list[FetcherLag] = []
         self.high_watermark_lags: list[HighWatermarkLag] = []
         self.topic_bytes: Counter[str] = Counter()
         self.directory_bytes: Counter[DirectoryHealth] = Counter()
@@ -74,6 +82,10 @@ class Survey:
         return nlargest(NAMED_MAX, self.follower_lags)
 
     @property
+    def worst_fetcher_lags(self) -> Sequence[FetcherLag]:
+        return nlargest(NAMED_MAX, self.fetcher_lags)
+
+    @property
     def worst_high_watermark_lags(self) -> Sequence[HighWatermarkLag]:
         return nlargest(NAMED_MAX, self.high_watermark_lags)
 
@@ -91,6 +103,8 @@ class Survey:
         self.directory_bytes[log.health] += size
         if partition.leading is not None:
             self._look_at_leader(partition, partition.leading)
+        elif partition.following is not None and partition.following.lag > 0:
+            self.fetcher_lags.append(FetcherLag(partition.following.lag, partition.name))
 
     def _look_at_leader(self, partition: Partition, leader: LeaderReplica) -> None:
         self.led += 1
