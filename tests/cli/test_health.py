@@ -149,10 +149,28 @@ def test_nodes_tell_the_same_over_http_as_their_files(cluster: Cluster) -> None:
 
 
 def test_a_partition_that_nobody_told_of_is_refused_with_what_there_is(cluster: Cluster) -> None:
-    misspelt = run(cluster, "why", "ordres-0")
-    assert misspelt.exit_code == 1
-    assert "no topic 'ordres'; did you mean 'orders'?" in misspelt.stderr
+    for misspelt in (["why", "ordres-0"], ["events", "--topic", "ordres-0"]):
+        refused = run(cluster, *misspelt)
+        assert refused.exit_code == 1
+        assert "no event about topic 'ordres'; did you mean 'orders'?" in refused.stderr
     assert "there are some of orders-0 to orders-2" in run(cluster, "why", "orders-9").stderr
+    for told in (run, over_http):
+        topic = told(cluster, "events", "--topic", "ordrs")
+        assert (topic.exit_code, topic.stdout) == (1, "")
+        assert "no event about topic 'ordrs'; did you mean 'orders'?" in topic.stderr
+        node = told(cluster, "events", "--node", "10")
+        assert "no event of node '10'; did you mean '10" in node.stderr
+
+
+def test_what_nobody_told_of_yet_is_followed_after_a_hint(cluster: Cluster) -> None:
+    command = [sys.executable, "-m", "tidelog", "events", "--follow", "--topic", "payments"]
+    command += ["--data", str(cluster.directory)]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as following:
+        assert following.stderr is not None and following.stdout is not None
+        assert "no event about topic 'payments'" in following.stderr.readline()
+        assert run(cluster, "topics", "create", "payments").exit_code == 0
+        assert "payments" in following.stdout.readline()
+        following.send_signal(signal.SIGINT)
 
 
 def test_one_picture_of_a_cluster_at_work_fits_a_terminal(cluster: Cluster) -> None:

@@ -57,7 +57,9 @@ def wait_for_words(cluster: Cluster, node_id: int, words: str) -> None:
         time.sleep(0.05)
 
 
-def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster) -> None:
+def test_whoever_is_left_says_so_and_answers_what_can_be_answered(
+    trio: Cluster, tmp_path: Path
+) -> None:
     assert tidelog("topics", "create", "orders", "--partitions", "6", at=trio).returncode == 0
     assert tidelog("produce", "greetings", "--file", __file__, at=trio).returncode == 0
     trio.kill(101)
@@ -90,6 +92,7 @@ def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster)
         ["topics", "list"],
         ["groups", "list"],
         ["configs", "describe", "--broker", "100"],
+        ["cluster", "apis"],
     ):
         answered = tidelog(*reading, at=trio)
         assert answered.returncode == 0, answered.stderr
@@ -98,8 +101,12 @@ def test_whoever_is_left_says_so_and_answers_what_can_be_answered(trio: Cluster)
         refused = tidelog(*deciding, at=trio)
         assert refused.returncode == 3
         assert "start those that do not answer" in refused.stderr
-    shown = tidelog("status", "--data", str(trio.directory), at=trio)
-    assert "nothing can be decided: 1 of 3 controllers runs" in shown.stderr
+    locally = "nothing can be decided: 1 of 3 controllers runs; `tidelog up` starts all"
+    bundle = ["support-bundle", "--output", str(tmp_path / "bundle.tar.gz")]
+    for looking in (["status"], ["events"], ["why", "orders-0"], bundle):
+        shown = tidelog(*looking, "--data", str(trio.directory), at=trio)
+        assert shown.returncode == 0, shown.stderr
+        assert locally in shown.stderr
 
     for leader in (100, 101):
         partition = str(by_leader[leader]["partition"])

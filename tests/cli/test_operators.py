@@ -288,3 +288,47 @@ def test_a_support_bundle_has_what_a_helper_needs_and_no_secret(
         assert name == "README.txt" or name.encode() in texts["README.txt"]
         assert name in said.stdout
     assert run(cluster, "support-bundle", "--output", str(archive)).exit_code == 1
+
+
+def names_in(archive: Path) -> set[str]:
+    with tarfile.open(archive) as bundle:
+        return {name.partition("/")[2].partition("/")[0] for name in bundle.getnames()}
+
+
+def test_a_support_bundle_is_of_one_cluster_and_names_what_is_of_another(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "tidelog").symlink_to(cluster.directory)
+    at_home = {"XDG_DATA_HOME": str(tmp_path)}
+    nodes = {f"node-{each}" for each in cluster.node_ids}
+
+    def bundled(name: str, *options: str) -> tuple[set[str], dict[str, Any]]:
+        archive = tmp_path / f"{name}.tar.gz"
+        command = ["support-bundle", "--json", "--output", str(archive), *options]
+        ended = CliRunner().invoke(app, command, env=at_home)
+        assert ended.exit_code == 0, ended.output
+        return names_in(archive), json.loads(ended.stdout)
+
+    with Cluster(brokers=1) as other:
+        names, told = bundled("named", "--bootstrap", other.bootstrap)
+        assert not names & nodes and "cluster" in names
+        (why,) = told["left_out"].values()
+        assert cluster.cluster_id in why and other.cluster_id in why
+
+        both = ("--bootstrap", other.bootstrap, "--data", str(cluster.directory))
+        names, told = bundled("both", *both)
+        assert names >= nodes and "cluster" not in names
+        (why,) = told["left_out"].values()
+        assert cluster.cluster_id in why and other.cluster_id in why
+    names, told = bundled("silent", "--bootstrap", other.bootstrap)
+    assert not names & {*nodes, "cluster"}
+    assert "says which" in next(iter(told["left_out"].values()))
+
+    identity = cluster.data(103) / "meta.properties"
+    own = identity.read_text()
+    identity.write_text(own.replace(cluster.cluster_id, "AAAAAAAAAAAAAAAAAAAACg"))
+    names, told = bundled("home", "--bootstrap", cluster.bootstrap)
+    identity.write_text(own)
+    assert names & nodes == nodes - {"node-103"} and "cluster" in names
+    assert "is of cluster AAAAAAAAAAAAAAAAAAAACg" in told["left_out"]["node 103"]
+    assert not told["warnings"]

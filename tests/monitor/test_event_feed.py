@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +14,14 @@ import pytest
 from tests.http.test_server import LIMITS, Served
 
 from tidelog.client.errors import Unreachable
-from tidelog.http.messages import Chunks, HttpRequest, HttpResponse, Routes, error_response
+from tidelog.http.messages import (
+    Chunks,
+    HttpRequest,
+    HttpResponse,
+    Routes,
+    error_response,
+    json_response,
+)
 from tidelog.http.questions import NodeListener, NodeSilent
 from tidelog.http.server_sent_events import event_stream, event_text
 from tidelog.monitor.event_feed import (
@@ -22,6 +32,7 @@ from tidelog.monitor.event_feed import (
     followed_events,
     kept_events,
 )
+from tidelog.monitor.node_survey import PATIENCE_S, MixedClusters, NodeSurvey, survey
 from tidelog.observe.events import NodeStopped
 from tidelog.observe.journal import as_dict
 from tidelog.observe.told_event import ToldEvent, told
@@ -124,6 +135,43 @@ def test_a_node_that_does_not_answer_is_named_and_hinders_no_other(tmp_path: Pat
     assert "its events are missing here" in said[0]
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         kept_events([nobody], 0, print)
+
+
+def test_silent_nodes_are_asked_at_once_and_with_little_patience(tmp_path: Path) -> None:
+    said: list[str] = []
+    with ExitStack() as stack:
+        doors = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        silent = [RemoteJournal(NodeListener(*door.getsockname())) for door in doors]
+        began_s = time.monotonic()
+        found = kept_events([*silent, journal(tmp_path, 100, 1)], 0, said.append)
+        took_s = time.monotonic() - began_s
+
+    assert len(found) == 1
+    assert len(said) == 4
+    assert took_s < 2 * PATIENCE_S
+
+
+def test_nodes_of_two_clusters_are_refused_with_the_ids_of_both() -> None:
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(telling_of(name)) for name in ("one", "one", "two")]
+        assert survey(listeners[:2]).cluster_id == "one"
+        with pytest.raises(MixedClusters, match=r"is of cluster one, and .* of two"):
+            survey(listeners)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        nobody = NodeListener(*door.getsockname())
+        assert survey([nobody]) == NodeSurvey(
+            None, (), {nobody: f"{nobody} does not answer in time"}, False
+        )
+
+
+@contextmanager
+def telling_of(cluster_id: str) -> Iterator[NodeListener]:
+    async def state(request: HttpRequest) -> HttpResponse:
+        return json_response({"cluster_id": cluster_id, "quorum": {"leader": 1}})
+
+    served = Served({"/state": {"GET": state}}, LIMITS)
+    yield NodeListener("127.0.0.1", served.port)
+    served.close()
 
 
 def test_a_refusal_is_told_in_the_words_of_the_node(listener: NodeListener) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tidelog.cli.connecting import deciding
+from tidelog.cli.connecting import connected, deciding
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.health import health
 from tidelog.cli.options import AsJson, Bootstrap, OfLocalCluster, bootstrap_of, command_security
@@ -91,11 +91,10 @@ app.command()(health)
 def apis(bootstrap: Bootstrap = None, data: OfLocalCluster = None, as_json: AsJson = False) -> None:
     """Show which protocol versions the broker serves."""
     with answering():
-        from tidelog.client.blocking import Client
         from tidelog.protocol.apis import ApiKey
 
         names = {int(key): key.name.lower() for key in ApiKey}
-        with Client(bootstrap_of(bootstrap, data), security=command_security()) as client:
+        with connected(bootstrap, data) as client:
             served = sorted(client.any_connection().session.served.items())
         if as_json:
             for key, (low, high) in served:

@@ -18,6 +18,7 @@ from tidelog.cli.output import say
 
 if TYPE_CHECKING:
     from tidelog.client.blocking import Client
+    from tidelog.local.local_cluster import LocalCluster
 
 _PATIENCE_S: Final = 2.0
 """So long a broker may take that nobody would replace; others are not waited for any longer."""
@@ -57,6 +58,12 @@ def deciding(bootstrap: str | None, data: Path | None) -> Iterator[Client]:
     with Client(bootstrap_of(bootstrap, data), security=command_security()) as client:
         Admin(client).require_controller()
         yield client
+
+
+def warn_undecided(cluster: LocalCluster) -> None:
+    """The same news for a command that reads files of a cluster on this machine."""
+    if (why := cluster.why_undecided()) is not None:
+        say(f"warning: nothing can be decided: {why}", style="yellow")
 
 
 def say_missed(what: str, brokers: Iterable[int]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidelog.cli.completion import node_ids, topic_names
+from tidelog.cli.connecting import warn_undecided
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.moments import since_ms
 from tidelog.cli.names import no_such
@@ -19,6 +20,7 @@ from tidelog.cli.options import AsJson, DataDirectory, cluster_directory
 from tidelog.cli.output import print_json, print_line, say
 
 if TYPE_CHECKING:
+    from tidelog.http.questions import NodeListener
     from tidelog.local.local_cluster import LocalCluster
     from tidelog.model.ids import TopicPartition
     from tidelog.monitor.event_feed import EventSource
@@ -75,17 +77,51 @@ def events(
     with answering():
         from tidelog.monitor.event_feed import followed_events, kept_events
 
-        sources, _ = _sources(data, http)
-        ask = followed_events if follow else kept_events
+        sources, local = _sources(data, http, follow=follow)
+        found = kept_events(sources, 0, say) if topic or node or not follow else []
+        unknown = _unknown_topic(topic, found) or _unknown_node(node, found, local)
+        if unknown is not None and not follow:
+            refuse(unknown)
+        if unknown is not None:
+            say(f"{unknown}; if it comes, it is shown", style="yellow")
+        told = followed_events(sources, start_ms, say) if follow else iter(found)
         try:
-            for event in ask(sources, start_ms, say):
-                if (node is None or event.node in node) and (
-                    topic is None or event.is_about(topic)
+            for event in told:
+                if (
+                    event.at_ms >= start_ms
+                    and (not node or event.node in node)
+                    and (topic is None or event.is_about(topic))
                 ):
                     _print_event(event, why=why, as_json=as_json, at_once=follow)
         except KeyboardInterrupt:
             if not follow:
                 raise
+
+
+def _unknown_topic(topic: str | None, found: Sequence[ToldEvent]) -> str | None:
+    """That nobody told of a topic or partition, and what may have been meant."""
+    from tidelog.model.ids import TopicPartition
+
+    if topic is None or any(event.is_about(topic) for event in found):
+        return None
+    partition = TopicPartition.from_directory(topic)
+    if partition is not None:
+        return _nothing_told(partition, found)
+    return no_such("event about topic", topic, _topics(found))
+
+
+def _unknown_node(
+    nodes: Sequence[int] | None, found: Sequence[ToldEvent], local: LocalCluster | None
+) -> str | None:
+    known = {event.node for event in found} | set(() if local is None else local.nodes)
+    for each in nodes or ():
+        if each not in known:
+            return no_such("event of node", str(each), map(str, known))
+    return None
+
+
+def _topics(found: Iterable[ToldEvent]) -> set[str]:
+    return {each for event in found if isinstance(each := event.fields.get("topic"), str)}
 
 
 def why(
@@ -128,16 +164,35 @@ def why(
 
 
 def _sources(
-    data: Path | None, http: list[str] | None
+    data: Path | None, http: list[str] | None, *, follow: bool = False
 ) -> tuple[Sequence[EventSource], LocalCluster | None]:
+    """Where events come from; whoever asks hears what is wrong with that."""
     from tidelog.local.local_cluster import LocalCluster
     from tidelog.monitor.event_feed import RemoteJournal, local_journals
 
     listeners = listeners_of(http)
     if listeners:
-        return [RemoteJournal(each) for each in listeners], None
+        return [RemoteJournal(each) for each in _answering(listeners, follow=follow)], None
     local = LocalCluster.open(cluster_directory(data))
+    warn_undecided(local)
     return local_journals(local), local
+
+
+def _answering(listeners: Sequence[NodeListener], *, follow: bool) -> Sequence[NodeListener]:
+    """The nodes to ask: those that answer, and for as long as one follows also the others."""
+    from tidelog.client.errors import Unreachable
+    from tidelog.monitor.node_survey import survey
+
+    found = survey(listeners)
+    if not found.answering and not follow:
+        raise Unreachable("; ".join(found.silent.values()))
+    if found.answering and not found.is_led:
+        say("warning: nobody who answers knows an active controller", style="yellow")
+    if follow:
+        return listeners
+    for why in found.silent.values():
+        say(f"{why}; its events are missing here", style="yellow")
+    return found.answering
 
 
 def _endings(local: LocalCluster | None) -> dict[int, str]:
@@ -157,13 +212,14 @@ def _print_event(event: ToldEvent, *, why: bool, as_json: bool, at_once: bool) -
             sys.stdout.flush()
 
 
-def _nothing_told(name: TopicPartition, found: Iterable[ToldEvent]) -> str:
-    told = {event.partition for event in found if event.partition is not None}
-    topics = {each.topic for each in told}
+def _nothing_told(name: TopicPartition, found: Sequence[ToldEvent]) -> str:
+    topics = _topics(found)
     if name.topic not in topics:
-        return no_such("topic", name.topic, topics)
-    count = 1 + max(each.partition for each in told if each.topic == name.topic)
-    return f"no event is about {name}; there are some of {name.topic}-0 to {name.topic}-{count - 1}"
+        return no_such("event about topic", name.topic, topics)
+    told = [each for event in found if (each := event.partition) is not None]
+    indexes = [each.partition for each in told if each.topic == name.topic]
+    some = f"{name.topic}-0 to {name.topic}-{max(indexes)}" if indexes else name.topic
+    return f"no event is about {name}; there are some of {some}"
 
 
 def _tell(explained: Explanation) -> None:

@@ -51,7 +51,7 @@ def status(data: DataDirectory = None, as_json: AsJson = False) -> None:
         say(f"cluster {found['cluster_id']}, controller {found['controller'] or 'none'}")
         if found["view"] is not None:
             say(f"view: {found['view']}")
-        if cluster.running() and (why := cluster.short_of_controllers()) is not None:
+        if (why := cluster.why_undecided()) is not None:
             say(f"nothing can be decided: {why}", style="red")
         print_table(
             ["node", "roles", "state", "pid", "listener", "controller listener", "data"],

@@ -59,6 +59,12 @@ DataDirectory = Annotated[
 ]
 
 
+def was_given(context: typer.Context, option: str) -> bool:
+    """Whether an option stands in the command, and not in the environment."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def check_bootstrap(text: str) -> str:
     """A bootstrap that can be one, or a usage error."""
     from tidelog.client.blocking import parse_bootstrap

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -87,20 +86,33 @@ def up(
     that ran before go on.
     """
     overrides = key_values(settings or [], "--set")
-    with answering():
+    with answering(), _noting_signals() as asked_to_stop:
         from tidelog.local.view_process import ViewProcess
 
         cluster = _prepared(cluster_directory(data), brokers, controllers, port, dev, overrides)
         view = ViewProcess(cluster.directory)
         if not cluster.running():
             view.allow_acting(dev)
-        if detach:
-            cluster.start()
-            _say_ready(cluster)
-            if not no_view:
-                _start_view(view, view_port)
-        else:
-            _run(cluster, None if no_view else view, view_port)
+        run = _run_detached if detach else _run
+        run(cluster, None if no_view else view, view_port, asked_to_stop)
+
+
+@contextmanager
+def _noting_signals() -> Iterator[Sequence[int]]:
+    """The signals that ask the command to end, noted instead of obeyed: whatever has been started
+    must be stopped first."""
+    noted: list[int] = []
+    ending = {signal.SIGINT, signal.SIGTERM}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wants it
+        ending.add(signal.SIGHUP)
+    previous = {
+        each: signal.signal(each, lambda number, _: noted.append(number)) for each in ending
+    }
+    try:
+        yield noted
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _prepared(
@@ -171,19 +183,37 @@ def _nodes(node_ids: Sequence[int]) -> str:
     return f"node{'' if len(node_ids) == 1 else 's'} {', '.join(map(str, sorted(node_ids)))}"
 
 
-def _run(cluster: LocalCluster, view: ViewProcess | None, view_port: int | None) -> None:
+def _run_detached(
+    cluster: LocalCluster,
+    view: ViewProcess | None,
+    view_port: int | None,
+    asked_to_stop: Sequence[int],
+) -> None:
+    """Start, and leave it running; whoever asks to stop before the end is left with nothing."""
+    from tidelog.local.local_cluster import StartCancelled
+
+    has_no_view = view is not None and view.url is None
+    started = cluster.start(cancelled=lambda: bool(asked_to_stop))
+    with suppress(BrokenPipeError):  # nobody may be listening any more
+        _say_ready(cluster)
+        if view is not None:
+            _start_view(view, view_port)
+    if asked_to_stop:
+        if view is not None and has_no_view:
+            view.stop()
+        cluster.stop(started)
+        raise StartCancelled("stopped before all was ready")
+
+
+def _run(
+    cluster: LocalCluster,
+    view: ViewProcess | None,
+    view_port: int | None,
+    asked_to_stop: Sequence[int],
+) -> None:
     """Start, show, and stop what was started when told to."""
-    asked_to_stop: list[int] = []
     has_view = False
     started: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        asked_to_stop.append(number)
-
-    ending = {signal.SIGINT, signal.SIGTERM}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wants it
-        ending.add(signal.SIGHUP)
-    previous = {each: signal.signal(each, note) for each in ending}
     tails = [_Tail(node.log) for node in cluster.nodes.values()]
     try:
         started = cluster.start(cancelled=lambda: bool(asked_to_stop))
@@ -200,18 +230,17 @@ def _run(cluster: LocalCluster, view: ViewProcess | None, view_port: int | None)
         if has_view and view is not None:
             view.stop()
         _stop(cluster, started, tails)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _stop(cluster: LocalCluster, started: Collection[int], tails: list[_Tail]) -> None:
     running = cluster.running()
     others = [each for each in running if each not in started]
+    if others != running:
+        with suppress(OSError):  # nobody may be listening any more
+            say("stopping")
+    cluster.stop(started)
     if others == running:
         return
-    with suppress(OSError):  # nobody may be listening any more
-        say("stopping")
-    cluster.stop(started)
     with suppress(OSError):
         _show(tails)
         if others:
@@ -248,7 +277,7 @@ def _start_view(view: ViewProcess, port: int | None) -> bool:
         return False
     try:
         say(f"view:  {view.start(port)}")
-    except NodeTrouble as trouble:
+    except (NodeTrouble, OSError) as trouble:
         say(str(trouble), style="yellow")
         return False
     return True

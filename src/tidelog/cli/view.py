@@ -14,7 +14,13 @@ import typer
 
 from tidelog.cli.exits import answering, refuse
 from tidelog.cli.observing import HttpListeners, listeners_of, local_listeners
-from tidelog.cli.options import Bootstrap, DataDirectory, bootstrap_of, cluster_directory
+from tidelog.cli.options import (
+    Bootstrap,
+    DataDirectory,
+    bootstrap_of,
+    cluster_directory,
+    was_given,
+)
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
@@ -50,7 +56,7 @@ def view(
     `tidelog view --http 10.0.0.1:8100 --http 10.0.0.2:8100 --bootstrap 10.0.0.1:9092`.
     """
     listeners = listeners_of(http)
-    if listeners and _was_given(context, "data"):
+    if listeners and was_given(context, "data"):
         raise typer.BadParameter("--http and --data contradict each other", param_hint="--http")
     with answering():
         pipelines = tuple(path.absolute() for path in pipeline or [])
@@ -58,12 +64,6 @@ def view(
             _elsewhere(listeners, bootstrap) if listeners else _on_this_machine(data, bootstrap)
         )
         _serve(viewed._replace(pipelines=pipelines), port, open_browser=open_browser)
-
-
-def _was_given(context: typer.Context, option: str) -> bool:
-    """Whether an option stands in the command, and not in the environment."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _elsewhere(listeners: tuple[NodeListener, ...], bootstrap: str | None) -> ViewedCluster:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from tidelog.local.links import Link, LinkFault, link_between, read_faults
 from tidelog.local.local_cluster import LocalCluster
+from tidelog.local.node_setup import taken_port
 
 _READ_BYTES: Final = 262_144
 _CHUNKS: Final = 64
@@ -153,7 +154,10 @@ async def serve(directory: Path) -> None:
         for proxy, target in node.proxied.items():
             host, port = _address(proxy)
             take = _taker(node.node_id, _address(target), faults)
-            servers.append(await asyncio.start_server(take, host, port))
+            try:
+                servers.append(await asyncio.start_server(take, host, port))
+            except OSError as error:
+                sys.exit(f"{taken_port(port, 'links between nodes')} ({error.strerror})")
     (home / "ready").touch()
     await over.wait()
     for server in servers:

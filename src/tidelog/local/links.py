@@ -67,9 +67,13 @@ class LinkProxies:
     def faults(self) -> Mapping[Link, LinkFault]:
         return read_faults(self._process.home)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.pid is not None
+
     def start(self) -> None:
         """See to it that the proxies run."""
-        if self._process.pid is not None:
+        if self.is_running:
             return
         self._ready.unlink(missing_ok=True)
         arguments = ["-m", "tidelog.local.link_proxies", str(self._cluster)]

@@ -19,6 +19,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from tidelog.local.node_setup import (
     local_nodes,
     node_directory,
     refuse_taken_ports,
+    refuse_taken_proxies,
     set_up_nodes,
     with_http,
     with_links,
@@ -125,11 +127,16 @@ class LocalCluster:
         nodes = with_http(local_nodes(ports, controller_ports, controllers=controllers), http_ports)
         if development and len(nodes) > 1:
             nodes = with_links(nodes)
-        cluster_id = set_up_nodes(
-            directory, nodes, development=development, settings=settings or {}
-        )
-        cluster = cls(directory, cluster_id, nodes)
-        cluster._write_description()
+        existed = directory.exists()
+        try:
+            cluster_id = set_up_nodes(
+                directory, nodes, development=development, settings=settings or {}
+            )
+            cluster = cls(directory, cluster_id, nodes)
+            cluster._write_description()
+        except BaseException:
+            _remove_what_was_made(directory, existed, nodes)
+            raise
         return cluster
 
     @property
@@ -246,6 +253,14 @@ class LocalCluster:
         verb = "runs" if running == 1 else "run"
         return f"{running} of {len(controllers)} controllers {verb}; `tidelog up` starts all"
 
+    def why_undecided(self) -> str | None:
+        """What is wrong while nodes run and nobody can decide anything."""
+        if not self.running():
+            return None
+        if (why := self.short_of_controllers()) is not None or self.active_controller() is not None:
+            return why
+        return "the controllers that run have elected none of them"
+
     def _node_status(self, node_id: int) -> dict[str, Any]:
         node, description = self.nodes[node_id], self.descriptions[node_id]
         ending, http = node.last_ending, description.http_listener
@@ -271,10 +286,12 @@ class LocalCluster:
         with_others: bool = True,
     ) -> None:
         for node_id in node_ids:
-            refuse_taken_ports(self.descriptions[node_id], "free it first")
-        if self.has_links:
-            self.links.start()
+            refuse_taken_ports(self.descriptions[node_id])
+        if self.has_links and not self.links.is_running:
+            refuse_taken_proxies(self.descriptions.values())
         try:
+            if self.has_links:
+                self.links.start()
             for node_id in node_ids:
                 self.nodes[node_id].start()
             for node_id in node_ids:
@@ -295,10 +312,17 @@ class LocalCluster:
         except TooFewControllers:
             raise
         except BaseException:
-            for node_id in node_ids:
-                if self.nodes[node_id].state is not NodeState.STOPPED:
-                    self.nodes[node_id].kill()
+            self._end_at_once(node_ids)
             raise
+
+    def _end_at_once(self, node_ids: list[int]) -> None:
+        """Leave nothing of a start that failed; what ran before goes on."""
+        for node_id in node_ids:
+            if self.nodes[node_id].state is not NodeState.STOPPED:
+                with suppress(NodeTrouble):  # the others are to end as well
+                    self.nodes[node_id].kill()
+        if not self.running():
+            self.links.stop()
 
     def _is_ready(self, node_id: int) -> bool:
         """Whether a broker shows itself, unfenced, in its own answer to Metadata, or a mere
@@ -339,3 +363,12 @@ class LocalCluster:
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         os.replace(temporary, path)
+
+
+def _remove_what_was_made(directory: Path, existed: bool, nodes: Sequence[NodeDescription]) -> None:
+    """Half of a cluster is none, and would stand in the way of the next attempt."""
+    for node in nodes:
+        shutil.rmtree(node_directory(directory, node.node_id), ignore_errors=True)
+    if not existed:
+        with suppress(OSError):
+            directory.rmdir()

@@ -152,18 +152,21 @@ class NodeProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        seen = sight(self._child.pid)
-        if seen is not None:
-            self._remember(seen)
-
-    def _remember(self, seen: Sighting) -> None:
-        """Write the pid file; a node that could not be found again must not go on running."""
-        assert self._child is not None
         try:
-            self._pid_file.write_text(f"{self._child.pid}\n{seen.born}\n", encoding="utf-8")
-        except OSError as error:
+            self._remember(self._child.pid)
+        except BaseException:  # a node that nobody could find again must not go on running
             self._child.kill()
             self._child.wait()
+            raise
+
+    def _remember(self, pid: int) -> None:
+        """Write the pid file."""
+        seen = sight(pid)
+        if seen is None:
+            return
+        try:
+            self._pid_file.write_text(f"{pid}\n{seen.born}\n", encoding="utf-8")
+        except OSError as error:
             raise NodeTrouble(f"{self._pid_file} cannot be written: {error.strerror}") from error
 
     def kill(self) -> None:

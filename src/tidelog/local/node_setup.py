@@ -10,7 +10,7 @@ that only look need none of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,6 +28,7 @@ CONTROLLER_PORT_DISTANCE: Final = 1000
 HTTP_PORT_DISTANCE: Final = 2000
 LINK_PORT_DISTANCE: Final = 3000
 _PORT_STEP: Final = 100
+FREE_IT: Final = "free it first"
 VOTERS: Final = 3
 """So many of the brokers are controllers as well, unless there are separate ones: enough that one
 may fail, and no more than that needs."""
@@ -105,6 +106,11 @@ class NodeDescription(NamedTuple):
             (self.links.controller_proxy, self.controller_listener),
         )
         return {proxy: target for proxy, target in pairs if proxy and target}
+
+    @property
+    def proxy_ports(self) -> tuple[int, ...]:
+        """Every port on which a proxy stands before the node."""
+        return tuple(int(each.rpartition(":")[2]) for each in self.proxied)
 
     @property
     def quorum_address(self) -> str | None:
@@ -273,13 +279,11 @@ def set_up_nodes(
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
     # Not later: once it exists, a cluster keeps its ports.
-    for proxy in (each for node in nodes for each in node.proxied):
-        if not port_is_free(int(proxy.rpartition(":")[2])):
-            raise NodeTrouble(f"{proxy} is taken, and links between nodes need it: choose --port")
-    if not all(port_is_free(port) for node in nodes for port in node.ports_by_role):
+    if not all(map(port_is_free, _all_ports(nodes))):
         advice = _other_ports(nodes)
         for node in nodes:
             refuse_taken_ports(node, advice)
+        refuse_taken_proxies(nodes, advice)
     cluster_id: str | None = None
     for home, properties, config, is_controller in checked:
         home.mkdir(parents=True, exist_ok=True)
@@ -301,26 +305,41 @@ def change_settings(
         _write_properties(path, changed)
 
 
-def refuse_taken_ports(node: NodeDescription, advice: str) -> None:
+def refuse_taken_ports(node: NodeDescription, advice: str = FREE_IT) -> None:
     """Say it before the node does, and in plainer words."""
     for port, role in node.ports_by_role.items():
         if not port_is_free(port):
-            raise NodeTrouble(
-                f"port {port} is taken by another program, and node {node.node_id} needs it for "
-                f"its {role}: {advice}"
-            )
+            raise NodeTrouble(taken_port(port, f"node {node.node_id}", f" for its {role}", advice))
+
+
+def refuse_taken_proxies(nodes: Iterable[NodeDescription], advice: str = FREE_IT) -> None:
+    """The same for the ports of the links between nodes."""
+    for port in (port for node in nodes for port in node.proxy_ports):
+        if not port_is_free(port):
+            raise NodeTrouble(taken_port(port, "links between nodes", advice=advice))
+
+
+def taken_port(port: int, who: str, what_for: str = "", advice: str = FREE_IT) -> str:
+    """What to say of a port that somebody else has."""
+    verb = "needs" if who.startswith("node ") else "need"
+    return f"port {port} is taken by another program, and {who} {verb} it{what_for}: {advice}"
+
+
+def _all_ports(nodes: Sequence[NodeDescription]) -> list[int]:
+    return [port for node in nodes for port in (*node.ports_by_role, *node.proxy_ports)]
 
 
 def _other_ports(nodes: Sequence[NodeDescription]) -> str:
     """How to choose ports for a new cluster that are free, as far as anybody can say now."""
-    taken = [port for node in nodes for port in node.ports_by_role]
+    taken = _all_ports(nodes)
     first = nodes[0].port
+    links = f", and links {LINK_PORT_DISTANCE}" if nodes[0].links is not None else ""
     for shift in range(_PORT_STEP, 2**16 - max(taken), _PORT_STEP):
         if all(port_is_free(port + shift) for port in taken):
             return (
                 f"free it, or move all ports of the cluster: --port {first + shift} (controllers "
-                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers, and HTTP listeners "
-                f"{HTTP_PORT_DISTANCE})"
+                f"listen {CONTROLLER_PORT_DISTANCE} ports away from brokers, HTTP listeners "
+                f"{HTTP_PORT_DISTANCE}{links})"
             )
     return "free it, or choose a lower port for the first broker (--port)"
 

@@ -2,6 +2,7 @@
 
 Invariant  A pid file names a process by its number and its moment of birth, as those of nodes do.
 Invariant  It runs in a session of its own: a Ctrl-C in the terminal does not reach it.
+Invariant  A start that fails or is interrupted leaves no process.
 """
 
 from __future__ import annotations
@@ -65,16 +66,20 @@ class SideProcess:
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
-        if (seen := sight(child.pid)) is not None:
-            self._pid_file.write_text(f"{child.pid}\n{seen.born}\n", encoding="utf-8")
-        deadline = time.monotonic() + _START_WITHIN_S
-        while (found := ready()) is None:
-            if child.poll() is not None or time.monotonic() > deadline:
-                child.kill()
-                child.wait()
-                said = self._log.read_text(encoding="utf-8", errors="replace").split()
-                raise NodeTrouble(f"the {self._name} did not start: {' '.join(said) or 'no word'}")
-            time.sleep(_POLL_S)
+        try:
+            if (seen := sight(child.pid)) is not None:
+                self._pid_file.write_text(f"{child.pid}\n{seen.born}\n", encoding="utf-8")
+            deadline = time.monotonic() + _START_WITHIN_S
+            while (found := ready()) is None:
+                if child.poll() is not None or time.monotonic() > deadline:
+                    said = self._log.read_text(encoding="utf-8", errors="replace").split()
+                    words = " ".join(said) or "it said nothing"
+                    raise NodeTrouble(f"the {self._name} did not start: {words}")
+                time.sleep(_POLL_S)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
         return found
 
     def signal(self, number: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 Invariant  No record of a topic is in it, and no value of a setting that may be a secret.
 Invariant  What cannot be had is named with the reason, and keeps nothing else out.
+Invariant  All of it is of one cluster; what is of another one, or may be, is left out and named.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, Final, NamedTuple
 from tidelog import __version__
 from tidelog.client.admin import Admin, ConfigSource, ResourceType
 from tidelog.client.blocking import Client
+from tidelog.client.errors import NoController
 from tidelog.client.groups import Groups
 from tidelog.client.reassignments import Reassignments
 from tidelog.client.security import ClientSecurity
@@ -40,6 +42,9 @@ _HIDDEN: Final = "(hidden)"
 _MOST_OF_A_LOG: Final = 16 << 20
 """Bytes; of a longer file the end is taken."""
 _ASKED_WITHIN_S: Final = 5.0
+_ASKED_OF_NOBODY_S: Final = 2.0
+"""So long a broker may take that nobody would replace."""
+_KNOWN_TO_CONTROLLERS: Final = ("quorum", "reassignments")
 _SMALL_FILES: Final = ("meta.properties", "*-checkpoint", "__cluster_metadata-0/quorum-state")
 
 
@@ -57,6 +62,9 @@ class SupportBundle:
     def __init__(self, archive: tarfile.TarFile, root: str) -> None:
         self.contents: list[Entry] = []
         self.missing: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
+        """What could be had and is of another cluster."""
+        self.warnings: list[str] = []
         self._archive = archive
         self._root = root
 
@@ -88,7 +96,9 @@ class SupportBundle:
         """Say in the archive what is in it."""
         lines = ["What is in this archive; records of topics and secrets are not.", ""]
         lines += [f"{each.name}  {each.what}" for each in self.contents]
-        lines += ["", *(f"missing: {what}: {why}" for what, why in self.missing.items())]
+        lines += ["", *(f"warning: {each}" for each in self.warnings)]
+        lines += [f"missing: {what}: {why}" for what, why in self.missing.items()]
+        lines += [f"left out: {what}: {why}" for what, why in self.left_out.items()]
         self.add("README.txt", "\n".join(lines) + "\n", "this list")
 
 
@@ -96,13 +106,17 @@ class SupportBundle:
 def new_bundle(path: Path) -> Iterator[SupportBundle]:
     """An archive that only its owner can read; it must not be there yet."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with (
-        os.fdopen(descriptor, "wb") as file,
-        tarfile.open(fileobj=file, mode="w:gz") as archive,
-    ):
-        bundle = SupportBundle(archive, path.name.removesuffix(".tar.gz"))
-        yield bundle
-        bundle.finish()
+    try:
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            bundle = SupportBundle(archive, path.name.removesuffix(".tar.gz"))
+            yield bundle
+            bundle.finish()
+    except BaseException:
+        path.unlink(missing_ok=True)  # half of one helps nobody
+        raise
 
 
 def add_versions(bundle: SupportBundle) -> None:
@@ -126,8 +140,25 @@ def add_local_cluster(bundle: SupportBundle, cluster: LocalCluster) -> None:
     """The nodes of this machine, as their files tell of them."""
     with bundle.trying("status"):
         bundle.add_json("status.json", cluster.status(), "`tidelog status`")
+    if (why := cluster.why_undecided()) is not None:
+        bundle.warnings.append(f"nothing can be decided: {why}")
     for node in cluster.nodes.values():
-        _add_node(bundle, node)
+        other = _other_cluster(node, cluster.cluster_id)
+        if other is None:
+            _add_node(bundle, node)
+        else:
+            why = f"{node.data} is of cluster {other}, and this is {cluster.cluster_id}"
+            bundle.left_out[f"node {node.node_id}"] = why
+
+
+def _other_cluster(node: NodeProcess, cluster_id: str) -> str | None:
+    """The cluster that a node's directory is of, if it is another one."""
+    try:
+        identity = parse_properties((node.data / "meta.properties").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TidelogError):
+        return None
+    found = identity.get("cluster.id", cluster_id)
+    return None if found == cluster_id else found
 
 
 def _add_node(bundle: SupportBundle, node: NodeProcess) -> None:
@@ -168,9 +199,13 @@ def _listing(directory: Path) -> str:
 
 
 def add_cluster(
-    bundle: SupportBundle, bootstrap: str, security: ClientSecurity | None = None
-) -> None:
-    """The cluster as it describes itself to a client."""
+    bundle: SupportBundle,
+    bootstrap: str,
+    cluster_id: str | None = None,
+    security: ClientSecurity | None = None,
+) -> str | None:
+    """The cluster as it describes itself to a client, unless it is another than the one that is
+    wanted; its id."""
     with (
         bundle.trying(f"the cluster at {bootstrap}"),
         Client(
@@ -181,23 +216,49 @@ def add_cluster(
         ) as client,
     ):
         admin = Admin(client)
-        parts: dict[str, tuple[Callable[[], object], str]] = {
-            "brokers": (lambda: _brokers(admin), "the brokers that are registered"),
-            "quorum": (lambda: admin.describe_quorum()._asdict(), "controllers and their logs"),
-            "topics": (lambda: _topics(admin), "partitions, leaders, replicas, in-sync replicas"),
-            "settings": (lambda: _settings(admin), "settings of topics that are not the default"),
-            "reassignments": (
-                lambda: [each._asdict() for each in Reassignments(client).under_way()],
-                "partitions that move",
-            ),
-            "groups": (
-                lambda: [each._asdict() for each in Groups(client).list([])],
-                "consumer groups",
-            ),
-        }
-        for name, (ask, what) in parts.items():
-            with bundle.trying(f"{name} of the cluster"):
-                bundle.add_json(f"cluster/{name}.json", ask(), what)
+        found, _, _ = admin.describe_cluster()
+        if cluster_id not in (None, found):
+            why = f"they are of cluster {found}, and this is {cluster_id}"
+            bundle.left_out[f"the brokers at {bootstrap}"] = why
+            return found
+        undecided = _why_undecided(bundle, admin)
+        if undecided is not None:
+            client.timeout_s = client.request_timeout_s = _ASKED_OF_NOBODY_S
+        _add_parts(bundle, client, admin, undecided)
+        return found
+    return None
+
+
+def _why_undecided(bundle: SupportBundle, admin: Admin) -> str | None:
+    try:
+        admin.require_controller()
+    except NoController as missing:
+        bundle.warnings.append(f"{missing}; brokers tell what they knew last")
+        return str(missing)
+    return None
+
+
+def _add_parts(bundle: SupportBundle, client: Client, admin: Admin, undecided: str | None) -> None:
+    parts: dict[str, tuple[Callable[[], object], str]] = {
+        "brokers": (lambda: _brokers(admin), "the brokers that are registered"),
+        "quorum": (lambda: admin.describe_quorum()._asdict(), "controllers and their logs"),
+        "topics": (lambda: _topics(admin), "partitions, leaders, replicas, in-sync replicas"),
+        "settings": (lambda: _settings(admin), "settings of topics that are not the default"),
+        "reassignments": (
+            lambda: [each._asdict() for each in Reassignments(client).under_way()],
+            "partitions that move",
+        ),
+        "groups": (
+            lambda: [each._asdict() for each in Groups(client).list([])],
+            "consumer groups",
+        ),
+    }
+    for name, (ask, what) in parts.items():
+        if undecided is not None and name in _KNOWN_TO_CONTROLLERS:
+            bundle.missing[f"{name} of the cluster"] = undecided
+            continue
+        with bundle.trying(f"{name} of the cluster"):
+            bundle.add_json(f"cluster/{name}.json", ask(), what)
 
 
 def _brokers(admin: Admin) -> dict[str, Any]:

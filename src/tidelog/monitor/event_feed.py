@@ -7,6 +7,7 @@ Invariant  Each event is told once, and none is left out while a node restarts o
            reading goes on behind the last event that was read.
 Invariant  Events are in order as far as they arrive within `SETTLING_S` of each other; none waits
            any longer.
+Invariant  All nodes are asked at once: one that is silent costs the patience with a single node.
 """
 
 from __future__ import annotations
@@ -16,19 +17,23 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Final, Protocol
 
 from tidelog.client.errors import Unreachable
 from tidelog.http.questions import NodeListener, NodeSilent
 from tidelog.local.local_cluster import LocalCluster
+from tidelog.monitor.node_survey import PATIENCE_S
 from tidelog.observe.told_event import ToldEvent, in_order, read_event
 from tidelog.shell.event_history import JournalReader
 
 SETTLING_S: Final = 0.3
 _LOOK_EVERY_S: Final = 0.1
 _SILENCE_S: Final = 30.0
+"""A node says every 10 s that it is still there."""
 _RETRY_S: Final = 1.0
+_THREADS: Final = 32
 _JOURNAL: Final = "events.jsonl"
 Say = Callable[[str], None]
 
@@ -93,7 +98,7 @@ class RemoteJournal:
 
     def kept(self, since_ms: int) -> list[ToldEvent]:
         found = []
-        for sent in self._listener.stream("/events?follow=false", _SILENCE_S):
+        for sent in self._listener.stream("/events?follow=false", PATIENCE_S):
             event = read_event(sent.data) if sent.name == "message" else None
             if event is not None and event.at_ms >= since_ms:
                 found.append(event)
@@ -130,9 +135,12 @@ class RemoteJournal:
 
     def _take(self, name: str, data: str, since_ms: int, say: Say) -> None:
         if name == "gap":
-            gap = json.loads(data)
-            first, last = gap["after"] + 1, gap["oldest"] - 1
-            say(f"{self._listener} no longer has its events {first} to {last}")
+            try:
+                gap = json.loads(data)
+                missing = f"{gap['after'] + 1} to {gap['oldest'] - 1}"
+            except (ValueError, LookupError, TypeError):
+                missing = "that were asked for"
+            say(f"{self._listener} no longer has its events {missing}")
             return
         event = read_event(data)
         if event is not None:
@@ -171,9 +179,11 @@ def kept_events(sources: Sequence[EventSource], since_ms: int, say: Say) -> list
     raised when nobody does."""
     found: list[ToldEvent] = []
     silent: list[NodeSilent] = []
-    for source in sources:
+    with ThreadPoolExecutor(max(1, min(_THREADS, len(sources)))) as threads:
+        asked = [threads.submit(source.kept, since_ms) for source in sources]
+    for each in asked:
         try:
-            found += source.kept(since_ms)
+            found += each.result()
         except NodeSilent as error:
             silent.append(error)
     if silent and len(silent) == len(sources):
