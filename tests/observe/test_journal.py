@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.model.ids import TopicPartition
 from tidelog.observe import (
+    access_events,
     cleaning_events,
     cluster_events,
     coordinator_events,
@@ -62,6 +63,7 @@ def test_every_event_class_is_part_of_the_union() -> None:
         value
         for module in (
             events,
+            access_events,
             cleaning_events,
             cluster_events,
             coordinator_events,
