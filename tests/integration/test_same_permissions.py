@@ -21,7 +21,8 @@ from tidelog.model.errors import ErrorCode
 from tidelog.protocol.apis import SUPPORTED, ApiKey, ListenerScope
 from tidelog.testing.cluster import Cluster
 
-DRAWN = {"member_id", "producer_id", "producer_epoch", "session_id", "memberId"}
+NOBODYS = {"producer_id": -1, "producer_epoch": -1}
+DRAWN = {"member_id", "producer_id", "producer_epoch", "session_id", "transaction_start_time"}
 OWN_WORDS = {
     ApiKey.API_VERSIONS: "each has APIs and features of its own",
     ApiKey.DESCRIBE_CLUSTER: "each has an address of its own",
@@ -128,9 +129,55 @@ SEVERAL: Mapping[ApiKey, Mapping[str, Mapping[str, Any]]] = {
     },
     ApiKey.OFFSET_FETCH: {
         "all offsets of a group": {
-            "group_id": "no-such-group",
+            "group_id": "some-group",
             "topics": None,
-            "groups": [{"group_id": "no-such-group", "topics": None}],
+            "groups": [{"group_id": name, "topics": None} for name in ("some-group", "no-such-1")],
+        }
+    },
+    ApiKey.LIST_GROUPS: {"every group": {}},
+    ApiKey.DESCRIBE_GROUPS: {
+        "groups that are there": {
+            "groups": ["some-group", "no-such-1"],
+            "include_authorized_operations": True,
+        }
+    },
+    ApiKey.LIST_TRANSACTIONS: {"every transaction": {}},
+    ApiKey.DESCRIBE_TRANSACTIONS: {
+        "transactions that are there": {"transactional_ids": ["some-id", "no-such-2"]}
+    },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {
+        "topics of every kind": {
+            "v3_and_below_transactional_id": "no-such-2",
+            "v3_and_below_producer_id": 424_242,
+            "v3_and_below_producer_epoch": 1,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": [0]} for name in ("orders", "hidden", "missing")
+            ],
+            "transactions": [
+                {
+                    "transactional_id": "no-such-3",
+                    "producer_id": 424_242,
+                    "producer_epoch": 1,
+                    "verify_only": True,
+                    "topics": [{"name": "orders", "partitions": [0]}],
+                }
+            ],
+        }
+    },
+    ApiKey.DELETE_RECORDS: {
+        "topics of every kind": {
+            "topics": [
+                {"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}
+                for name in ("orders", "hidden", "missing")
+            ],
+            "timeout": 1000,
+        }
+    },
+    ApiKey.DESCRIBE_PRODUCERS: {
+        "topics of every kind": {
+            "topics": [
+                {"name": name, "partition_indexes": [0]} for name in ("hidden", "missing", "a/b")
+            ]
         }
     },
     ApiKey.DELETE_ACLS: {
@@ -154,6 +201,7 @@ class Judged:
             topic_id = client.retrying(lambda: client.refresh(["orders"]).topic("orders").topic_id)
         self.topic = Topic("orders", topic_id)
         until(self._finds_coordinators, within_s=60)
+        self._fill()
         allow(bootstrap)
         until(self._knows_the_rules, within_s=30)
 
@@ -162,6 +210,44 @@ class Judged:
             wishes = [{"key": "anybody", "key_type": kind} for kind in (0, 1)]
             found = [peer.call(ApiKey.FIND_COORDINATOR, 1, wish).error_code for wish in wishes]
             return found == [0, 0]
+
+    def _fill(self) -> None:
+        """Groups with offsets, and transactions, of topics that not everybody may describe."""
+        with Peer(self.bootstrap, source=ADMIN) as peer:
+            for group in ("some-group", "no-such-1"):
+                self._commit(peer, group)
+            for transactional_id in ("some-id", "no-such-2"):
+                self._begin(peer, transactional_id)
+
+    def _commit(self, peer: Peer, group: str) -> None:
+        offsets = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
+        committed = {
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [{"name": name, "partitions": offsets} for name in ("orders", "hidden")],
+        }
+        until(lambda: not _codes(peer.call(ApiKey.OFFSET_COMMIT, 8, committed)), within_s=30)
+
+    def _begin(self, peer: Peer, transactional_id: str) -> None:
+        asked = {"transactional_id": transactional_id, "transaction_timeout": 600_000}
+        given: list[Any] = []
+
+        def is_there() -> bool:
+            given[:] = [peer.call(ApiKey.INIT_PRODUCER_ID, 4, {**asked, **NOBODYS})]
+            return int(given[0].error_code) == 0
+
+        until(is_there, within_s=30)
+        begun = {
+            "v3_and_below_transactional_id": transactional_id,
+            "v3_and_below_producer_id": given[0].producer_id,
+            "v3_and_below_producer_epoch": given[0].producer_epoch,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": [0]} for name in ("orders", "hidden")
+            ],
+        }
+        until(lambda: not _codes(peer.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, begun)), within_s=30)
 
     def _knows_the_rules(self) -> bool:
         denied = self.answer(CLIENTS["who may do nothing"], ApiKey.DESCRIBE_ACLS, 3, ANY_ACL)
@@ -197,6 +283,18 @@ class Judged:
 
         until(is_settled, within_s=60)
         return said[0]
+
+
+def _codes(answer: Any) -> list[int]:
+    """Every error in an answer."""
+    found = []
+    for name in getattr(answer, "__dataclass_fields__", ()):
+        part = getattr(answer, name)
+        if name.endswith("error_code") and part:
+            found.append(int(part))
+        for each in part if isinstance(part, tuple) else ():
+            found += _codes(each)
+    return found
 
 
 def _told(key: ApiKey, answer: Any) -> object:

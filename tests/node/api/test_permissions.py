@@ -284,6 +284,20 @@ def test_an_envelope_is_opened_for_nodes_alone_and_judged_by_who_is_named_in_it(
         assert inner.topics[0].error_code == code
 
 
+def test_nobody_has_a_node_connect_somewhere_by_asking_for_a_voter(guarded: Guarded) -> None:
+    stranger = guarded.connect(NOBODY, "CONTROLLER")
+    refused = stranger.ask(
+        ApiKey.ADD_RAFT_VOTER,
+        0,
+        cluster_id=None,
+        timeout=1000,
+        voter_id=100,
+        voter_directory_id=None,
+        listeners=[{"name": "CONTROLLER", "host": "10.9.9.9", "port": 22}],
+    )
+    assert refused.error_code == ErrorCode.cluster_authorization_failed
+
+
 @pytest.mark.parametrize(("super_users", "served"), [("User:ANONYMOUS", True), ("User:n", False)])
 def test_before_the_metadata_is_read_only_super_users_are_served(
     super_users: str, served: bool

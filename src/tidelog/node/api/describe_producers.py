@@ -43,6 +43,8 @@ def handle(
 
 def _describe(context: RecordsContext, name: TopicPartition) -> PartitionResponse:
     partition = context.replicas.locate(context.cluster.image, name, None)
+    if bad_name(name.topic) is not None:
+        partition = ErrorCode.invalid_topic_exception
     if isinstance(partition, ErrorCode):
         return PartitionResponse(partition_index=name.partition, error_code=partition)
     return PartitionResponse(

@@ -37,9 +37,13 @@ TOPIC_IDS_SINCE: Final = 13
 def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     """Answer a fetch now, or park it."""
     fetch, may_read = request.body, None
-    if context.authorization.authorizer is not None:
+    authorizer = context.authorization.authorizer
+    if authorizer is None:
+        now_ms = request.now.monotonic_ms
+        session = context.sessions.context_for(fetch, request.api_version, now_ms)
+    else:
         may_read = _may_read(context, request, fetch)
-    session = _context(context, request, may_read)
+        session = _judged_context(context, request, may_read, authorizer.generation)
     if isinstance(session, ErrorCode):
         return encode_fetch_response(
             request.api_version, request.correlation_id, session, 0, [], [], 0
@@ -49,7 +53,6 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
     if context.throttles.are_set:
         fetch = _within_quota(context, request, fetch)
     has_time = fetch.max_wait_ms > 0
-    _judge_again(context, session)
     look = FetchRead(
         context.reading,
         fetch,
@@ -75,9 +78,10 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
 def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bool) -> bool:
     """Look again at a parked fetch; answer it when there is reason to."""
     session, request, may_read = parked.context, parked.request, None
-    if context.authorization.authorizer is not None:
+    authorizer = context.authorization.authorizer
+    if authorizer is not None:
         may_read = _may_read(context, request, parked.fetch)
-        _judge_again(context, session)
+        session.judge_again(authorizer.generation)
     look = FetchRead(
         context.reading,
         parked.fetch,
@@ -95,17 +99,24 @@ def retry(context: RecordsContext, parked: ParkedFetch, now: Now, time_is_up: bo
     return True
 
 
-def _context(
-    context: RecordsContext, request: Request[FetchRequest], may_read: MayRead | None
+def _judged_context(
+    context: RecordsContext,
+    request: Request[FetchRequest],
+    may_read: MayRead | None,
+    acl_generation: int,
 ) -> FetchContext | ErrorCode:
-    """The partitions that the fetch speaks of.
+    """The partitions that the fetch speaks of, where not everybody may read everything.
 
+    What a session was told before may not hold by other access control lists.
     Whoever says that he is a follower and may not be one gets no session: it would end those of
     the broker whose name he uses.
     """
     fetch, version, now_ms = request.body, request.api_version, request.now.monotonic_ms
     if may_read is not _nothing:
-        return context.sessions.context_for(fetch, version, now_ms)
+        session = context.sessions.context_for(fetch, version, now_ms)
+        if isinstance(session, FetchContext):
+            session.judge_again(acl_generation)
+        return session
     forged = FetchContext(0, version >= TOPIC_IDS_SINCE, fetch.replica_id, now_ms)
     forged.want(fetch)
     return forged
@@ -126,12 +137,6 @@ def _may_read(
 
 def _nothing(topic: str | None) -> bool:
     return False
-
-
-def _judge_again(context: RecordsContext, session: FetchContext) -> None:
-    """What a session was told may not hold by other access control lists."""
-    if context.authorization.authorizer is not None:
-        session.judge_again(context.authorization.authorizer.generation)
 
 
 def _within_quota(

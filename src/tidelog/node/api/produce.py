@@ -81,7 +81,9 @@ def handle(context: RecordsContext, request: Request[ProduceRequest]) -> Reply:
     if request.body.transactional_id is not None:
         if _refuse_request(context, request) is not None:
             return _produce(context, request, OPEN)
-        denied = _denied_topics(context, request)
+        denied = NOTHING_DENIED
+        if context.authorization.authorizer is not None:
+            denied = _denied_topics(context, request)
         later = context.transaction_gate.wait(request, partial(_produce, context), denied)
         if later is not None:
             return later
@@ -94,7 +96,9 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
     pending: list[PendingResult] = []
     failed = False
     whole_refused = _refuse_request(context, request)
-    denied = _denied_topics(context, request)
+    denied = NOTHING_DENIED
+    if context.authorization.authorizer is not None:
+        denied = _denied_topics(context, request)
     for topic in produce.topics:
         results: list[ProducedPartition] = []
         answers.append((topic.name, topic.topic_id, results))
@@ -114,15 +118,12 @@ def _produce(context: RecordsContext, request: Request[ProduceRequest], gate: Ga
 
 def _denied_topics(context: RecordsContext, request: Request[ProduceRequest]) -> frozenset[str]:
     """The topics that may not be written to now: batches that had to wait are judged again."""
-    authorization = context.authorization
-    if authorization.authorizer is None:
-        return NOTHING_DENIED
     names = (
         context.cluster.topic_name(topic.topic_id) if topic.topic_id is not None else topic.name
         for topic in request.body.topics
     )
     known = (name for name in names if name is not None)
-    return authorization.denied(request, AclOperation.WRITE, ResourceType.TOPIC, known)
+    return context.authorization.denied(request, AclOperation.WRITE, ResourceType.TOPIC, known)
 
 
 def _refuse_request(context: RecordsContext, request: Request[ProduceRequest]) -> Refusal | None:
