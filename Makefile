@@ -8,7 +8,8 @@ PORT ?= 9092
 ROUNDS ?= 20
 SEEDS ?= 2000
 FIRST ?= $(shell date +%s)
-WORKERS ?= 2
+# Tests wait for brokers and JVMs a third of their time, so two cores take three workers.
+WORKERS ?= 3
 PYTEST = $(BIN)/pytest -n $(WORKERS)
 # What does not need each other runs two at a time, the longest first; each is told whole, when it is done.
 CHECKS := types tidiness lint imports
@@ -73,6 +74,7 @@ test: ## All checks and all tests, stock clients and Apache Kafka's tools includ
 	@$(SIDE_BY_SIDE) $(CHECKS) setup-clients setup-java setup-browser
 	$(PYTEST) --ignore=tests/tidiness
 
+quick: WORKERS := 2
 quick: setup ## What answers soonest: unit, property and protocol tests, some seeds, a few stock clients
 	@TIDELOG_TIER=quick $(PYTEST)
 

@@ -155,7 +155,7 @@ def test_producer_ids_come_from_blocks_that_no_two_brokers_share(cluster: Cluste
 # Envelopes
 
 
-def enclosed(api: ApiKey, version: int, **fields: Any) -> dict[str, bytes]:
+def enclosed(api: ApiKey, version: int, **fields: Any) -> dict[str, bytes | None]:
     return {
         "request_data": encode_request(api, version, 4711, "somebody", fields),
         "request_principal": PRINCIPAL,
