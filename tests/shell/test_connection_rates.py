@@ -106,3 +106,17 @@ def test_limits_of_single_addresses_count_instead_of_the_limit_of_all(
         assert await (await shell.connect()).is_closed()
 
     shell.run(scenario())
+
+
+def test_a_listener_that_brokers_need_has_no_rate(make_shell: Callable[..., Shell]) -> None:
+    shell = make_shell(
+        ConnectionLimits(rate=0, rate_per_host=0, windows=QUICK, any_rate=frozenset({"PLAIN"}))
+    )
+
+    async def scenario() -> None:
+        for _ in range(20):
+            client = await shell.connect()
+            await client.send_frame(b"in")
+            assert await client.receive_frame() == b"in"
+
+    shell.run(scenario())

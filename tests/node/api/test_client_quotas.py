@@ -312,8 +312,8 @@ METADATA_FIELDS = {
 }
 
 
-def test_what_is_done_for_followers_and_on_controllers_listeners_is_exempt(
-    bench: NodeBench, peer: Peer
+def test_what_is_done_for_followers_on_controllers_listeners_and_without_an_answer_is_exempt(
+    bench: NodeBench, peer: Peer, batch: NewBatch, orders: UUID
 ) -> None:
     set_quotas(peer, {"client-id": None}, request_percentage=1.0)
     exempt = bench.node.rooms.base.throttles.exempt
@@ -326,6 +326,9 @@ def test_what_is_done_for_followers_and_on_controllers_listeners_is_exempt(
     peer.fetch({("orders", 0): 0}, replica_id=2, max_wait_ms=0)
     bench.step(RequestTook(bench.now, 1_000 * MILLISECOND))
     assert exempt.per_second(bench.now.monotonic_ms) == pytest.approx(20)
+    peer.send_produce({("orders", 0): batch()}, acks=0)
+    bench.step(RequestTook(bench.now, 1_000 * MILLISECOND))
+    assert exempt.per_second(bench.now.monotonic_ms) == pytest.approx(30)
     assert waits_ms(peer.ask(ApiKey.METADATA, 12, **ALL_TOPICS)) == 0
 
 

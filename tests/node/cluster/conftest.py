@@ -152,6 +152,8 @@ class Machine:
         self.listeners: tuple[str, ...] = ()
         self.stopped: Stopped | None = None
         self.is_paused = False
+        self.unread: list[Wire] = []
+        """Links of other nodes that this one stopped reading."""
         self.holds_jobs = False
         """Jobs wait for `release_jobs`."""
         self._held_jobs: list[RunJob] = []
@@ -285,6 +287,8 @@ class Machine:
                     )
                     if wire is not None and isinstance(wire.caller, Client):
                         wire.caller.is_read = isinstance(effect, ResumeReading)
+                    elif wire is not None and isinstance(effect, PauseReading):
+                        self.unread.append(wire)
                 case OpenListeners(names):
                     self.listeners += names
                 case Announce(event):

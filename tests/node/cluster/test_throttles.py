@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.node.cluster.test_replication import ORDERS, in_sync, is_settled, produce, replica
+from tests.node.cluster.test_replication import (
+    ORDERS,
+    in_sync,
+    is_settled,
+    leader_of,
+    produce,
+    replica,
+)
 
 from tidelog.model.errors import ErrorCode
+from tidelog.model.ids import TopicPartition
 from tidelog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -34,6 +42,17 @@ def alter(cluster: Cluster, kind: int, name: str, **settings: str) -> None:
     )
     assert [each.error_code for each in answer.responses] == [0]
     cluster.wait(10)
+
+
+def reassign(cluster: Cluster, name: TopicPartition, replicas: list[int]) -> None:
+    partition = {"partition_index": name.partition, "replicas": replicas}
+    answer = cluster.client(100).ask(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        timeout=1000,
+        topics=[{"name": name.topic, "partitions": [partition]}],
+    )
+    assert answer.error_code == 0
 
 
 @pytest.fixture
@@ -84,6 +103,22 @@ def test_replicas_that_a_topic_does_not_name_are_not_held_up(behind: Cluster, si
     alter(behind, TOPIC, "orders", **{f"{side}_replication_throttled_replicas": "1:100,0:7"})
     alter(behind, BROKER, "", **{f"{side}_replication_throttled_rate": "1"})
     assert catch_up_ms(behind) < 2_000
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_topic_holds_up_no_other_one(behind: Cluster, side: str) -> None:
+    other, leader = TopicPartition("payments", 0), leader_of(behind)
+    behind.create_topic("payments", 1, 1)
+    reassign(behind, other, [leader])
+    behind.wait_until(lambda: leader_of(behind, other) == leader, 5_000)
+    assert produce(behind, other, value=BATCH) == 0
+    alter(behind, TOPIC, "orders", **{f"{side}_replication_throttled_replicas": "*"})
+    alter(behind, BROKER, "", **{f"{side}_replication_throttled_rate": "1"})
+    behind.start(102)
+    behind.wait_until(lambda: replica(behind, 102).log.end_offset > 0, 5_000)
+    reassign(behind, other, [leader, 102])
+    behind.wait_until(lambda: 102 in in_sync(behind, other), 5_000)
+    assert replica(behind, 102).log.end_offset < BATCHES
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
@@ -153,5 +188,6 @@ def test_a_client_is_throttled_by_the_broker_for_what_the_controller_counted(
     told_ms = answer.throttle_time.total_seconds() * 1000
     assert 900 < told_ms <= 1_000
     assert not client.is_read
+    assert cluster[100].unread == [], "others ask through the same broker"
     cluster.wait(1_000)
     assert client.is_read

@@ -9,6 +9,7 @@ Invariant  A consumer that is over its quota is answered with nothing, and nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -154,10 +155,11 @@ def _encode(
     context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: FetchRead
 ) -> list[Part]:
     """Write the answer, remember what was told, and keep ready what has more to say."""
-    parts = _written(context, request, session, look)
     is_consumer = look.replica_id < 0
     if context.throttles.are_set and is_consumer:
-        time_ms = context.throttles.fetched(request, sum(map(part_length, parts)))
+        told = [each for each in look.found if _is_news(session, *each)]
+        size = sum(map(part_length, _written(context, request, session, told)))
+        time_ms = context.throttles.fetched(request, size)
         if time_ms > 0:
             return _over_quota(context, request, session, time_ms)
     watch, counters = context.runtime.watch, context.runtime.counters
@@ -167,11 +169,12 @@ def _encode(
         counters.replication_bytes_out += look.size_bytes
         if context.reading.throttle.is_set:
             _note_throttled(context.reading.throttle, look)
-    for entry, answer in look.found:
-        if watch.magnified and entry.name is not None and _is_news(session, entry, answer):
-            _seen(context.runtime, entry.name, look.replica_id, answer)
-        _remember(session, entry, answer)
-    return parts
+    told = [each for each in look.found if _remember(session, *each)]
+    if watch.magnified:
+        for entry, answer in told:
+            if entry.name is not None:
+                _seen(context.runtime, entry.name, look.replica_id, answer)
+    return _written(context, request, session, told)
 
 
 def _note_throttled(throttle: ReplicationThrottle, look: FetchRead) -> None:
@@ -185,15 +188,16 @@ def _note_throttled(throttle: ReplicationThrottle, look: FetchRead) -> None:
 
 
 def _written(
-    context: RecordsContext, request: Request[FetchRequest], session: FetchContext, look: FetchRead
+    context: RecordsContext,
+    request: Request[FetchRequest],
+    session: FetchContext,
+    told: Sequence[tuple[WantedPartition, FetchedPartition]],
 ) -> list[Part]:
     """What there is to tell, as bytes and stretches of files."""
     topics: list[tuple[str | None, UUID | None, list[FetchedPartition]]] = []
     leaders: list[int] = []
     current: object = None
-    for entry, answer in look.found:
-        if not _is_news(session, entry, answer):
-            continue
+    for entry, answer in told:
         topic = entry.key[0]
         if topic != current:
             current = topic
@@ -251,23 +255,24 @@ def _is_news(session: FetchContext, entry: WantedPartition, answer: FetchedParti
     """Whether the reader does not know it already."""
     return (
         not session.is_incremental
-        or _says_something(answer)
         or answer.high_watermark != entry.told_high_watermark
         or answer.log_start_offset != entry.told_log_start
+        or _says_something(answer)
     )
 
 
 def _says_something(answer: FetchedPartition) -> bool:
     return (
-        bool(answer.error)
-        or answer.records is not None
+        answer.records is not None
+        or bool(answer.error)
         or answer.diverging_epoch is not None
         or answer.preferred_read_replica != NO_REPLICA
     )
 
 
-def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> None:
-    """Note what the reader now knows."""
+def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPartition) -> bool:
+    """Note what the reader now knows; False when there is nothing it does not know already."""
+    is_news = _is_news(session, entry, answer)
     entry.told_high_watermark = answer.high_watermark
     entry.told_log_start = answer.log_start_offset
     if answer.records is not None:  # to the end of the line, so that nobody starves behind it
@@ -275,3 +280,4 @@ def _remember(session: FetchContext, entry: WantedPartition, answer: FetchedPart
         session.ready[entry] = None
     elif not (_says_something(answer) or entry.may_have_more or entry.must_be_heard):
         session.ready.pop(entry, None)
+    return is_news

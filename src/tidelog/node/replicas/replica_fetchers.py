@@ -4,8 +4,7 @@ Invariant  A partition is fetched from the leader of its own known epoch, by one
            one whose directory failed is not fetched at all.
 Invariant  One fetch of a fetcher is under way at a time; a partition that rests or has failed is
            left out of it and never holds up the others (L12).
-Invariant  A partition that is throttled rests until the rate is kept, unless it is in sync or has
-           caught up.
+Invariant  A partition that is throttled rests until the rate is kept, unless it is in sync.
 Invariant  The session with a leader is only ever told what changed; after any doubt it is ended
            and begun anew.
 Invariant  A fetch tells of no record that its topic wants on disk and that is not there yet. The
@@ -84,8 +83,6 @@ class ReplicaFetcher:
         """Partitions whose leader is being asked for its offsets."""
         self._held: dict[TopicPartition, object] = {}
         """Partitions whose next fetch waits for the disk."""
-        self._caught_up: set[TopicPartition] = set()
-        """Of the throttled partitions those that held all that was committed when last heard of."""
         self._session = FetcherSession()
         self._link: Link | None = None
         self._incarnation: tuple[int, tuple[str, int]] | None = None
@@ -110,7 +107,6 @@ class ReplicaFetcher:
         self._resting.pop(name, None)
         self._asking.pop(name, None)
         self._held.pop(name, None)
-        self._caught_up.discard(name)
         self._changed[name] = None
 
     def tell(self, name: TopicPartition) -> None:
@@ -188,7 +184,7 @@ class ReplicaFetcher:
     def _is_held_up(self, name: TopicPartition, now: Now) -> bool:
         """Whether a throttled partition has to rest; it does so from now on."""
         throttle = self._context.throttle
-        if name in self._caught_up or not (throttle.covers(name) and throttle.is_exceeded()):
+        if not (throttle.covers(name) and throttle.is_exceeded()):
             return False
         known = self._context.cluster.image.partition(*name)
         if known is not None and self._context.cluster.node_id in known.isr:
@@ -260,19 +256,10 @@ class ReplicaFetcher:
         )
         follower = partition.following
         step = Dropped() if follower is None else follower.fetched(answer, now)
-        if self._context.throttle.is_set:
-            self._note_throttled(partition, fetched)
+        throttle = self._context.throttle
+        if throttle.is_set and records is not None and throttle.covers(name):
+            throttle.record(part_length(records))
         self._after(partition, state, step, now)
-
-    def _note_throttled(self, partition: Partition, fetched: FetchedPartition) -> None:
-        if not self._context.throttle.covers(partition.name):
-            return
-        if fetched.records is not None:
-            self._context.throttle.record(part_length(fetched.records))
-        if partition.log.end_offset >= fetched.high_watermark:
-            self._caught_up.add(partition.name)
-        else:
-            self._caught_up.discard(partition.name)
 
     def _after(self, partition: Partition, state: FetchState, step: FollowerStep, now: Now) -> None:
         name = partition.name
