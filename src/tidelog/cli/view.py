@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.exits import answering, refuse
-from tidelog.cli.options import Bootstrap, DataDirectory, bootstrap_of, cluster_directory
+from tidelog.cli.options import (
+    Bootstrap,
+    DataDirectory,
+    bootstrap_of,
+    cluster_directory,
+    command_security,
+)
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
@@ -61,7 +67,11 @@ def _elsewhere(urls: list[str], bootstrap: str | None) -> ViewedCluster:
     from tidelog.view.node_streams import NodeAddress
     from tidelog.view.server import ViewedCluster
 
-    return ViewedCluster(tuple(map(NodeAddress.parse, urls)), bootstrap_of(bootstrap, None))
+    return ViewedCluster(
+        tuple(map(NodeAddress.parse, urls)),
+        bootstrap_of(bootstrap, None),
+        security=command_security(),
+    )
 
 
 def _on_this_machine(data: Path | None, bootstrap: str | None) -> ViewedCluster:
@@ -81,7 +91,13 @@ def _on_this_machine(data: Path | None, bootstrap: str | None) -> ViewedCluster:
         refuse(f"no node of the cluster in {cluster.directory} has an http.listener")
     token = new_token() if ViewProcess(cluster.directory).may_act else None
     where = bootstrap_of(bootstrap, None) if bootstrap else cluster.bootstrap
-    return ViewedCluster(addresses, where, cluster.directory, token)
+    return ViewedCluster(
+        addresses,
+        where,
+        cluster.directory,
+        token,
+        security=command_security() or cluster.security(),
+    )
 
 
 def _serve(viewed: ViewedCluster, port: int | None, *, open_browser: bool) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tidelog import __version__
+from tidelog.client.security import ClientSecurity
 from tidelog.http.connection import HttpLimits
 from tidelog.http.messages import (
     Handler,
@@ -70,6 +71,8 @@ class ViewedCluster(NamedTuple):
     token: str | None = None
     """With it browsers may act; only on a cluster for development, which has a directory."""
     pipelines: tuple[Path, ...] = ()
+    security: ClientSecurity | None = None
+    """How its brokers let us in."""
 
 
 class ViewServer:
@@ -77,7 +80,7 @@ class ViewServer:
 
     def __init__(self, viewed: ViewedCluster, report: Callable[[str], None]) -> None:
         self._viewed = viewed
-        self._questions = KafkaQuestions(viewed.bootstrap)
+        self._questions = KafkaQuestions(viewed.bootstrap, viewed.security)
         self._actions = None
         if viewed.token is not None and viewed.directory is not None:
             self._actions = Actions(viewed.directory, self._questions)

@@ -206,8 +206,8 @@ class Authentication:
             AuthenticationRefused(
                 listener=self._connection.listener,
                 peer_host=self._connection.peer_host,
-                mechanism=self._mechanism or None,
-                user=user,
+                mechanism=self._mechanism,
+                user=user or "",
                 cause=why,
             )
         )
