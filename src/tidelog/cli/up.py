@@ -30,6 +30,23 @@ DEFAULT_PORT = 9092
 DEFAULT_BROKERS = 3
 _POLL_S = 0.1
 
+Secure = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="A new cluster with TLS, certificates and users of its own, for development.",
+    ),
+]
+ViewPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Port of the live view.",
+        show_default="8080, or the next free one",
+    ),
+]
+
 
 def up(
     brokers: Annotated[
@@ -64,25 +81,11 @@ def up(
             "can break and mend nodes.",
         ),
     ] = False,
-    view_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Port of the live view.",
-            show_default="8080, or the next free one",
-        ),
-    ] = None,
+    view_port: ViewPort = None,
     no_view: Annotated[
         bool, typer.Option("--no-view", envvar="TIDELOG_NO_VIEW", help="Start no live view.")
     ] = False,
-    secure: Annotated[
-        bool,
-        typer.Option(
-            "--secure",
-            help="A new cluster with TLS, certificates and users of its own, for development.",
-        ),
-    ] = False,
+    secure: Secure = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),

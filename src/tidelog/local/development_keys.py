@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.model.settings.properties import write_properties
+from tidelog.security.jaas import jaas_text
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -32,7 +33,6 @@ MECHANISM: Final = "SCRAM-SHA-512"
 ADMIN: Final = "admin"
 CLIENT: Final = "client"
 NODE: Final = "node"
-_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _DAYS: Final = 365
 _PASSWORD_BYTES: Final = 18
 
@@ -78,7 +78,7 @@ class DevelopmentKeys(NamedTuple):
             properties = {
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": MECHANISM,
-                "sasl.jaas.config": _login(user, password),
+                "sasl.jaas.config": jaas_text(MECHANISM, user, password),
                 **self._trust,
             }
             _write_secret(self.client_properties(user), write_properties(properties).encode())
@@ -96,7 +96,9 @@ class DevelopmentKeys(NamedTuple):
             "listener.security.protocol.map": "CLIENTS:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL",
             "sasl.enabled.mechanisms": MECHANISM,
             "sasl.mechanism.inter.broker.protocol": MECHANISM,
-            f"{clients}{MECHANISM.lower()}.sasl.jaas.config": _login(ADMIN, passwords[ADMIN]),
+            f"{clients}{MECHANISM.lower()}.sasl.jaas.config": jaas_text(
+                MECHANISM, ADMIN, passwords[ADMIN]
+            ),
             "ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
             **self._trust,
@@ -113,10 +115,6 @@ class DevelopmentKeys(NamedTuple):
 
 def _shown(path: Path) -> dict[str, str]:
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path.absolute())}
-
-
-def _login(user: str, password: str) -> str:
-    return f'{_SCRAM_MODULE} required username="{user}" password="{password}";'
 
 
 def _write_secret(path: Path, content: bytes) -> None:

@@ -13,14 +13,12 @@ Invariant  What requests take in memory while another node is asked about them i
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from tidelog.model.principal import ANONYMOUS, Principal
+from tidelog.node.core.authentication import Authentication
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
-
-if TYPE_CHECKING:
-    from tidelog.node.core.authentication import Authentication
 
 UNANSWERED_MAX: Final = 256
 RESUME_BELOW: Final = UNANSWERED_MAX // 2
