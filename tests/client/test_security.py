@@ -34,6 +34,29 @@ def test_a_file_of_kafkas_clients_is_understood(tmp_path: Path) -> None:
     assert "sesame" not in repr(read)
 
 
+def test_the_words_of_librdkafka_are_understood_as_well(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    key, chain = authority.issue("alice")
+    (tmp_path / "key.pem").write_text(key)
+    (tmp_path / "chain.pem").write_text(chain)
+    read = ClientSecurity.of_librdkafka(
+        {
+            "bootstrap.servers": "b:1",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": 'al"ice',
+            "sasl.password": "se\\same",
+            "ssl.ca.location": str(authority.trusted),
+            "ssl.certificate.location": str(tmp_path / "chain.pem"),
+            "ssl.key.location": str(tmp_path / "key.pem"),
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+    )
+    assert read.protocol is SecurityProtocol.SASL_SSL
+    assert read.begin_login().begin() == b'\0al"ice\0se\\same'
+    assert ClientSecurity.of_librdkafka({}).protocol is SecurityProtocol.PLAINTEXT
+
+
 @pytest.mark.parametrize(
     ("properties", "words"),
     [

@@ -224,7 +224,7 @@ def test_a_resource_named_twice_is_refused_both_times(cluster: Cluster) -> None:
         ("100", set_to("node.id", "5"), 42, "Cannot update these configs dynamically: [node.id]"),
         ("", set_to("node.id", "5"), 42, "it is read when a broker starts"),
         ("", set_to("cordoned.log.dirs", "*"), 42, "broker id must be specified"),
-        ("", set_to("ssl.keystore.location", "x"), 42, "the only protocol spoken is PLAINTEXT"),
+        ("", set_to("ssl.keystore.location", "x"), 42, "it is read when a broker starts"),
         ("", set_to("num.io.threads", "0"), 42, "Invalid value 0 for configuration num.io.threads"),
         ("", set_to("group.consumer.assignment.interval.ms", "15001"), 42, "must not exceed"),
         ("", set_to("message.max.bites", "5"), 40, "did you mean message.max.bytes?"),

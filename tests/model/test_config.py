@@ -132,14 +132,15 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
     [
         ("allow.everyone.if.no.acl.found", "true", "only with access control: give authorizer"),
         ("authorizer.class.name", "org.example.Authorizer", "empty or org.apache.kafka"),
-        ("connections.max.reauth.ms", "3600000", "there is no access control"),
         ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
         ("group.coordinator.rebalance.protocols", "classic", "which cannot be turned off"),
-        ("listener.name.plaintext.sasl.enabled.mechanisms", "PLAIN", "not a setting of one"),
+        ("listener.name.plaintext.sasl.jaas.config", "x required;", "not a setting of one"),
         ("max.connection.creation.rate", "10", "the rate of new connections is not limited"),
         ("max.connections.per.ip.overrides", "127.0.0.1:5", "every address has the same limit"),
         ("remote.log.storage.system.enable", "true", "no tiered storage"),
-        ("sasl.enabled.mechanisms", "SCRAM-SHA-512", "there is no SASL"),
+        ("sasl.jaas.config", "x required;", "listener.name.<name>.<mechanism>.sasl.jaas.config"),
+        ("sasl.kerberos.service.name", "kafka", "Kerberos is not spoken"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "https://x", "OAUTHBEARER is not spoken"),
         ("listener.name.other.ssl.client.auth", "required", "does not know"),
         ("ssl.engine.factory.class", "org.example.Engine", "it would never be asked"),
         ("super.users", "User:admin", "only with access control: give authorizer.class.name"),
@@ -320,7 +321,27 @@ def test_a_named_listener_needs_a_protocol_it_speaks() -> None:
     assert "NAME:PROTOCOL" in refusal(listener_security_protocol_map="CLIENTS:TLS")
     for name in ("SASL_PLAINTEXT", "SASL_SSL"):
         told = refusal(listeners=f"{name}://:1,CONTROLLER://:2", inter_broker_listener_name=name)
-        assert f"{name} speaks {name}, and there is no SASL" in told
+        assert f"the listener {name} offers GSSAPI, which is not spoken" in told
+
+
+def test_a_listener_with_sasl_needs_users_and_a_login_where_brokers_use_it() -> None:
+    listeners = {"listeners": "SASL_PLAINTEXT://:1,PLAINTEXT://:2,CONTROLLER://:3"}
+    plain = {**listeners, "sasl.enabled.mechanisms": "PLAIN"}
+    assert "offers PLAIN and knows no users" in refusal(
+        **plain, inter_broker_listener_name="PLAINTEXT"
+    )
+    scram = {**listeners, "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    node(**scram, inter_broker_listener_name="PLAINTEXT")
+    assert "nothing to prove itself with: set sasl.mechanism.inter.broker.protocol" in refusal(
+        **scram, inter_broker_listener_name="SASL_PLAINTEXT"
+    )
+    login = {
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": "x required;",
+    }
+    config = NodeConfig.from_properties({**COMBINED, **scram, **login})
+    assert config.mechanism_towards("SASL_PLAINTEXT") == "SCRAM-SHA-256"
+    assert config.security_of("SASL_PLAINTEXT").jaas["SCRAM-SHA-256"][1] == "x required;"
 
 
 def test_a_listener_with_tls_needs_a_certificate() -> None:

@@ -140,6 +140,23 @@ def test_a_stream_is_delivered_exactly_once_unless_asked_otherwise() -> None:
         write_options({**target, "delivery": "exactly-once"}, streaming=False)
 
 
+def test_a_stream_is_not_delivered_exactly_once_where_our_own_client_cannot_log_in() -> None:
+    target = {
+        "kafka.bootstrap.servers": "b:1",
+        "topic": "out",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "sesame",
+    }
+    assert write_options(target, streaming=True).exactly_once
+    target["kafka.sasl.mechanism"] = "GSSAPI"
+    with pytest.raises(OptionError, match="delivery=exactly-once cannot log in"):
+        write_options(target, streaming=True)
+    weak = {**target, "delivery": "at-least-once"}
+    assert not write_options(weak, streaming=True).exactly_once
+
+
 def test_the_sink_is_idempotent_and_waits_for_all_replicas_whatever_is_set() -> None:
     target = {"kafka.bootstrap.servers": "b:1", "topic": "out"}
     settings = producer_settings(write_options(target, streaming=False))

@@ -101,6 +101,8 @@ LAZY = {
     "src/tidelog/cli": "a command imports what it needs when it runs",
     "src/tidelog/testing/plugin.py": "pytest loads it for every run",
     "src/tidelog/local/node_setup.py": "commands that only look need no settings",
+    "src/tidelog/local/local_cluster.py": "a cluster without keys needs no TLS",
+    "src/tidelog/local/development_keys.py": "only a new cluster makes some",
     "src/tidelog/shell/process.py": "a node without an HTTP listener loads no HTTP",
 }
 """Where an import may be for the type checker alone, because the real one comes later."""

@@ -29,6 +29,23 @@ DEFAULT_PORT = 9092
 DEFAULT_BROKERS = 3
 _POLL_S = 0.1
 
+Secure = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="A new cluster with TLS, certificates and users of its own, for development.",
+    ),
+]
+ViewPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Port of the live view.",
+        show_default="8080, or the next free one",
+    ),
+]
+
 
 def up(
     brokers: Annotated[
@@ -63,18 +80,11 @@ def up(
             "can break and mend nodes.",
         ),
     ] = False,
-    view_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Port of the live view.",
-            show_default="8080, or the next free one",
-        ),
-    ] = None,
+    view_port: ViewPort = None,
     no_view: Annotated[
         bool, typer.Option("--no-view", envvar="TIDELOG_NO_VIEW", help="Start no live view.")
     ] = False,
+    secure: Secure = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A broker setting; may be repeated."),
@@ -89,7 +99,9 @@ def up(
     with answering(), _noting_signals() as asked_to_stop:
         from tidelog.local.view_process import ViewProcess
 
-        cluster = _prepared(cluster_directory(data), brokers, controllers, port, dev, overrides)
+        cluster = _prepared(
+            cluster_directory(data), brokers, controllers, port, dev, overrides, secure
+        )
         view = ViewProcess(cluster.directory)
         if not cluster.running():
             view.allow_acting(dev)
@@ -122,6 +134,7 @@ def _prepared(
     port: int | None,
     dev: bool,
     overrides: dict[str, str],
+    secure: bool,
 ) -> LocalCluster:
     """The cluster in `directory`, created when there is none; not all of it runs."""
     from tidelog.local.local_cluster import LocalCluster, NoCluster
@@ -138,6 +151,12 @@ def _prepared(
             http_ports=None,
             development=dev,
             settings=overrides,
+            secure=secure,
+        )
+    if secure and not cluster.keys.exist:
+        refuse(
+            f"the cluster in {directory} was made without keys and users; --secure chooses for a "
+            "new cluster only"
         )
     nodes = cluster.descriptions.values()
     there = {
@@ -263,8 +282,30 @@ def _say_ready(cluster: LocalCluster) -> None:
     first = cluster.bootstrap.partition(",")[0]
     option = "" if first.endswith(f":{DEFAULT_PORT}") else f" --bootstrap {first}"
     say(f"ready: {cluster.bootstrap} (cluster {cluster.cluster_id}, data in {cluster.directory})")
+    if cluster.keys.exist:
+        option += f" --command-config {cluster.keys.client_properties()}"
+        _say_secure(cluster)
     say(f"try:   echo hello | tidelog produce greetings{option}")
     say(f"       tidelog consume greetings --from beginning{option}")
+
+
+def _say_secure(cluster: LocalCluster) -> None:
+    """How each kind of client is let in; the password stands in the file alone."""
+    from tidelog.local.development_keys import ADMIN, CLIENT, MECHANISM
+
+    keys = cluster.keys
+    say(f"users: {CLIENT} for clients: {keys.client_properties()}")
+    say(f"       {ADMIN} for tools:    {keys.client_properties(ADMIN)}")
+    say("       Kafka's tools and tidelog take such a file as it is: --command-config FILE")
+    say(
+        f"       librdkafka: security.protocol=SASL_SSL sasl.mechanism={MECHANISM} "
+        f"sasl.username={CLIENT} ssl.ca.location={keys.trusted}, and sasl.password from the file"
+    )
+    say(
+        f"       Python: security_protocol='SASL_SSL', sasl_mechanism='{MECHANISM}', "
+        f"sasl_plain_username='{CLIENT}', ssl_cafile='{keys.trusted}', and sasl_plain_password "
+        "from the file"
+    )
 
 
 def _start_view(view: ViewProcess, port: int | None) -> bool:

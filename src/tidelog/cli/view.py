@@ -19,11 +19,13 @@ from tidelog.cli.options import (
     DataDirectory,
     bootstrap_of,
     cluster_directory,
+    command_security,
     was_given,
 )
 from tidelog.cli.output import say
 
 if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
     from tidelog.http.questions import NodeListener
     from tidelog.view.server import ViewedCluster
 
@@ -75,11 +77,13 @@ def _elsewhere(listeners: tuple[NodeListener, ...], bootstrap: str | None) -> Vi
     found = survey(listeners)
     for why in found.silent.values():
         say(f"{why}; it is asked again and again", style="yellow")
-    cluster_id = _refuse_other_brokers(where, found.cluster_id)
-    return ViewedCluster(listeners, where, cluster_id=cluster_id)
+    cluster_id = _refuse_other_brokers(where, found.cluster_id, command_security())
+    return ViewedCluster(listeners, where, cluster_id=cluster_id, security=command_security())
 
 
-def _refuse_other_brokers(bootstrap: str, cluster_id: str | None) -> str | None:
+def _refuse_other_brokers(
+    bootstrap: str, cluster_id: str | None, security: ClientSecurity | None
+) -> str | None:
     """The id of the cluster, unless brokers say that they are of another one."""
     from tidelog.client.admin import Admin
     from tidelog.client.blocking import Client
@@ -87,7 +91,9 @@ def _refuse_other_brokers(bootstrap: str, cluster_id: str | None) -> str | None:
     from tidelog.monitor.node_survey import PATIENCE_S, refuse_mixture
 
     try:
-        with Client(bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+        with Client(
+            bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S, security=security
+        ) as client:
             told, _, _ = Admin(client).describe_cluster()
     except ClientError as error:
         say(f"{error}; topics and groups are shown once it answers", style="yellow")
@@ -108,11 +114,18 @@ def _on_this_machine(data: Path | None, bootstrap: str | None) -> ViewedCluster:
     if not listeners:
         refuse(f"no node of the cluster in {cluster.directory} has an http.listener")
     token = new_token() if ViewProcess(cluster.directory).may_act else None
-    where = cluster.bootstrap
+    where, security = cluster.bootstrap, command_security() or cluster.security()
     if bootstrap is not None:
         where = bootstrap_of(bootstrap, None)
-        _refuse_other_brokers(where, cluster.cluster_id)
-    return ViewedCluster(listeners, where, cluster.directory, token, cluster_id=cluster.cluster_id)
+        _refuse_other_brokers(where, cluster.cluster_id, security)
+    return ViewedCluster(
+        listeners,
+        where,
+        cluster.directory,
+        token,
+        cluster_id=cluster.cluster_id,
+        security=security,
+    )
 
 
 def _serve(viewed: ViewedCluster, port: int | None, *, open_browser: bool) -> None:

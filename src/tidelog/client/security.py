@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ from tidelog.model.settings.security import SASL_MECHANISMS, SecurityProtocol, T
 from tidelog.model.settings.setting import unknown_key
 from tidelog.security.clients import sasl_client
 from tidelog.security.exchange import SaslClient
-from tidelog.security.jaas import parse_jaas
+from tidelog.security.jaas import jaas_text, parse_jaas
 from tidelog.security.scram import NONCE_BYTES
 from tidelog.tls.contexts import client_context
 
@@ -78,6 +78,24 @@ class ClientSecurity:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
+    @classmethod
+    def of_librdkafka(cls, settings: Mapping[str, str]) -> ClientSecurity:
+        """The same in the words of librdkafka, as Spark's sources and sinks take them."""
+        properties = {
+            _PROTOCOL: settings.get(_PROTOCOL, SecurityProtocol.PLAINTEXT.name).upper(),
+            _MECHANISM: settings.get(_MECHANISM) or settings.get("sasl.mechanisms", ""),
+        }
+        mechanism = properties[_MECHANISM]
+        if mechanism in SASL_MECHANISMS:
+            user, password = settings.get("sasl.username"), settings.get("sasl.password")
+            if user is None or password is None:
+                raise ConfigError("sasl.username and sasl.password must be given")
+            properties[_JAAS] = jaas_text(mechanism, user, password)
+        for key, ours in _OF_LIBRDKAFKA.items():
+            if key in settings:
+                properties |= ours(settings[key])
+        return cls(properties)
+
     def __repr__(self) -> str:
         return f"ClientSecurity({self.protocol.name})"
 
@@ -101,6 +119,40 @@ class ClientSecurity:
     @cached_property
     def _context(self) -> ssl.SSLContext:
         return client_context(self._tls)
+
+
+def _file(key: str) -> Callable[[str], dict[str, str]]:
+    def read(path: str) -> dict[str, str]:
+        try:
+            return {key: Path(path).read_text(encoding="ascii")}
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from error
+
+    return read
+
+
+_OF_LIBRDKAFKA: Final[Mapping[str, Callable[[str], dict[str, str]]]] = {
+    "ssl.ca.location": lambda path: {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": path,
+    },
+    "ssl.ca.pem": lambda text: {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": text,
+    },
+    "ssl.certificate.location": _file("ssl.keystore.certificate.chain"),
+    "ssl.certificate.pem": lambda text: {"ssl.keystore.certificate.chain": text},
+    "ssl.key.location": lambda path: {
+        "ssl.keystore.type": "PEM",
+        **_file("ssl.keystore.key")(path),
+    },
+    "ssl.key.pem": lambda text: {"ssl.keystore.type": "PEM", "ssl.keystore.key": text},
+    "ssl.key.password": lambda text: {"ssl.key.password": text},
+    "ssl.endpoint.identification.algorithm": lambda text: {
+        "ssl.endpoint.identification.algorithm": "" if text.lower() == "none" else text
+    },
+}
+"""What the settings of librdkafka are in ours."""
 
 
 def _login(properties: Mapping[str, str]) -> tuple[str, str, str]:

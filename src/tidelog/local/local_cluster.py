@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.local.development_keys import ADMIN, DevelopmentKeys
 from tidelog.local.links import LinkProxies
 from tidelog.local.node_process import NodeProcess, NodeState, NodeTrouble
 from tidelog.local.node_setup import (
@@ -40,6 +41,9 @@ from tidelog.local.node_setup import (
 from tidelog.local.ports import HOST
 from tidelog.local.view_process import ViewProcess
 from tidelog.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tidelog.client.security import ClientSecurity
 
 _DESCRIPTION: Final = "cluster.json"
 _POLL_S: Final = 0.01
@@ -114,11 +118,13 @@ class LocalCluster:
         http_ports: Sequence[int] | None = (),
         development: bool = False,
         settings: Mapping[str, str] | None = None,
+        secure: bool = False,
     ) -> LocalCluster:
         """Format a new cluster, with a broker on each port, in an empty or missing directory.
 
         Without separate controllers the first brokers are controllers as well. Nodes answer over
         HTTP as long as there are ports for it; with None, all of them do, beside their other ports.
+        A `secure` one has keys and users of its own (`keys`), and asks everybody who he is.
         """
         if directory.exists() and any(directory.iterdir()):
             raise NodeTrouble(
@@ -130,7 +136,7 @@ class LocalCluster:
         existed = directory.exists()
         try:
             cluster_id = set_up_nodes(
-                directory, nodes, development=development, settings=settings or {}
+                directory, nodes, development=development, settings=settings or {}, secure=secure
             )
             cluster = cls(directory, cluster_id, nodes)
             cluster._write_description()
@@ -138,6 +144,22 @@ class LocalCluster:
             _remove_what_was_made(directory, existed, nodes)
             raise
         return cluster
+
+    @property
+    def keys(self) -> DevelopmentKeys:
+        """Its keys and users; `exist` says whether there are any."""
+        return DevelopmentKeys.of(self.directory)
+
+    def security(self, *, of_nodes: bool = False) -> ClientSecurity | None:
+        """How its brokers let us in, or the listeners that nodes keep to themselves."""
+        keys = self.keys
+        if not keys.exist:
+            return None
+        from tidelog.client.security import ClientSecurity
+
+        return ClientSecurity.of_file(
+            keys.node_properties if of_nodes else keys.client_properties(ADMIN)
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -236,8 +258,11 @@ class LocalCluster:
         """Whom most of the running controllers take for the leader of their quorum."""
         from tidelog.client.probe import known_controller
 
+        security = self.security(of_nodes=True)
         answers = [
-            known_controller(HOST, self.descriptions[node_id].ports[-1], timeout_s=1.0)
+            known_controller(
+                HOST, self.descriptions[node_id].ports[-1], timeout_s=1.0, security=security
+            )
             for node_id, node in sorted(self.nodes.items())
             if self._is_controller(node_id) and node.state is NodeState.RUNNING
         ]
@@ -331,8 +356,11 @@ class LocalCluster:
 
         description = self.descriptions[node_id]
         if description.is_broker:
-            return is_unfenced(HOST, description.port, node_id, timeout_s=1.0)
-        return known_controller(HOST, description.port, timeout_s=1.0) is not None
+            security = self.security()
+            return is_unfenced(HOST, description.port, node_id, timeout_s=1.0, security=security)
+        security = self.security(of_nodes=True)
+        known = known_controller(HOST, description.port, timeout_s=1.0, security=security)
+        return known is not None
 
     def _refuse_ended(self, node_ids: list[int]) -> None:
         for node_id in node_ids:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.local.development_keys import MECHANISM, DevelopmentKeys
 from tidelog.local.node_process import NodeTrouble
 from tidelog.local.ports import HOST, port_is_free
 from tidelog.model.errors import ConfigError
@@ -211,12 +212,14 @@ def node_directory(directory: Path, node_id: int) -> Path:
     return directory / f"node-{node_id}"
 
 
-def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) -> dict[str, str]:
+def node_properties(
+    data: Path, node: NodeDescription, around: Neighbourhood, *, secure: bool = False
+) -> dict[str, str]:
     """The configuration a node of a local cluster starts with."""
     return {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.node_id),
-        **_listeners(node),
+        **_listeners(node, "CLIENTS" if secure else "PLAINTEXT"),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": ",".join(around.controllers),
         "log.dirs": str(data),
@@ -231,11 +234,11 @@ def node_properties(data: Path, node: NodeDescription, around: Neighbourhood) ->
     }
 
 
-def _listeners(node: NodeDescription) -> dict[str, str]:
+def _listeners(node: NodeDescription, of_clients: str) -> dict[str, str]:
     """Where a node listens, and what it tells others of that."""
     links = node.links or NodeLinks(None, None, None)
     listeners = {
-        "PLAINTEXT": (node.listener, node.listener),
+        of_clients: (node.listener, node.listener),
         "REPLICATION": (links.replication, links.replication_proxy),
         "CONTROLLER": (node.controller_listener, links.controller_proxy),
     }
@@ -258,13 +261,21 @@ def set_up_nodes(
     *,
     development: bool,
     settings: Mapping[str, str],
+    secure: bool = False,
 ) -> str:
     """Check configurations and ports, format the data directories; the id of the new cluster."""
     from tidelog.model.settings.endpoints import InitialController
+    from tidelog.security.scram_option import parse_add_scram
     from tidelog.shell.entropy import SystemEntropy
     from tidelog.shell.format import format_node
 
     entropy = SystemEntropy()
+    keys = DevelopmentKeys.of(directory)
+    passwords = keys.make(node.node_id for node in nodes) if secure else {}
+    users = [
+        parse_add_scram(f"{MECHANISM}=[name={user},password={password}]", entropy)
+        for user, password in passwords.items()
+    ]
     controllers = {node.node_id: node.quorum_address for node in nodes if node.quorum_address}
     initial = tuple(
         InitialController(node_id, HOST, int(listener.rpartition(":")[2]), entropy.uuid())
@@ -274,7 +285,9 @@ def set_up_nodes(
     checked = []
     for node in nodes:
         home = node_directory(directory, node.node_id)
-        properties = node_properties(home / "data", node, around)
+        properties = node_properties(home / "data", node, around, secure=secure)
+        if secure:
+            properties |= keys.node_settings(node.node_id, passwords)
         properties.update(_DEVELOPMENT if development else {})
         properties.update(settings)
         checked.append((home, properties, _checked(properties, home, node), node.is_controller))
@@ -287,7 +300,9 @@ def set_up_nodes(
     cluster_id: str | None = None
     for home, properties, config, is_controller in checked:
         home.mkdir(parents=True, exist_ok=True)
-        cluster_id = format_node(config, cluster_id, initial if is_controller else None)
+        cluster_id = format_node(
+            config, cluster_id, initial if is_controller else None, first_users=users
+        )
         _write_properties(home / "node.properties", properties)
     return cluster_id or ""
 
@@ -369,5 +384,6 @@ def _checked(properties: Mapping[str, str], home: Path, node: NodeDescription) -
 
 def _write_properties(path: Path, properties: Mapping[str, str]) -> None:
     temporary = path.with_name(path.name + ".tmp")
+    temporary.touch(mode=0o600)  # it may hold a password
     temporary.write_text(write_properties(properties), encoding="utf-8")
     os.replace(temporary, path)

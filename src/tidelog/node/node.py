@@ -198,7 +198,9 @@ class Node:
             if rules is None:
                 connection.principal = who
             else:  # whatever it has shown, it proves itself by other means
-                connection.authentication = Authentication(runtime, connection, rules)
+                authentication = Authentication(runtime, connection, rules)
+                connection.authentication = authentication
+                connection.waiting[authentication] = None
             return
         runtime.announce(
             ConnectionDropped(listener=happened.listener, peer_host=happened.peer_host, cause=who)

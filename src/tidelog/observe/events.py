@@ -215,15 +215,15 @@ class AuthenticationRefused:
 
     listener: str
     peer_host: str
-    mechanism: str | None
-    """None when it never chose one."""
-    user: str | None
-    """Whom it claimed to be, if there is such a user."""
+    mechanism: str
+    """Empty when it never chose one."""
+    user: str
+    """Whom it claimed to be; empty when there is no such user."""
     cause: str
 
     def __str__(self) -> str:
-        who = f" as {self.user}" if self.user is not None else ""
-        how = f" by {self.mechanism}" if self.mechanism is not None else ""
+        who = f" as {self.user}" if self.user else ""
+        how = f" by {self.mechanism}" if self.mechanism else ""
         return f"{self.peer_host} at {self.listener} not let in{who}{how}"
 
 

@@ -47,6 +47,12 @@ class JaasEntry(NamedTuple):
         return None if user is None or password is None else (user, password)
 
 
+def jaas_text(mechanism: str, user: str, password: str) -> str:
+    """A line that `parse_jaas` reads back: a login with user and password."""
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in (user, password)]
+    return f'{_MODULES[mechanism]} required username="{quoted[0]}" password="{quoted[1]}";'
+
+
 def parse_jaas(key: str, mechanism: str, text: str) -> JaasEntry:
     """The entry in the value of `key`, which must be one of the mechanism's module."""
     words = _words(key, text)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from tidelog.client.security import ClientSecurity
+from tidelog.model.errors import ConfigError
 from tidelog.spark import option_names
 from tidelog.spark.errors import OptionError
 from tidelog.spark.source.range_limits import (
@@ -166,12 +168,8 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
             "was written from one that was not: use writeStream, or leave delivery out"
         )
     client = option_names.client_settings(options)
-    protocol = client.get("security.protocol", "plaintext").lower()
-    if exactly_once and protocol != "plaintext":
-        raise OptionError(
-            f"delivery=exactly-once works over PLAINTEXT, not over {protocol.upper()}: "
-            "set delivery to at-least-once"
-        )
+    if exactly_once:
+        _refuse_unspoken(client)
     return WriteOptions(
         client=client,
         topic=given.texts.get("topic"),
@@ -183,6 +181,17 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         ),
         max_block_ms=_client_count(options, "kafka.max.block.ms") or DEFAULT_MAX_BLOCK_MS,
     )
+
+
+def _refuse_unspoken(client: Mapping[str, str]) -> None:
+    """Exactly once needs requests that librdkafka does not have, so our own client logs in, too."""
+    try:
+        ClientSecurity.of_librdkafka(client)
+    except ConfigError as error:
+        raise OptionError(
+            f"delivery=exactly-once cannot log in with these settings ({error}): mend them, or set "
+            "delivery to at-least-once"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

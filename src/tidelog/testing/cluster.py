@@ -34,8 +34,11 @@ class Cluster:
         controllers: int = 0,
         http: bool = False,
         settings: Mapping[str, str] | None = None,
+        secure: bool = False,
     ) -> None:
-        """With `http`, every node answers questions over HTTP as well."""
+        """With `http`, every node answers questions over HTTP as well; a `secure` cluster asks
+        everybody who he is, and `client_properties` says how to be let in."""
+        self._secure = secure
         self._brokers = brokers
         self._http = http
         self._controllers = controllers
@@ -58,6 +61,7 @@ class Cluster:
                 controller_ports=ports[self._brokers : self._brokers + others],
                 http_ports=ports[self._brokers + others :],
                 settings=self._settings,
+                secure=self._secure,
             )
             self._cluster.start()
         except BaseException:
@@ -91,6 +95,13 @@ class Cluster:
     def bootstrap(self) -> str:
         """host:port for any client."""
         return self.local.bootstrap
+
+    @property
+    def client_properties(self) -> Path:
+        """A file of client properties (`security.protocol`, `sasl.*`, `ssl.*`) that lets one in."""
+        if not self._secure:
+            raise RuntimeError("the cluster was made without `secure`")
+        return self.local.keys.client_properties()
 
     @property
     def cluster_id(self) -> str:

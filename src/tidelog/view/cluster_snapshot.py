@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tidelog.client.admin import BrokerEntry, QuorumDescription, QuorumMember
 from tidelog.client.blocking import Client
+from tidelog.client.security import ClientSecurity
 from tidelog.http.questions import NodeListener
 from tidelog.model.errors import TidelogError
 from tidelog.model.ids import NO_LEADER, ZERO_UUID
@@ -36,12 +37,16 @@ class ClusterLook(NamedTuple):
     """What could not be learnt, and why."""
 
 
-def look_at(bootstrap: str, listeners: tuple[NodeListener, ...]) -> ClusterLook:
+def look_at(
+    bootstrap: str, listeners: tuple[NodeListener, ...], security: ClientSecurity | None
+) -> ClusterLook:
     """Ask nodes over HTTP and brokers as a client; blocks for some seconds at most."""
     told = look_at_nodes(listeners)
     nodes = {each.address: one for each, one in zip(listeners, told, strict=True)}
     try:
-        with Client(bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S) as client:
+        with Client(
+            bootstrap, timeout_s=PATIENCE_S, request_timeout_s=PATIENCE_S, security=security
+        ) as client:
             cluster = Onlooker(client, (), None).look(partitions=False)
     except TidelogError as error:
         return ClusterLook(nodes, None, (f"disks, voters and moves: {error}",))

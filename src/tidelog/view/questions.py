@@ -20,6 +20,7 @@ from tidelog.client.groups import Groups
 from tidelog.client.offsets import EARLIEST, LATEST, BoundsSurvey, Isolation, find_offsets
 from tidelog.client.reassignment_plan import Plan, write_plan
 from tidelog.client.reassignments import Reassignments
+from tidelog.client.security import ClientSecurity
 from tidelog.client.transactions import Transactions
 from tidelog.http.messages import json_text
 from tidelog.model.errors import ConfigError
@@ -42,8 +43,9 @@ _MOST_TRANSACTIONS: Final = 200
 class KafkaQuestions:
     """Questions to one cluster."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity | None = None) -> None:
         self._bootstrap = bootstrap
+        self._security = security
 
     @contextmanager
     def client(self) -> Iterator[Client]:
@@ -52,6 +54,7 @@ class KafkaQuestions:
             client_id="tidelog-view",
             timeout_s=_TIMEOUT_S,
             request_timeout_s=_TIMEOUT_S,
+            security=self._security,
         ) as client:
             yield client
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tidelog import __version__
+from tidelog.client.security import ClientSecurity
 from tidelog.http.connection import HttpLimits
 from tidelog.http.messages import (
     JSON,
@@ -78,6 +79,8 @@ class ViewedCluster(NamedTuple):
     pipelines: tuple[Path, ...] = ()
     cluster_id: str | None = None
     """Where it is known beforehand; else the first node that answers says it."""
+    security: ClientSecurity | None = None
+    """How its brokers let us in."""
 
     @property
     def other_bootstrap(self) -> str | None:
@@ -94,7 +97,7 @@ class ViewServer:
 
     def __init__(self, viewed: ViewedCluster, report: Callable[[str], None]) -> None:
         self._viewed = viewed
-        self._questions = KafkaQuestions(viewed.bootstrap)
+        self._questions = KafkaQuestions(viewed.bootstrap, viewed.security)
         self._actions = None
         self._commands = Commands(viewed.directory, viewed.other_bootstrap)
         if viewed.token is not None and viewed.directory is not None:
@@ -256,7 +259,7 @@ class ViewServer:
         loop = asyncio.get_running_loop()
         viewed = self._viewed
         return await loop.run_in_executor(
-            self._executor, look_at, viewed.bootstrap, viewed.listeners
+            self._executor, look_at, viewed.bootstrap, viewed.listeners, viewed.security
         )
 
     def _processes(self) -> Mapping[str, ProcessSeen]:

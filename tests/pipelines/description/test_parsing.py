@@ -261,17 +261,10 @@ tables:
 """
 
 
-def test_a_topic_is_not_written_exactly_once_on_a_secured_cluster(mistakes: Mistakes) -> None:
-    (found,) = mistakes(SECURED.replace("TARGET", "p"))
-    assert found.startswith("4: a cannot be written to p exactly once over SASL_SSL, only over PLA")
-    assert "to_topic: {topic: p, delivery: at-least-once}" in found
-
-
 def test_delivery_to_a_topic_can_be_weakened(describe: Describe) -> None:
     pipeline = describe(SECURED.replace("TARGET", "{topic: p, delivery: at-least-once}"))
     assert "'delivery': 'at-least-once'" in table_source(pipeline, pipeline.tables["a"])
-    plain = SECURED.replace("sasl_ssl", "plaintext").replace("TARGET", "p")
-    pipeline = describe(plain)
+    pipeline = describe(SECURED.replace("TARGET", "p"))
     assert "'delivery': 'exactly-once'" in table_source(pipeline, pipeline.tables["a"])
 
 

@@ -54,7 +54,7 @@ def test_our_own_words_are_found_in_what_spark_says() -> None:
 @pytest.mark.parametrize(
     "refused",
     [
-        OptionError("delivery=exactly-once works over PLAINTEXT, not over SSL"),
+        OptionError("delivery=exactly-once needs a streaming query"),
         LostTransaction("transactions of batch 7 were aborted after it was decided"),
         Fenced("another run has taken over"),
     ],

@@ -172,7 +172,7 @@ class SaslSettings(Settings):
         "default, Kafka's, cannot be kept: name some.",
         Limit(
             f"a list of {', '.join(SASL_MECHANISMS)}, at least one of them",
-            lambda names: bool(names) and each_of(*SASL_MECHANISMS).holds(names),
+            lambda names: bool(names) and each_of(_KERBEROS, *SASL_MECHANISMS).holds(names),
         ),
     )
     sasl_mechanism_controller_protocol = Setting(
@@ -180,14 +180,14 @@ class SaslSettings(Settings):
         _KERBEROS,
         "Mechanism by which this node proves to controllers who it is; Kafka's default cannot be "
         "kept.",
-        one_of(*SASL_MECHANISMS),
+        one_of(_KERBEROS, *SASL_MECHANISMS),
     )
     sasl_mechanism_inter_broker_protocol = Setting(
         ConfigType.STRING,
         _KERBEROS,
         "Mechanism by which this broker proves to others who it is; Kafka's default cannot be "
         "kept.",
-        one_of(*SASL_MECHANISMS),
+        one_of(_KERBEROS, *SASL_MECHANISMS),
     )
     sasl_server_max_receive_size = Setting(
         ConfigType.INT,

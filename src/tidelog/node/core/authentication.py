@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tidelog.model.principal import USER_TYPE, Principal
 from tidelog.model.time import Now
-from tidelog.node.core.connections import Connection
 from tidelog.node.core.deadlines import Deadline
 from tidelog.node.core.effects import LimitFrames
 from tidelog.node.core.runtime import Runtime
@@ -63,10 +62,30 @@ class Failure(NamedTuple):
     why: str
 
 
+class ProvingConnection(Protocol):
+    """The connection whose peer has to prove who it is."""
+
+    principal: Principal
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def listener(self) -> str: ...
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def close(self, reason: str) -> None: ...
+
+
 class Authentication:
     """One connection of a listener with SASL."""
 
-    def __init__(self, runtime: Runtime, connection: Connection, rules: SaslRules) -> None:
+    def __init__(self, runtime: Runtime, connection: ProvingConnection, rules: SaslRules) -> None:
         self._runtime = runtime
         self._connection = connection
         self._rules = rules
@@ -82,7 +101,6 @@ class Authentication:
         self._deadline: Deadline | None = runtime.deadlines.at(
             self._started_ms + WITHIN_MS, self._too_late
         )
-        connection.waiting[self] = None
         runtime.effects.append(LimitFrames(connection.id, rules.frame_bytes_before))
 
     @property
@@ -206,8 +224,8 @@ class Authentication:
             AuthenticationRefused(
                 listener=self._connection.listener,
                 peer_host=self._connection.peer_host,
-                mechanism=self._mechanism or None,
-                user=user,
+                mechanism=self._mechanism,
+                user=user or "",
                 cause=why,
             )
         )

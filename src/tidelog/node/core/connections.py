@@ -14,16 +14,14 @@ Invariant  A peer that is throttled gets its answers, and is not read until its 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.time import Now
+from tidelog.node.core.authentication import Authentication
 from tidelog.node.core.deadlines import Deadlines
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
-
-if TYPE_CHECKING:
-    from tidelog.node.core.authentication import Authentication
 
 UNANSWERED_MAX: Final = 256
 RESUME_BELOW: Final = UNANSWERED_MAX // 2

@@ -20,7 +20,6 @@ from tidelog.pipelines.description.reading import Reading
 from tidelog.pipelines.description.spec import (
     DEFAULT_BOOTSTRAP,
     POSITION,
-    Delivery,
     Pipeline,
     Table,
     TopicOutput,
@@ -31,7 +30,6 @@ from tidelog.pipelines.description.table_parsing import NAME, read_table
 from tidelog.pipelines.description.yaml_nodes import Given, read_yaml
 
 FILE_NAME: Final = "pipeline.yaml"
-_PLAINTEXT: Final = "PLAINTEXT"
 _KEYS: Final = (
     "name", "bootstrap", "client", "storage", "max_offsets_per_batch", "spark", "tables", "views",
 )  # fmt: skip
@@ -120,7 +118,6 @@ def _check_lineage(reading: Reading, pipeline: Pipeline) -> None:
 
 
 def _check_topic_outputs(reading: Reading, pipeline: Pipeline) -> None:
-    protocol = pipeline.client.get("security.protocol", _PLAINTEXT).upper()
     for table in pipeline.tables.values():
         if not isinstance(table.output, TopicOutput):
             continue
@@ -129,13 +126,6 @@ def _check_topic_outputs(reading: Reading, pipeline: Pipeline) -> None:
         if topic in source.topics or matched:
             reading.wrong(
                 table.output.line, f"{table.name} would read what it writes to {topic}, for ever"
-            )
-        if protocol != _PLAINTEXT and table.output.delivery is Delivery.EXACTLY_ONCE:
-            reading.wrong(
-                table.output.line,
-                f"{table.name} cannot be written to {topic} exactly once over {protocol}, only "
-                f"over {_PLAINTEXT}: to_topic: {{topic: {topic}, delivery: at-least-once}} "
-                "works, and may repeat rows when a run is killed",
             )
 
 

@@ -13,6 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from tidelog.client.blocking import Client
+from tidelog.client.security import ClientSecurity
 from tidelog.spark.errors import SinkError
 from tidelog.spark.options import WriteOptions
 from tidelog.spark.shipping import Shipped
@@ -67,7 +68,12 @@ class ExactlyOnceWriter(Shipped, DataSourceStreamArrowWriter):
                 self.decision_type.asking(client, self._options, batchId, written).abort()
 
     def _client(self) -> Client:
-        return Client(self._options.bootstrap, client_id=_CLIENT_ID, timeout_s=60.0)
+        return Client(
+            self._options.bootstrap,
+            client_id=_CLIENT_ID,
+            timeout_s=60.0,
+            security=ClientSecurity.of_librdkafka(self._options.client),
+        )
 
 
 def task_identity() -> TaskIdentity:
