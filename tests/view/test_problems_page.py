@@ -39,15 +39,10 @@ def problem(page: Page, kind: str) -> Locator:
 
 def test_everything_that_health_tells_stands_on_the_page_worst_first(browser: Browser) -> None:
     cluster = SimulatedCluster({"orders": 4})
-    for index, fields in enumerate(
-        (
-            {"leader": -1, "isr": []},
-            {"leader": 101, "isr": [101]},
-            {"leader": 102, "isr": [102, 100]},
-            {"leader": 101},
-        )
-    ):
-        cluster.change(index, **fields)
+    cluster.change(0, leader=-1, isr=[])
+    cluster.change(1, leader=101, isr=[101])
+    cluster.change(2, leader=102, isr=[102, 100])
+    cluster.change(3, leader=101)
     cluster.fenced = {100}
     cluster.directories = [{"path": "/data", "id": "x", "offline": "EIO"}]
     cluster.clocks_ahead_ms = {102: 90_000}
