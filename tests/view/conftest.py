@@ -14,6 +14,8 @@ from tidelog.client.blocking import Client
 from tidelog.local.local_cluster import LocalCluster
 from tidelog.local.view_process import ViewProcess
 
+expect.set_options(timeout=15_000)  # other programs may take most of the machine
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

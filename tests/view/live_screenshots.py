@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from playwright.sync_api import Browser, Page
@@ -22,6 +23,22 @@ TOPICS = {"clicks": 24, "orders": 6, "payments": 12, "shipments": 9}
 KILLED = 101
 
 
+def as_it_opens(_: Page) -> None:
+    """Nothing has to be done for the picture."""
+
+
+def open_an_election(page: Page) -> None:
+    page.locator(".event-list > li > button", has_text="is led by").first.click()
+    page.locator(".opened-event .chain li").first.wait_for()
+
+
+def go_back_before_the_kill(page: Page) -> None:
+    page.locator(".event-list > li > button", has_text="fenced").first.click()
+    page.get_by_role("button", name="the cluster at this moment").click()
+    page.get_by_label("one event back").click()
+    page.wait_for_timeout(500)
+
+
 class LiveShot(NamedTuple):
     """One picture: which screen, and how."""
 
@@ -29,13 +46,14 @@ class LiveShot(NamedTuple):
     place: str
     theme: Literal["light", "dark"] = "light"
     size: tuple[int, int] = LAPTOP
+    prepare: Callable[[Page], None] = as_it_opens
 
 
-BEFORE = (LiveShot("live-partition", "/partition/orders-1"),)
+BEFORE = (LiveShot("live-microscope", "/microscope/orders-1,payments-2", "dark"),)
 AFTER = (
     LiveShot("live", "/"),
-    LiveShot("live-timeline", "/timeline", "dark"),
-    LiveShot("live-messages", "/topics/orders"),
+    LiveShot("live-timeline", "/timeline", "dark", prepare=open_an_election),
+    LiveShot("live-past", "/timeline", prepare=go_back_before_the_kill),
     LiveShot("live-phone", "/", "dark", PHONE),
 )
 
@@ -91,6 +109,7 @@ def take(browser: Browser, address: str, shot: LiveShot) -> None:
     page.locator(".status.live").wait_for()
     page.evaluate("(place) => { location.hash = place; }", shot.place)
     page.wait_for_timeout(4000)  # the picture shall show a cluster that has been looked at
+    shot.prepare(page)
     page.screenshot(path=IMAGES / f"{shot.name}.png")
     page.close()
 

@@ -195,6 +195,18 @@ def test_acts_are_chosen_and_their_ends_stand_side_by_side(
         assert "gets nothing" in lost and "reads a, b, c" in kept
 
 
+def test_the_high_watermark_of_an_empty_log_stands_at_its_beginning(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    with opened(browser, files["before-leader-epochs"]) as page:
+        page.get_by_role("button", name="side by side").click()
+        for lost in page.locator(".comparison .stage").first.locator("[data-broker]").all():
+            expect(lost).to_have_attribute("data-end", "0")
+            line, log = (lost.locator(part).bounding_box() for part in (".mark line", ".trough"))
+            assert line is not None and log is not None
+            assert abs(line["y"] - log["y"]) < 5
+
+
 def test_of_a_long_run_the_page_tells_what_it_leaves_out(browser: Browser, tmp_path: Path) -> None:
     recorder = record_transcript(scenario_text("healed_cut"), TopicPartition("orders", 0)).recorder
     steps = recorder.steps

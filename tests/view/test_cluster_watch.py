@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 from tests.view.simulated_nodes import SimulatedCluster, running
@@ -12,6 +13,7 @@ from tests.view.test_server import Stream, serving
 
 from tidelog.http.questions import NodeListener
 from tidelog.monitor.snapshot import ProcessSeen
+from tidelog.view.cluster_snapshot import ClusterLook
 from tidelog.view.cluster_watch import ClusterWatch
 from tidelog.view.server import ViewedCluster
 
@@ -125,3 +127,42 @@ def test_a_task_that_fails_is_told_and_begins_anew() -> None:
         "the view goes on after OSError: the disk hiccups",
         "the view goes on after ZeroDivisionError: a mistake of ours",
     ]
+
+
+LOOK_S = 0.3
+"""After a look that takes so long, the view rests for 15 s."""
+
+
+async def second_look_after_an_unclean_election(
+    cluster: SimulatedCluster, listeners: list[NodeListener]
+) -> None:
+    looked = asyncio.Semaphore(0)
+
+    async def look_around() -> ClusterLook:
+        await asyncio.sleep(LOOK_S)
+        looked.release()
+        return ClusterLook()
+
+    watch = ClusterWatch(listeners, {}, print, look_around=look_around)
+
+    async def browse() -> None:
+        async for _ in watch.look():
+            pass
+
+    browser = asyncio.ensure_future(browse())
+    async with asyncio.timeout(10):
+        await looked.acquire()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * LOOK_S):
+                await looked.acquire()
+                raise AssertionError("it should rest")
+        cluster.announce(100, "LeaderElected", unclean=True, topic="orders", partition=0)
+        await looked.acquire()
+    browser.cancel()
+    await watch.end()
+
+
+def test_an_unclean_election_is_looked_at_at_once_and_what_costs_is_not_repeated_soon() -> None:
+    cluster = SimulatedCluster({"orders": 1})
+    with running(cluster) as listeners:
+        asyncio.run(second_look_after_an_unclean_election(cluster, listeners))

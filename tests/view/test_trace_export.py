@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from tests.view.trace_format import complaints_about
 
 from tidelog.view.trace_export import trace_of
 
@@ -48,6 +51,15 @@ def test_events_stand_in_the_process_of_their_node_with_all_they_say() -> None:
         "name": "process_name",
         "args": {"name": "node 102"},
     } in trace
+
+
+def test_every_event_has_what_readers_of_the_format_need() -> None:
+    at_once = [elected(4, 101, 2), elected(4, 102, 3)]
+
+    trace = trace_of([elected(1, 100, 1), *at_once, elected(9, -1, 4)])
+
+    assert json.loads(json.dumps(trace)) == trace
+    assert complaints_about(trace) == []
 
 
 def test_nothing_happened_makes_an_empty_trace() -> None:

@@ -10,9 +10,10 @@ Invariant  A browser that does not read is let go of, never waited for.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -40,7 +41,10 @@ _TELL_EVERY_S: Final = 0.05
 _ASK_AGAIN_S: Final = 0.25
 _ASK_A_STRANGER_AGAIN_S: Final = 5.0
 _LOOK_AT_PROCESSES_S: Final = 0.5
-_LOOK_AROUND_S: Final = 3.0
+_LOOK_AROUND_S: Final = (3.0, 15.0)
+"""How long at least and at most nobody looks around after a look."""
+_LOOK_REST: Final = 60
+"""So many times as long as a look took, none follows it, within these bounds."""
 _GO_ON_S: Final = 3.0
 """How long the streams stay open when the last browser leaves: a page that is loaded anew is back
 at once."""
@@ -117,6 +121,7 @@ class ClusterWatch:
         self._targets: dict[str, str] = {}
         self._metadata_from: str | None = None
         self._something = asyncio.Event()
+        self._look_soon = asyncio.Event()
         self._closing: asyncio.TimerHandle | None = None
         self._cluster_told = ""
 
@@ -335,9 +340,15 @@ class ClusterWatch:
     async def _look_around_again_and_again(self) -> None:
         while True:
             turns = {address: node.turns for address, node in self.picture.nodes.items()}
+            self._look_soon.clear()
+            began = time.monotonic()
             self._health.learn(await self._look_around(), turns)
             self._something.set()
-            await asyncio.sleep(_LOOK_AROUND_S)
+            least, most = _LOOK_AROUND_S
+            rest = min(most, max(least, _LOOK_REST * (time.monotonic() - began)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._look_soon.wait()
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -355,6 +366,8 @@ class ClusterWatch:
         self._unsorted.clear()
         if not new:
             return
+        if any(each.get("unclean") for each in new):
+            self._look_soon.set()
         self.events = sorted([*self.events, *new], key=_moment)[-_EVENTS_KEPT:]
         for first in range(0, len(new), _EVENTS_AT_ONCE):
             self._tell_all("events", new[first : first + _EVENTS_AT_ONCE])

@@ -50,7 +50,8 @@ def _leaderships(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if name not in lines:
             lines[name] = len(lines) + 1
             trace.append(_named("thread_name", _LEADERS, lines[name], name))
-        if (before := open_since.get(name)) is not None:
+        before = open_since.get(name)
+        if before is not None and _moment_us(before) < _moment_us(event):  # slices never overlap
             trace.append(_leadership(before, lines[name], _moment_us(event)))
         open_since[name] = event
     trace += [_leadership(event, lines[name], last_us) for name, event in open_since.items()]

@@ -4,7 +4,8 @@
 //
 //   brokers      [100, 101, 102]
 //   replicas     { 101: { life, role, epoch, start, end, highWatermark, runs: [[epoch, start, end]],
-//                         inSync, known: [[follower, offset]], parked: [offset] } }
+//                         inSync, known: [[follower, offset]], parked: [offset] } }; one of which nobody
+//              told what it holds is `unknown`
 //   cluster      { leader, epoch, inSync, eligible, controller, controllers: [[id, life]], fenced,
 //                  cuts: [[from, to]] }
 //
@@ -64,16 +65,16 @@ function layout(state, before, width, fewest, most) {
     const room = width * 0.56;
     x[node] = width * 0.42 + (room / outside.length) * (index + 0.5);
   });
-  const seen = [state, before].filter(Boolean).flatMap((each) => Object.values(each.replicas));
-  const end = Math.max(1, ...seen.map((each) => each.end));
-  const start = Math.min(...seen.map((each) => (each.end > each.start ? each.start : end)), end);
+  const seen = [state, before].filter(Boolean).flatMap((each) => Object.values(each.replicas)).filter((each) => !each.unknown);
+  const end = Math.max(0, ...seen.map((each) => each.end));
+  const start = Math.min(...seen.filter((each) => each.end > each.start).map((each) => each.start), end);
   // Records one by one, the last ones of a long log; if a replica lags further behind, to scale.
   const slowest = Math.min(...seen.map((each) => Math.min(each.highWatermark ?? each.end, each.end)), end);
   const window = Math.max(start, end - most + 1);
   const single = slowest >= window;
   const first = single ? window : Math.max(start, slowest - 4);
   const rows = single ? Math.max(fewest, FEWEST_ROWS, end - first + 1) : most;
-  const scale = single ? ROW : (ROW * most) / (end - first);
+  const scale = single ? ROW : (ROW * most) / Math.max(1, end - first);
   const y = (offset) => LOG_Y + Math.max(0, Math.min(offset, end + 1) - first) * scale;
   return {
     column, narrow, x, clientX, outside, single, first, end, y, scale,
@@ -317,7 +318,8 @@ function goneFrom(was, now) {
 /** The same in words, for whoever cannot see it. */
 function describe(state, title) {
   const words = state.brokers.map((broker) => {
-    const { life, role, end, highWatermark } = state.replicas[broker];
+    const { life, role, end, highWatermark, unknown } = state.replicas[broker];
+    if (unknown) return `broker ${broker} ${life}, log unknown`;
     const mark = highWatermark === null ? "" : `, high watermark ${highWatermark}`;
     return `broker ${broker} ${life === "up" ? role || "without a replica" : life}, log end ${end}${mark}`;
   });

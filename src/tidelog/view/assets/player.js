@@ -24,14 +24,14 @@ export function messageAt(act, index) {
   return [{ id: index, from, to, kind, label }];
 }
 
-/** Where a page keeps its place: #act=2&step=12, both from 1. An address that names something else reads as null. */
+/** Where a page keeps its place: #act=2&step=12, both from 1. */
 const PLACE_OF_PAGE = {
   read: () => location.hash.slice(1),
   link: (place) => `#${place}`,
 };
 
 function linked(acts, address) {
-  const wanted = new URLSearchParams(address.read() ?? "");
+  const wanted = new URLSearchParams(address.read());
   const act = Math.min(acts.length, Math.max(1, Number(wanted.get("act")) || 1)) - 1;
   const step = Number(wanted.get("step")) || 1;
   return { act, step: Math.min(acts[act].steps.length, Math.max(1, step)) - 1 };
@@ -59,7 +59,7 @@ export function usePlayer(acts, address = PLACE_OF_PAGE) {
     history.replaceState(null, "", address.link(`${act}step=${place.step + 1}`));
   }, [place]);
   useEffect(() => {
-    const follow = () => address.read() !== null && setPlace(linked(acts, address));
+    const follow = () => setPlace(linked(acts, address));
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);

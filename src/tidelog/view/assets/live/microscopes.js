@@ -9,7 +9,7 @@ import { clockOf, number } from "./parts.js";
 import { MOST_PINS, setPins, togglePin, usePins } from "./pins.js";
 
 const MOST_TOLD = 40;
-const FEW_ROWS = 6; // of each log, where several drawings share a screen
+const ROWS_OF = [undefined, undefined, 8, 6, 6]; // of each log, where so many drawings share a screen
 
 export function Microscopes({ name, go }) {
   const { rows, hello } = useFeed();
@@ -32,7 +32,7 @@ export function Microscopes({ name, go }) {
         <${PartitionFacts} row=${rows.get(each)} short />
         <button type="button" class="unpin" aria-label=${`take ${each} away`} title="take it away" onClick=${() => togglePin(each)}>✕</button></div>
       ${rows.has(each)
-        ? html`<${DrawnPartition} name=${each} row=${rows.get(each)} links=${links} most=${pins.length > 2 ? FEW_ROWS : undefined} /><${Happenings} name=${each} />`
+        ? html`<${DrawnPartition} name=${each} row=${rows.get(each)} links=${links} rows=${ROWS_OF[pins.length]} /><${Happenings} name=${each} />`
         : html`<p class="empty">${rows.size ? `There is no partition ${each}.` : "waiting for the nodes …"}</p>`}
     </section>`)}</div>
     ${pins.length > 0 && html`<${MicroscopeLegend} />`}
@@ -64,12 +64,12 @@ function AddPartition({ pins }) {
 }
 
 /** The drawing of a partition that is watched. */
-export function DrawnPartition({ name, row, links, most }) {
+export function DrawnPartition({ name, row, links, rows }) {
   const watched = feed.watched.get(name);
   const cuts = (links ?? []).filter((link) => link.cut).flatMap(({ between: [a, b] }) => [[a, b], [b, a]]);
   const state = watched ? stateOf(feed, watched, row, cuts) : null;
   const before = useBefore(state, name);
-  return state && html`<${Microscope} state=${state} before=${before} messages=${messagesOf(watched)} most=${most} title=${name} />`;
+  return state && html`<${Microscope} state=${state} before=${before} messages=${messagesOf(watched)} rows=${rows} most=${rows} title=${name} />`;
 }
 
 /** What the replicas did last, the newest first. */

@@ -48,7 +48,7 @@ export function stateOf(feed, watched, row, cuts) {
 
 function replicaOf(watched, id, life) {
   const told = watched.replicas[id];
-  if (!told) return { life, role: "", epoch: -1, follows: -1, start: 0, end: 0, highWatermark: null, runs: [], inSync: [], known: [], parked: [] };
+  if (!told) return { life, unknown: true, role: "", epoch: -1, follows: -1, start: 0, end: 0, highWatermark: null, runs: [], inSync: [], known: [], parked: [] };
   const leads = told.role === "leader" && life !== "down";
   return {
     life,

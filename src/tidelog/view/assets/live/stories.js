@@ -19,11 +19,7 @@ export function Stories({ name }) {
 function Told({ name, stories }) {
   const { answer, trouble } = useAnswer(`/api/stories?name=${encodeURIComponent(name)}`);
   const title = stories.find((each) => each.name === name)?.title ?? name;
-  const mine = `#/stories/${name}`;
-  const address = {
-    read: () => (location.hash.startsWith(mine) ? location.hash.slice(mine.length + 1) : null),
-    link: (place) => `${mine}?${place}`,
-  };
+  const address = { read: () => location.hash.split("?")[1] ?? "", link: (place) => `#/stories/${name}?${place}` };
   return html`<div class="told">
     <nav class="crumbs" aria-label="stories"><a href="#/stories">all stories</a>
       <label>story <select value=${name} onChange=${(event) => { location.hash = `/stories/${event.target.value}`; }}>

@@ -121,7 +121,7 @@ function Lanes({ events, moment }) {
       context.fillStyle = colour("--accent");
       context.fillRect(x(moment) - 1, 0, 2, height - 16);
     }
-  });
+  }, [events, moment, width, document.documentElement.dataset.theme]);
   const click = (event) => {
     const at = event.clientX - canvas.current.getBoundingClientRect().left;
     const time = Math.round(first + ((at - 44) / (width - 56)) * (last - first));
