@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from tidelog.cli.main import app
@@ -122,3 +123,12 @@ def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path) -> None
 
     assert result.exit_code == 1
     assert f"{story}:2: not UTF-8" in result.stderr
+
+
+@pytest.mark.long
+def test_permissions_come_and_go_in_a_run_with_one_controller() -> None:
+    ran = CliRunner().invoke(app, ["sim", "--access-control", "--seeds", "1", "--json"])
+    assert ran.exit_code == 0, ran.stderr
+    refused = CliRunner().invoke(app, ["sim", "--access-control", "--controllers", "3"])
+    assert refused.exit_code == 1
+    assert "--access-control goes with one controller" in refused.stderr

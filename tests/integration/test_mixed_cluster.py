@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,22 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.fetch_relay import FetchRelay
 from tests.integration.metadata import metadata
-from tests.integration.raw import until
+from tests.integration.raw import Peer, until
 
+from tidelog.client.acls import Acls
+from tidelog.client.blocking import Client
 from tidelog.local.ports import free_ports
+from tidelog.model.errors import ErrorCode
+from tidelog.model.settings.access import STANDARD_AUTHORIZER
+from tidelog.protocol.apis import ApiKey
+from tidelog.security.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
 from tidelog.testing.cluster import Cluster
 
 JARS = Path(__file__).parents[2] / ".cache" / "java" / "tools"
@@ -26,6 +40,10 @@ PARTITIONS = 8
 """Enough for every fetcher of a broker that has several to have some."""
 RECORDS = 1000
 
+ACCESS_CONTROL = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "allow.everyone.if.no.acl.found": "true",
+}
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NOT_YET = ("share.version", "streams.version")
 """Features of Apache Kafka that our brokers do not support, so a common cluster goes without."""
@@ -179,6 +197,66 @@ def test_our_broker_joins_a_controller_of_apache_kafka(tmp_path: Path, run: Run)
     broker.terminate()
     assert broker.wait(60) == 0
     assert leaders(where) == {200}
+
+
+def denied_at(bootstrap: str, source: str) -> bool:
+    """Whether somebody at that address may not even describe the topic there."""
+    with Peer(bootstrap, source=source) as peer:
+        asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
+        [topic] = peer.call(ApiKey.METADATA, 8, asked).topics
+        return bool(topic.error_code is ErrorCode.topic_authorization_failed)
+
+
+def has_rules(bootstrap: str, rules: list[Acl]) -> bool:
+    with Client(bootstrap) as client:
+        return Acls(client).find(AclFilter()) == rules
+
+
+@pytest.mark.parametrize("kinds", [("apache", "tidelog"), ("tidelog", "apache")])
+def test_a_rule_holds_on_brokers_of_both_kinds_whoever_made_it(
+    tmp_path: Path, run: Run, kinds: tuple[str, str]
+) -> None:
+    port, controller_port, other_port = free_ports(3)
+    controller = f"127.0.0.1:{controller_port}"
+    one, other = f"127.0.0.1:{port}", f"127.0.0.1:{other_port}"
+    settings = {**broker_settings(200, tmp_path / "one", port, controller), **ACCESS_CONTROL}
+    settings["process.roles"] = "broker,controller"
+    settings["listeners"] += f",CONTROLLER://{controller}"
+    run(kinds[0], tmp_path / "one", settings)
+    until(lambda: brokers(one) == [200], within_s=60)
+    beside = {**broker_settings(101, tmp_path / "other", other_port, controller), **ACCESS_CONTROL}
+    run(kinds[1], tmp_path / "other", beside)
+    until(lambda: brokers(other) == [101, 200], within_s=60)
+    admin = admin_of(one)
+    admin.create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(30)
+    home, stranger = "127.0.0.1", "127.0.0.2"
+    rules = [
+        Acl(
+            ResourceType.TOPIC,
+            name,
+            pattern,
+            "User:ANONYMOUS",
+            host,
+            AclOperation.ALL,
+            permission,
+        )
+        for name, pattern, host, permission in (
+            (TOPIC, PatternType.LITERAL, home, AclPermission.ALLOW),
+            (TOPIC[:3], PatternType.PREFIXED, stranger, AclPermission.DENY),
+        )
+    ]
+    for through, rule in zip((other, one), rules, strict=True):
+        with Client(through) as client:
+            Acls(client).create([rule])
+    for bootstrap in (one, other):
+        until(partial(has_rules, bootstrap, sorted(rules)))
+        assert denied_at(bootstrap, stranger)
+        assert not denied_at(bootstrap, home)
+    with Client(other) as client:
+        assert Acls(client).delete([AclFilter()]) == sorted(rules)
+    for bootstrap in (one, other):
+        until(partial(has_rules, bootstrap, []))
+        assert not denied_at(bootstrap, stranger)
 
 
 def test_transactions_span_brokers_of_both_kinds(
