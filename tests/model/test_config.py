@@ -135,8 +135,6 @@ def test_the_files_of_apache_kafka_for_single_roles_are_valid(own: dict[str, str
         ("create.topic.policy.class.name", "org.example.Policy", "it would never be asked"),
         ("group.coordinator.rebalance.protocols", "classic", "which cannot be turned off"),
         ("listener.name.plaintext.sasl.jaas.config", "x required;", "not a setting of one"),
-        ("max.connection.creation.rate", "10", "the rate of new connections is not limited"),
-        ("max.connections.per.ip.overrides", "127.0.0.1:5", "every address has the same limit"),
         ("remote.log.storage.system.enable", "true", "no tiered storage"),
         ("sasl.jaas.config", "x required;", "listener.name.<name>.<mechanism>.sasl.jaas.config"),
         ("sasl.kerberos.service.name", "kafka", "Kerberos is not spoken"),
@@ -178,7 +176,6 @@ def test_a_key_has_an_effect_or_none_or_is_refused() -> None:
 def test_what_asks_for_no_protection_is_taken() -> None:
     node(
         authorizer_class_name="",
-        max_connection_creation_rate="2147483647",
         security_inter_broker_protocol="PLAINTEXT",
     )
 
@@ -199,6 +196,15 @@ def test_the_older_name_of_the_node_id_stands_for_it() -> None:
     assert node(node_id=None, broker_id="100").node_id == 100
     assert node().broker_id == 100
     assert "must be the same" in refusal(broker_id="7")
+
+
+def test_addresses_may_have_limits_of_their_own() -> None:
+    given = node(max_connections_per_ip_overrides="127.0.0.1:5, ::1:7,0:0:0:0:0:0:0:2:9")
+    assert given.connections_of_hosts == {"127.0.0.1": 5, "::1": 7, "::2": 9}
+    assert node().connections_of_hosts == {}
+    for wrong in ("a.host:5", "127.0.0.1", "127.0.0.1:-5", ","):
+        with pytest.raises(ConfigError, match="addresses in digits"):
+            node(max_connections_per_ip_overrides=wrong)
 
 
 def test_what_changes_while_the_node_runs_lies_over_the_file() -> None:

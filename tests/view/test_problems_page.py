@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.view.live_cluster import produce
 from tests.view.simulated_nodes import SimulatedCluster, running
+from tests.view.test_actions import until
 from tests.view.test_server import serving
 
 from tidelog.client.admin import Admin
@@ -78,6 +79,7 @@ def test_an_unclean_election_is_told_with_what_it_may_have_lost(
         admin = Admin(client)
         settings = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         admin.create_topic("spool", partitions=1, replication_factor=2, configs=settings)
+        until(lambda: "spool" in admin.topics(None).topics)
         first, second = admin.topics(["spool"]).topic("spool").partitions[0].replicas
     produce(cluster, "spool", "held by both")
     cluster.node(second).kill()

@@ -458,13 +458,16 @@ def _throttle_replication(base: Base, delta: ImageDelta, now: Now) -> None:
 
 def _change_quotas(base: Base, requests: Requests, delta: ImageDelta, now: Now) -> None:
     """Quotas of clients may have changed: go by them, and measure requests if need be."""
-    if delta.quotas:
-        throttles, quotas = base.throttles, base.cluster.image.access.quotas
+    if not delta.quotas:
+        return
+    throttles, config = base.throttles, base.cluster.config
+    quotas = base.cluster.image.access.quotas
+    base.mutations.change(quotas)
+    if config.is_broker:
         throttles.change(quotas)
-        base.mutations.change(quotas)
         requests.meter.time_quota = throttles if throttles.bounds_time else None
-        if any(part.entity_type == IP for owner in delta.quotas for part in owner):
-            base.runtime.effects.append(connection_limits(base.cluster.config, quotas))
+    if any(part.entity_type == IP for owner in delta.quotas for part in owner):
+        base.runtime.effects.append(connection_limits(config, quotas))
 
 
 def _build_api(
