@@ -106,7 +106,7 @@ def port(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iter
     ports = free_ports(2)
     with Nodes(tmp_path_factory.mktemp("nodes"), CLUSTER_ID) as nodes:
         nodes.start("tidelog", secured(authority, 1, ports[0], ports[1]), *USERS)
-        until(lambda: alive(client_of(authority, ports[0], "PLAIN")) == {1}, within_s=30)
+        until(lambda: alive(client_of(authority, ports[0], "PLAIN")) == {1}, within_s=60)
         yield ports[0]
 
 

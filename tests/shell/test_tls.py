@@ -175,6 +175,23 @@ def test_a_frame_may_arrive_byte_by_byte(
     shell.run(scenario())
 
 
+def test_bytes_that_only_openssl_still_has_are_not_waited_for(
+    secure: Callable[..., Shell], authority: Authority
+) -> None:
+    shell = secure()
+    shell.node.on_frame = lambda connection, frame: [Send(connection, [b"%d" % len(frame)])]
+    frame = framed([bytes(SLAB_SIZE + 1)])
+
+    async def scenario() -> None:
+        client = await TlsClient.connect(shell, client_context(authority))
+        await client.send(frame[:10])  # so that the buffer is full in the middle of a record
+        await shell.until(lambda: shell.driver.pending_bytes == 10)
+        await client.send(frame[10:])
+        assert await client.receive_frame() == b"%d" % (SLAB_SIZE + 1)
+
+    shell.run(scenario())
+
+
 def test_bytes_of_files_are_encrypted_like_all_others(
     secure: Callable[..., Shell], authority: Authority, tmp_path: Path
 ) -> None:
