@@ -4,7 +4,7 @@ goes on as before."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import pytest
@@ -255,14 +255,14 @@ def test_a_vote_given_in_another_epoch_does_not_count() -> None:
 # What a leader gives
 
 
-def given(bench: VoterBench, **what: object) -> AfterFetch:
+def given(bench: VoterBench, **what: Any) -> AfterFetch:
     """The leader that it follows answers its fetch."""
     asked = bench.quorum.next_fetch()
     assert asked is not None
     role = bench.quorum.role
     response = MetadataFetchResponse[memoryview](
         leader_id=role.leader_id, leader_epoch=role.epoch, **what
-    )  # type: ignore[arg-type]  # one of its fields
+    )
     return bench.quorum.handle_fetch_response(asked, response, bench.now)
 
 

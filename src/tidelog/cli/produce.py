@@ -92,17 +92,7 @@ def produce(
     tidelog produce orders --key 17 --value '{"order": 17}'
     """
     pairs = key_values(headers or [], "--headers")
-    if key_separator == "":
-        raise typer.BadParameter("must not be empty", param_hint="--key-separator")
-    if key_separator is not None and (key is not None or value is not None):
-        raise typer.BadParameter(
-            "splits lines; --key and --value do not", param_hint="--key-separator"
-        )
-    if value is not None and file is not None:
-        raise typer.BadParameter("--value and --file contradict each other", param_hint="--value")
-    # Python leaves it out when the shell has closed it (`<&-`).
-    if value is None and file is None and sys.stdin is None:
-        raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
+    _refuse_contradictions(file, value, key, key_separator)
     with answering():
         from tidelog.client.admin import Admin
         from tidelog.client.producer import ACKS_ALL, Producer
@@ -135,6 +125,22 @@ def produce(
                 progress.note(len(line))
             producer.flush()
             progress.finish(topic)
+
+
+def _refuse_contradictions(
+    file: Path | None, value: str | None, key: str | None, key_separator: str | None
+) -> None:
+    if key_separator == "":
+        raise typer.BadParameter("must not be empty", param_hint="--key-separator")
+    if key_separator is not None and (key is not None or value is not None):
+        raise typer.BadParameter(
+            "splits lines; --key and --value do not", param_hint="--key-separator"
+        )
+    if value is not None and file is not None:
+        raise typer.BadParameter("--value and --file contradict each other", param_hint="--value")
+    # Python leaves it out when the shell has closed it (`<&-`).
+    if value is None and file is None and sys.stdin is None:
+        raise typer.BadParameter("stdin is closed: name a file", param_hint="--file")
 
 
 def _input(value: str | None, file: Path | None, producer: Producer) -> Iterator[bytes]:
