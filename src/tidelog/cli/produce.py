@@ -113,15 +113,9 @@ def produce(
                 after_failure=Admin(client).require_controller,
             )
             progress = _Progress()
-            fixed_key = None if key is None else os.fsencode(key)
             for line in _input(value, file, producer):
-                own_key, content = _split(line, separator)
-                producer.send(
-                    content,
-                    key=fixed_key if own_key is None else own_key,
-                    headers=fixed_headers,
-                    partition=partition,
-                )
+                own_key, content = _split(line, separator, key)
+                producer.send(content, key=own_key, headers=fixed_headers, partition=partition)
                 progress.note(len(line))
             producer.flush()
             progress.finish(topic)
@@ -168,11 +162,12 @@ def _lines(source: int, producer: Producer) -> Iterator[bytes]:
         yield partial
 
 
-def _split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+def _split(line: bytes, separator: bytes | None, key: str | None) -> tuple[bytes | None, bytes]:
+    """The key and the value of a line; `key` is that of every record."""
     if separator is None:
-        return None, line
-    key, found, value = line.partition(separator)
-    return (key, value) if found else (None, line)
+        return None if key is None else os.fsencode(key), line
+    own_key, found, value = line.partition(separator)
+    return (own_key, value) if found else (None, line)
 
 
 class _Progress:

@@ -478,21 +478,12 @@ def _build_api(
     coordination: CoordinationRoom,
 ) -> tuple[ParkedFetches, Requests]:
     runtime, cluster, plane = base.runtime, base.cluster, control.plane
-    config, authorization = cluster.config, base.authorization
+    authorization = base.authorization
 
     def read_again(fetch: ParkedFetch, now: Now, time_is_up: bool) -> bool:
         return retry(records, fetch, now, time_is_up)
 
     parked = ParkedFetches(runtime.deadlines, read_again)
-    reading = ReadingContext(
-        cluster,
-        replicas.replicas,
-        replicas.awaited,
-        config.fetch_max_bytes,
-        config.replica_selector_class is not None,
-        runtime.watch,
-        base.replication_throttles.leader,
-    )
     records = RecordsContext(
         authorization=authorization,
         runtime=runtime,
@@ -501,7 +492,7 @@ def _build_api(
         replicas=replicas.replicas,
         flushes=replicas.flushes,
         transaction_gate=TransactionGate(cluster, replicas.replicas, coordination.joining),
-        reading=reading,
+        reading=_reading(base, replicas),
         sessions=base.sessions,
         parked=parked,
         awaited=replicas.awaited,
@@ -547,3 +538,16 @@ def _build_api(
     of_brokers = routes(contexts)
     of_controllers = controller_routes(contexts, of_brokers)
     return parked, Requests(runtime, base.listeners, authorization, of_brokers, of_controllers)
+
+
+def _reading(base: Base, replicas: ReplicasRoom) -> ReadingContext:
+    config = base.cluster.config
+    return ReadingContext(
+        base.cluster,
+        replicas.replicas,
+        replicas.awaited,
+        config.fetch_max_bytes,
+        config.replica_selector_class is not None,
+        base.runtime.watch,
+        base.replication_throttles.leader,
+    )
