@@ -328,6 +328,8 @@ def test_a_leader_that_gives_nothing_of_what_it_calls_committed_is_not_believed(
     assert follower.quorum.leader_high_watermark == 0
     assert given(follower, high_watermark=51) is AfterFetch.FETCH_AGAIN
     assert follower.quorum.leader_high_watermark == 51
+    assert given(follower, high_watermark=-1) is AfterFetch.FETCH_AGAIN, "it does not know it yet"
+    assert follower.quorum.leader_high_watermark == 51
 
 
 def test_a_hole_in_the_log_is_not_taken(follower: VoterBench) -> None:
