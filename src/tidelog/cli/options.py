@@ -101,12 +101,13 @@ def with_command_config_first(arguments: list[str]) -> list[str]:
 
 def command_security() -> ClientSecurity | None:
     """How commands are let in by the cluster, as --command-config says; None for as it is."""
-    path = command_config.get()
-    if path is None:
+    # Nobody has parsed the options yet when a shell asks for completions.
+    path = command_config.get() or os.environ.get(COMMAND_CONFIG_VARIABLE)
+    if not path:
         return None
     from tidelog.client.security import ClientSecurity
 
-    return ClientSecurity.of_file(path)
+    return ClientSecurity.of_file(Path(path))
 
 
 def given_bootstrap(given: str | None, data: Path | None) -> str | None:
