@@ -43,6 +43,23 @@ def test_commands_write_and_read_with_the_file_of_the_client(cluster: Cluster) -
     assert health.returncode == 0, health.stderr
 
 
+def test_rules_that_the_admin_makes_bind_the_client(cluster: Cluster) -> None:
+    def asked(user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        properties = cluster.local.keys.client_properties(user)
+        where = ("--bootstrap", cluster.bootstrap, "--command-config", str(properties))
+        return tidelog(*arguments, *where)
+
+    assert asked("client", "topics", "create", "ledger").returncode == 0
+    rule = ("--topic", "ledger", "--operation", "Read", "--allow-principal", "User:client")
+    made = asked("admin", "acls", "add", *rule)
+    assert made.returncode == 0, made.stderr
+
+    refused = asked("client", "produce", "ledger", "--value", "x")
+    assert refused.returncode == 1
+    assert "TOPIC_AUTHORIZATION_FAILED" in refused.stderr
+    assert asked("admin", "produce", "ledger", "--value", "x").returncode == 0
+
+
 def test_librdkafka_is_let_in_with_what_the_file_says(cluster: Cluster) -> None:
     properties = parse_properties(cluster.client_properties.read_text())
     login = parse_jaas("x", "SCRAM-SHA-512", properties["sasl.jaas.config"]).login

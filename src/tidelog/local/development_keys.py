@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.model.settings.access import STANDARD_AUTHORIZER
 from tidelog.model.settings.properties import write_properties
 from tidelog.security.jaas import jaas_text
 
@@ -90,7 +91,8 @@ class DevelopmentKeys(NamedTuple):
         return self.directory / f"node-{node_id}.pem"
 
     def node_settings(self, node_id: int, passwords: Mapping[str, str]) -> dict[str, str]:
-        """What makes a node's listeners secure: users at CLIENTS, certificates at the others."""
+        """What makes a node secure: users at CLIENTS, certificates at its other listeners, and an
+        authorizer that lets users in do everything until somebody makes a rule."""
         clients = "listener.name.clients."
         return {
             "listener.security.protocol.map": "CLIENTS:SASL_SSL,REPLICATION:SSL,CONTROLLER:SSL",
@@ -99,6 +101,9 @@ class DevelopmentKeys(NamedTuple):
             f"{clients}{MECHANISM.lower()}.sasl.jaas.config": jaas_text(
                 MECHANISM, ADMIN, passwords[ADMIN]
             ),
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": f"User:{ADMIN};User:{NODE}",
+            "allow.everyone.if.no.acl.found": "true",
             "ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
             **self._trust,

@@ -397,6 +397,7 @@ def _remove_what_was_made(directory: Path, existed: bool, nodes: Sequence[NodeDe
     """Half of a cluster is none, and would stand in the way of the next attempt."""
     for node in nodes:
         shutil.rmtree(node_directory(directory, node.node_id), ignore_errors=True)
+    shutil.rmtree(DevelopmentKeys.of(directory).directory, ignore_errors=True)
     if not existed:
         with suppress(OSError):
             directory.rmdir()
