@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from tests.tls.test_contexts import shake
 
 from tidelog.client.blocking import Client
 from tidelog.client.errors import Unreachable
@@ -124,3 +126,13 @@ def test_secure_is_chosen_for_a_new_cluster_only(tmp_path: Path) -> None:
         refused = tidelog("up", "--secure", "--detach", "--data", str(running.directory))
         assert refused.returncode == 1
         assert "--secure chooses for a new cluster only" in refused.stderr
+
+
+def test_certificates_pass_the_strictest_check(tmp_path: Path) -> None:
+    keys = DevelopmentKeys.of(tmp_path)
+    keys.make([100])
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(keys.key_store(100))
+    client = ssl.create_default_context(cafile=str(keys.trusted))
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    assert shake(server, client, "127.0.0.1").version() == "TLSv1.3"

@@ -414,3 +414,26 @@ def test_values_that_contradict_each_other_are_refused() -> None:
     assert refusal(replica_fetch_wait_max_ms="600", replica_lag_time_max_ms="500") == (
         "replica.fetch.wait.max.ms 600 must not exceed replica.lag.time.max.ms 500"
     )
+
+
+def test_controllers_that_are_nobody_to_each_other_need_to_be_super_users() -> None:
+    several = "100@127.0.0.1:9093,101@127.0.0.1:9094"
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    given = {"authorizer_class_name": authorizer, "controller_quorum_voters": several}
+    assert "controllers are User:ANONYMOUS to each other" in refusal(**given)
+    assert "or name them in super.users" in refusal(**given, super_users="User:admin")
+    assert node(**given, super_users="User:ANONYMOUS").has_several_controllers
+    assert node(authorizer_class_name=authorizer).authorizer_class_name == authorizer
+
+
+def test_controllers_do_not_know_each_other_by_users_that_they_have_yet_to_agree_on() -> None:
+    given = {
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+        "sasl_mechanism_controller_protocol": "SCRAM-SHA-512",
+        "listener_name_controller_scram-sha-512_sasl_jaas_config": "x required;",
+    }
+    several = "100@127.0.0.1:9093,101@127.0.0.1:9094"
+    why = refusal(**given, controller_quorum_voters=several)
+    assert "controllers cannot know each other by SCRAM-SHA-512 on CONTROLLER" in why
+    assert node(**given).mechanism_towards("CONTROLLER") == "SCRAM-SHA-512"

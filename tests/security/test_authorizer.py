@@ -19,7 +19,12 @@ from tidelog.security.acls import (
     PatternType,
     ResourceType,
 )
-from tidelog.security.authorizer import DECISIONS_MAX, Action, Authorizer
+from tidelog.security.authorizer import (
+    DECISIONS_MAX,
+    REMEMBERED_NAME_MAX,
+    Action,
+    Authorizer,
+)
 
 ALICE, BOB, ADMIN = (Principal("User", name) for name in ("alice", "bob", "admin"))
 HOME, AWAY = "192.168.0.1", "192.168.0.2"
@@ -297,3 +302,17 @@ def test_whoever_may_write_a_name_may_write_somewhere(
                 for rule in rules
             )
             assert somewhere or denied_all
+
+
+def test_names_that_no_topic_has_are_not_remembered() -> None:
+    made = authorizer(acl(name="o", pattern=PREFIXED))
+    longest, longer = "o" * REMEMBERED_NAME_MAX, "o" * (REMEMBERED_NAME_MAX + 1)
+    assert made.allows(wants(name=longest)) and made.allows(wants(name=longer))
+    assert [each.resource_name for each in made._decisions] == [longest]
+
+
+def test_that_something_may_be_done_to_some_resource_is_remembered_until_a_rule_changes() -> None:
+    made = authorizer(acl(WRITE, "orders"))
+    assert made.allows_some(ALICE, HOME, WRITE, TOPIC)
+    made.remove(acl(WRITE, "orders"))
+    assert not made.allows_some(ALICE, HOME, WRITE, TOPIC)

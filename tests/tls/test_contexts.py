@@ -245,3 +245,15 @@ def test_no_file_with_a_private_key_is_left_behind(authority: Authority, tmp_pat
         server_context(server)
     after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     assert after == before
+
+
+def test_a_trust_store_may_have_comments_in_any_language(
+    authority: Authority, tmp_path: Path
+) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("# Főtanúsítvány\n" + Path(authority.trusted).read_text(), encoding="utf-8")
+    server = settings(
+        ssl_keystore_type="PEM", ssl_keystore_location=authority.key_store("n.pem", "localhost")
+    )
+    trust = settings(ssl_truststore_type="PEM", ssl_truststore_location=path)
+    shake(server_context(server), client_context(trust))

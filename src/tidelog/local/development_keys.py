@@ -140,6 +140,7 @@ class _Authority:
         builder = self._builder(self._name, self._key).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
+        builder = builder.add_extension(_usage(of_authority=True), critical=True)
         self.pem = _signed(builder, self._key)
 
     def issue(self, common_name: str) -> bytes:
@@ -160,6 +161,7 @@ class _Authority:
         builder = self._builder(_name(common_name), key).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )
+        builder = builder.add_extension(_usage(of_authority=False), critical=True)
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return private + _signed(builder, self._key)
 
@@ -174,7 +176,27 @@ class _Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._begin)
             .not_valid_after(self._begin + datetime.timedelta(days=_DAYS))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False
+            )
         )
+
+
+def _usage(*, of_authority: bool) -> x509.KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not of_authority,
+        key_cert_sign=of_authority,
+        crl_sign=of_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _new_key() -> EllipticCurvePrivateKey:

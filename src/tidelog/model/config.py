@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from tidelog.model.errors import ConfigError
+from tidelog.model.principal import ANONYMOUS, principals
 from tidelog.model.settings.access import STANDARD_AUTHORIZER, AccessSettings
 from tidelog.model.settings.coordinators import GroupSettings, TransactionSettings
 from tidelog.model.settings.endpoints import (
@@ -272,6 +273,11 @@ class NodeConfig(
         return tuple(parse_voter(key, text) for text in self.controller_quorum_voters)
 
     @property
+    def has_several_controllers(self) -> bool:
+        """Whether the file names more than one."""
+        return max(len(self.quorum_voters), len(self.quorum_bootstrap)) > 1
+
+    @property
     def quorum_bootstrap(self) -> tuple[tuple[str, int], ...]:
         """Addresses at which to look for a quorum whose log names the voters."""
         key = "controller.quorum.bootstrap.servers"
@@ -366,6 +372,16 @@ def _check_access(config: NodeConfig) -> None:
                 f"{name} has a meaning only with access control: give authorizer.class.name as "
                 f"{STANDARD_AUTHORIZER}, or leave {name} out"
             )
+    if not config.authorizer_class_name or not config.has_several_controllers:
+        return
+    for endpoint in config.controller_endpoints:
+        is_open = config.security_protocol_of(endpoint.name) is SecurityProtocol.PLAINTEXT
+        if is_open and ANONYMOUS not in principals(config.super_users):
+            _refuse(
+                f"controllers are {ANONYMOUS} to each other on the listener {endpoint.name}, and "
+                "elect nobody before access control lets them: secure it, or name them in "
+                "super.users"
+            )
 
 
 def _check_listeners(config: NodeConfig) -> None:
@@ -434,6 +450,13 @@ def _check_sasl(
     if name not in config.names_to_connect_to:
         return
     mechanism = config.mechanism_towards(name)
+    is_for_quorum = config.is_controller and name in config.controller_names
+    if is_for_quorum and config.has_several_controllers and mechanism.startswith("SCRAM"):
+        _refuse(
+            f"controllers cannot know each other by {mechanism} on {name}: its users are in the "
+            "metadata, which a quorum has only once they do; set "
+            "sasl.mechanism.controller.protocol to PLAIN, or use certificates"
+        )
     if mechanism not in security.jaas:
         kind = "controller" if name in config.controller_names else "inter.broker"
         _refuse(

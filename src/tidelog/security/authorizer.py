@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.model.principal import Principal
 from tidelog.security.acls import (
@@ -32,8 +32,10 @@ from tidelog.security.acls import (
     ResourceType,
 )
 
-DECISIONS_MAX: Final = 50_000
+DECISIONS_MAX: Final = 10_000
 """So many decisions are remembered before all of them are forgotten."""
+REMEMBERED_NAME_MAX: Final = 249
+"""Longer names are decided anew each time: topics have none, and whoever asks chooses them."""
 
 _ANY_NAME: Final = "hardcode"
 """Nobody's name: what may be done to it may be done to whatever no rule speaks of by name."""
@@ -70,6 +72,9 @@ class Action(NamedTuple):
             self.operation,
             AclPermission.ALLOW,
         )
+
+
+_AnyAction: TypeAlias = tuple[Principal, str, AclOperation, ResourceType]
 
 
 class _Rules:
@@ -123,6 +128,7 @@ class Authorizer:
         self._times: dict[Acl, int] = {}
         """How often each rule stands in the metadata, where each has an id of its own."""
         self._decisions: dict[Action, bool] = {}
+        self._some: dict[_AnyAction, bool] = {}
         self.generation = 0
         """Another one whenever a rule comes or goes."""
 
@@ -145,6 +151,7 @@ class Authorizer:
 
     def _changed(self) -> None:
         self._decisions.clear()
+        self._some.clear()
         self.generation += 1
 
     def acls(self, wanted: AclFilter | None = None) -> list[Acl]:
@@ -155,9 +162,11 @@ class Authorizer:
         """Whether it may be done."""
         decided = self._decisions.get(action)
         if decided is None:
-            if len(self._decisions) >= DECISIONS_MAX:
-                self._decisions.clear()
-            decided = self._decisions[action] = self._decide(action)
+            decided = self._decide(action)
+            if len(action.resource_name) <= REMEMBERED_NAME_MAX:
+                if len(self._decisions) >= DECISIONS_MAX:
+                    self._decisions.clear()
+                self._decisions[action] = decided
         return decided
 
     def _decide(self, action: Action) -> bool:
@@ -186,7 +195,19 @@ class Authorizer:
     def allows_some(
         self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType
     ) -> bool:
-        """Whether there is a name of this kind of resource to which it may be done.
+        """Whether there is a name of this kind of resource to which it may be done."""
+        asked = (principal, host, operation, kind)
+        decided = self._some.get(asked)
+        if decided is None:
+            if len(self._some) >= DECISIONS_MAX:
+                self._some.clear()
+            decided = self._some[asked] = self._decide_some(*asked)
+        return decided
+
+    def _decide_some(
+        self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType
+    ) -> bool:
+        """Look through all rules.
 
         Rules that deny take away what they cover whole: a literal name of the same name, and
         everything that begins like a prefix of theirs; but not what the wildcard allows.

@@ -140,6 +140,9 @@ class ScramServer:
         made_up = self._mechanism.hmac(self._secret, self._user.encode())
         return made_up[:SALT_BYTES], ITERATIONS_LEAST
 
+    def _made_up_key(self) -> bytes:
+        return self._mechanism.hmac(self._secret, b"key of " + self._user.encode())
+
     def _end(self, token: bytes) -> Proved:
         text = _text(token)
         unproved, found, proof_text = text.rpartition(",p=")
@@ -151,11 +154,14 @@ class ScramServer:
         mechanism, credential = self._mechanism, self._credential
         proof = _decoded(proof_text)
         message = (self._first or b"") + b"," + unproved.encode()
-        if credential is None or len(proof) != mechanism.size:
+        if len(proof) != mechanism.size:
+            raise AuthenticationFailed("a proof has another length")
+        stored_key = self._made_up_key() if credential is None else credential.stored_key
+        client_key = _xor(proof, mechanism.hmac(stored_key, message))
+        is_right = hmac.compare_digest(mechanism.hash(client_key), stored_key)
+        if credential is None:
             raise AuthenticationFailed("no user of this name has this password")
-        signature = mechanism.hmac(credential.stored_key, message)
-        client_key = _xor(proof, signature)
-        if not hmac.compare_digest(mechanism.hash(client_key), credential.stored_key):
+        if not is_right:
             raise AuthenticationFailed("the password is wrong", self._user)
         confirmed = b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
         return Proved(self._user, confirmed)

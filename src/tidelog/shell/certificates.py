@@ -54,7 +54,7 @@ class _Certificates:
         self._seen = signature
         try:
             self.context = prepare(self._make(self._security))
-        except ConfigError as error:
+        except (ConfigError, OSError, ValueError) as error:
             return CertificatesKept(listener=self._listener, cause=str(error))
         return CertificatesReloaded(listener=self._listener, cause="the files have changed")
 

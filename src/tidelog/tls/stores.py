@@ -65,14 +65,14 @@ def trusted_certificates(settings: TlsSettings) -> str | None:
             password = settings.ssl_truststore_password
             text = _certificates_of_pkcs12(location, content, password)
         else:
-            text = content.decode("ascii", "replace")
+            text = content.decode("utf-8", "replace")
     else:
         return None
     if _CERTIFICATE not in text:
         raise ConfigError(
             f"ssl.truststore: there is no certificate in {location or 'the PEM text'}"
         )
-    return text
+    return text.encode("ascii", "ignore").decode()  # comments may be in any language
 
 
 def store_files(settings: TlsSettings) -> tuple[str, ...]:

@@ -282,6 +282,14 @@ def test_time_counts_for_whoever_took_it(bench: NodeBench, peer: Peer) -> None:
     assert waits_ms(stranger.ask(ApiKey.METADATA, 12, **ALL_TOPICS)) > 0
 
 
+def test_time_of_what_was_no_request_counts_for_nobody(bench: NodeBench, peer: Peer) -> None:
+    set_quotas(peer, {"client-id": None}, request_percentage=1.0)
+    peer.ask(ApiKey.METADATA, 12, **ALL_TOPICS)
+    bench.step(RequestTook(bench.now, 0))
+    bench.step(RequestTook(bench.now, 500 * MILLISECOND))
+    assert waits_ms(peer.ask(ApiKey.METADATA, 12, **ALL_TOPICS)) == 0
+
+
 def test_every_kind_of_answer_tells_the_time_in_every_version(
     bench: NodeBench, peer: Peer, batch: NewBatch, orders: UUID
 ) -> None:

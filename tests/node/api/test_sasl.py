@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.node.api.test_client_quotas import MILLISECOND, set_quotas, waits_ms
 from tests.node.node_bench import NodeBench
 from tests.node.peer import Peer
 
 from tidelog.model.errors import ErrorCode
+from tidelog.node.core.inputs import RequestTook
 from tidelog.observe.events import AuthenticationRefused, ConnectionDropped
 from tidelog.protocol.apis import ApiKey
 from tidelog.security.exchange import SaslClient
@@ -199,6 +201,17 @@ def test_frames_are_small_until_a_peer_has_proved_who_it_is(bench: NodeBench) ->
     log_in(peer, "PLAIN", PlainClient("alice", "sesame"))
     assert peer.frame_limit == 104_857_600
     assert bench.connect("PLAINTEXT").frame_limit is None
+
+
+def test_nobody_waits_for_the_time_that_strangers_took(bench: NodeBench) -> None:
+    set_quotas(bench.connect(), {"user": None}, request_percentage=1.0)
+    for _ in range(2):
+        stranger = bench.connect("CLIENTS")
+        answer = stranger.ask(
+            ApiKey.API_VERSIONS, 3, client_software_name="test", client_software_version="1"
+        )
+        assert waits_ms(answer) == 0
+        bench.step(RequestTook(bench.now, 500 * MILLISECOND))
 
 
 def test_a_peer_has_half_a_minute(bench: NodeBench) -> None:

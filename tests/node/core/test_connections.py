@@ -112,3 +112,12 @@ def test_a_peer_that_left_while_it_was_throttled_is_not_read_again() -> None:
     deadlines.run_due(Now(500, 0))
     connection.throttle(Now(600, 0), 500, deadlines)
     assert effects == []
+
+
+def test_nothing_is_kept_of_a_throttled_peer_that_left() -> None:
+    deadlines = Deadlines()
+    connection = Connection(1, "PLAINTEXT", "10.0.0.7", [])
+    connection.throttle(Now(0, 0), 500, deadlines)
+    connection.throttle(Now(0, 0), 900, deadlines)
+    connection.lost()
+    assert deadlines.next_ms is None

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tidelog.controller.client_quotas import owner_of
-from tidelog.node.quotas.client_quota import CLEANED_ABOVE, RateQuota, TokenQuota
+from tidelog.node.quotas.client_quota import (
+    CLEANED_ABOVE,
+    CLIENT_ID_MAX,
+    MEASURES_MAX,
+    RateQuota,
+    TokenQuota,
+)
 from tidelog.node.quotas.rate import Windows
 
 KEY = "producer_byte_rate"
@@ -40,3 +46,14 @@ def test_a_client_that_still_waits_is_not_forgotten_for_others() -> None:
     for number in range(3 * CLEANED_ABOVE):
         quota.record("ann", f"client-{number}", 1, 0)
     assert quota.record("ann", "app", 0, 0) == 10_000
+
+
+def test_names_that_clients_choose_take_a_bounded_room() -> None:
+    quota = RateQuota(WINDOWS)
+    quota.change(ANY_CLIENT, KEY)
+    for number in range(MEASURES_MAX + 50):
+        quota.record("ann", f"{number}" + "x" * 40_000, 1, 0)
+    assert len(quota._measures) == MEASURES_MAX
+    assert max(len(client_id) for _, client_id in quota._clients) == CLIENT_ID_MAX
+    assert quota.record("ann", "one too many", 3_000, 0) > 0
+    assert quota.record("ann", "another one", 1, 0) > 0, "they share what is measured"

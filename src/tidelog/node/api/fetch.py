@@ -51,7 +51,7 @@ def handle(context: RecordsContext, request: Request[FetchRequest]) -> Reply:
         )
     if session.parked is not None:
         retry(context, session.parked, request.now, time_is_up=True)
-    if context.throttles.are_set:
+    if context.throttles.are_set and may_read is not _nothing:
         fetch = _within_quota(context, request, fetch)
     has_time = fetch.max_wait_ms > 0
     look = FetchRead(

@@ -154,4 +154,4 @@ def _address_bytes(host: str) -> bytes:
     try:
         return ip_address(host.partition("%")[0]).packed
     except ValueError:
-        return ip_address("127.0.0.1").packed
+        return ip_address("0.0.0.0").packed

@@ -92,7 +92,8 @@ class Authentication:
         self._state = _State.HANDSHAKE
         self._mechanism = ""
         self._server: SaslServer | None = None
-        self._has_proved = False
+        self.has_proved = False
+        """Whether it was ever known who the peer is."""
         self._may_renew = False
         self._started_ms = runtime.now.monotonic_ms
         self._over_ms: int | None = None
@@ -133,7 +134,7 @@ class Authentication:
         """A handshake: an exchange begins. In words, why it does not; the connection then ends."""
         if mechanism not in self._rules.mechanisms:
             return self._fails(f"the mechanism {mechanism[:40]!r} is not offered", None)
-        if self._has_proved and mechanism != self._mechanism:
+        if self.has_proved and mechanism != self._mechanism:
             return self._fails(f"it began with {self._mechanism}, and goes on with another", None)
         self._mechanism = mechanism
         self._server = self._rules.mechanisms[mechanism]()
@@ -169,7 +170,7 @@ class Authentication:
             return Token(answer, 0)
         principal = Principal(USER_TYPE, answer.user)
         before = self._connection.principal
-        if self._has_proved and principal != before:
+        if self.has_proved and principal != before:
             self._fails("it proved to be somebody else than before", answer.user)
             return Failure(
                 f"Cannot change principals during re-authentication from {before.type}."
@@ -199,15 +200,15 @@ class Authentication:
         self._server = None
         self.takes_bare_tokens = False
         self.cancel()
-        if not self._has_proved:
-            self._has_proved = True
+        if not self.has_proved:
+            self.has_proved = True
             self._runtime.effects.append(LimitFrames(self._connection.id, self._rules.frame_bytes))
         lifetime_ms = self._rules.max_reauth_ms
         self._over_ms = now.monotonic_ms + lifetime_ms if lifetime_ms else None
         return lifetime_ms
 
     def _failure(self, why: str, user: str | None) -> Failure:
-        doing = "re-authentication" if self._has_proved else "authentication"
+        doing = "re-authentication" if self.has_proved else "authentication"
         self._fails(why, user)
         if self._mechanism == "PLAIN":
             return Failure("Authentication failed: Invalid username or password")

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from tidelog.model.principal import ANONYMOUS, Principal
 from tidelog.model.time import Now
 from tidelog.node.core.authentication import Authentication
-from tidelog.node.core.deadlines import Deadlines
+from tidelog.node.core.deadlines import Deadline, Deadlines
 from tidelog.node.core.effects import Close, Effect, PauseReading, ResumeReading, Send
 from tidelog.protocol.fetch import Part
 
@@ -97,6 +97,7 @@ class Connection:
     __slots__ = (
         "_effects",
         "_slots",
+        "_throttle_over",
         "_throttled_until_ms",
         "authentication",
         "closed",
@@ -132,6 +133,7 @@ class Connection:
         """Whether there is too much under way."""
         self._throttled_until_ms = 0
         """0 while it is not throttled."""
+        self._throttle_over: Deadline | None = None
         self.waiting: dict[Waiting, None] = {}
         self._slots: deque[Slot] = deque()
         self._effects = effects
@@ -191,7 +193,9 @@ class Connection:
         if not (self.paused or self._throttled_until_ms):
             self._effects.append(PauseReading(self.id))
         self._throttled_until_ms = until_ms
-        deadlines.at(until_ms, self._throttle_ends)
+        if self._throttle_over is not None:
+            self._throttle_over.cancel()
+        self._throttle_over = deadlines.at(until_ms, self._throttle_ends)
 
     def _throttle_ends(self, now: Now) -> None:
         if self.closed or now.monotonic_ms < self._throttled_until_ms:
@@ -210,6 +214,8 @@ class Connection:
         """The peer is gone."""
         self.closed = True
         self._slots.clear()
+        if self._throttle_over is not None:
+            self._throttle_over.cancel()
         waiting, self.waiting = self.waiting, {}
         for parked in waiting:
             parked.cancel()

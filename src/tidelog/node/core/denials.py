@@ -17,6 +17,8 @@ from tidelog.security.authorizer import Action, Authorizer
 WINDOW_MS: Final = 60_000
 TOLD_MAX: Final = 100
 """So many different denials are told one by one in a window."""
+NAME_MAX: Final = 249
+"""Of a longer name, which no topic has, this much is told."""
 
 
 class Denials:
@@ -59,6 +61,7 @@ class Denials:
 
     def _tell(self, action: Action, api: ApiKey, times: int) -> None:
         denying = self._authorizer.denied_by(action)
+        action = action._replace(resource_name=action.resource_name[:NAME_MAX])
         if denying is None:
             cause = f"no ACL allows it; this one would: {action.wanted_acl}"
         else:

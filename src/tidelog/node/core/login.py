@@ -24,6 +24,8 @@ from tidelog.security.exchange import AuthenticationFailed, SaslClient
 WITHIN_MS: Final = 10_000
 HANDSHAKE_VERSION: Final = 1
 TOKEN_VERSION: Final = 1
+_RENEW_EARLIEST_MS: Final = 1_000
+"""Who proves himself anew sooner is refused, as by Apache Kafka."""
 _RENEW_AT: Final = 0.8
 """A proof is renewed when so much of its time is over."""
 
@@ -74,7 +76,8 @@ class Login:
             return self._token(token, client_id)
         _require(self._client.is_complete, "the exchange ended too early")
         if answer.session_lifetime_ms > 0:
-            self.renew_after_ms = int(answer.session_lifetime_ms * _RENEW_AT)
+            after_ms = int(answer.session_lifetime_ms * _RENEW_AT)
+            self.renew_after_ms = max(after_ms, _RENEW_EARLIEST_MS)
         return None
 
     def _token(self, token: bytes, client_id: str) -> list[Part]:

@@ -58,6 +58,8 @@ class Requests:
         if not self._authorization.is_loaded and not self._is_served_early(connection, header):
             return
         quota = self.meter.time_quota
+        if authentication is not None and not authentication.has_proved:
+            quota = None  # nobody pays for strangers
         if quota is not None:
             quota.begins(connection, header)
         reply = routes[header.api_key](self._request, now, connection, header, frame)

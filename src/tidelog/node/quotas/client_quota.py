@@ -3,6 +3,8 @@
 Invariant  Who shares a limit shares one measurement of it, which lasts when the limit changes.
 Invariant  What is measured of clients that are gone is dropped: a measurement that is as good as a
            new one takes no room.
+Invariant  There are at most `MEASURES_MAX` measurements of names that are not too long, whatever
+           names clients give themselves; whoever is one too many shares one with the others.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from tidelog.node.quotas.rate import Rate, Windows, throttle_ms
 from tidelog.node.quotas.token_bucket import TokenBucket
 
 CLEANED_ABOVE: Final = 1024
+MEASURES_MAX: Final = 10_000
+CLIENT_ID_MAX: Final = 255
+"""What follows behind so many characters makes no other client of it."""
 
 MeasureT = TypeVar("MeasureT")
 
@@ -48,6 +53,7 @@ class ClientQuota(ABC, Generic[MeasureT]):
         self.limits = ClientLimits({}, "")
         self.counts = ThrottleCounts()
         self._measures: dict[Sharers, MeasureT] = {}
+        self._of_the_rest: MeasureT = self._begin()
         self._clients: dict[tuple[str, str], _Bounded[MeasureT] | None] = {}
         """What was found for each user and client id since the limits changed."""
         self._clean_above = CLEANED_ABOVE
@@ -61,6 +67,7 @@ class ClientQuota(ABC, Generic[MeasureT]):
 
     def bounded(self, user: str, client_id: str, now_ms: int) -> _Bounded[MeasureT] | None:
         """The measurement of a client and its limit; None for one without a quota."""
+        client_id = client_id[:CLIENT_ID_MAX]
         try:
             return self._clients[user, client_id]
         except KeyError:
@@ -70,7 +77,9 @@ class ClientQuota(ABC, Generic[MeasureT]):
         matched = self.limits.of(user, client_id)
         if matched is not None:
             measure = self._measures.get(matched.sharers)
-            if measure is None:
+            if measure is None and len(self._measures) >= MEASURES_MAX:
+                measure = self._of_the_rest
+            elif measure is None:
                 measure = self._measures[matched.sharers] = self._begin()
             found = _Bounded(measure, matched.limit)
         self._clients[user, client_id] = found

@@ -91,6 +91,7 @@ class ClientThrottles:
             self.exempt.record(percents, now_ms)
         else:
             self.request.note(*self._at_work_for, percents, now_ms)
+            self._at_work_for = None
 
     def throttle(self, connection: Connection, api_key: ApiKey, client_id: str | None) -> int:
         """A request is answered; how long its client, which is not read meanwhile, has to wait."""
