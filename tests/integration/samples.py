@@ -148,6 +148,13 @@ _FIELDS: Mapping[ApiKey, Callable[[Topic], Mapping[str, Any]]] = {
             }
         ],
     },
+    ApiKey.SASL_HANDSHAKE: lambda topic: {"mechanism": "PLAIN"},
+    ApiKey.SASL_AUTHENTICATE: lambda topic: {"auth_bytes": b"\0anybody\0secret"},
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda topic: {"users": [{"name": "anybody"}]},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda topic: {
+        "deletions": [{"name": "anybody", "mechanism": 1}],
+        "upsertions": [],
+    },
     ApiKey.DESCRIBE_ACLS: lambda topic: ANY_ACL,
     ApiKey.CREATE_ACLS: lambda topic: {"creations": [_acl(topic)]},
     ApiKey.DELETE_ACLS: lambda topic: {"filters": [ANY_ACL]},

@@ -128,7 +128,6 @@ from tidelog.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from tidelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
 )
 from tidelog.protocol.messages.elect_leaders import ElectLeadersRequest
 from tidelog.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -221,13 +220,7 @@ def _cluster_apis(context: ClusterContext) -> Routes:
         ApiKey.SASL_HANDSHAKE: route(SaslHandshakeRequest, sasl_handshake.handle, None),
         ApiKey.SASL_AUTHENTICATE: route(SaslAuthenticateRequest, sasl_authenticate.handle, None),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: route(
-            DescribeUserScramCredentialsRequest,
-            guarded(
-                door,
-                describe_user_scram_credentials.handle,
-                DescribeUserScramCredentialsResponse,
-            ),
-            context,
+            DescribeUserScramCredentialsRequest, describe_user_scram_credentials.handle, context
         ),
         ApiKey.DESCRIBE_ACLS: route(
             DescribeAclsRequest, guarded(door, acls.describe, DescribeAclsResponse), context
