@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -208,10 +208,19 @@ def running(cluster: SimulatedCluster) -> Iterator[list[NodeListener]]:
         routes = {f"/{name}": {"GET": getattr(node, name)} for name in told}
         server = HttpServer(loop, routes, print)
         listener.setblocking(False)
+
+        def accept() -> None:
+            with suppress(BlockingIOError):
+                peer, _ = listener.accept()
+                peer.setblocking(False)
+                server.take(peer)
+
+        # Not awaited: who is accepted while that is cancelled would be forgotten, and never closed.
+        loop.add_reader(listener, accept)
         try:
-            while True:
-                server.take((await loop.sock_accept(listener))[0])
+            await asyncio.Event().wait()
         finally:
+            loop.remove_reader(listener)
             await server.close()
             listener.close()
 
